@@ -1,0 +1,58 @@
+# Everything runs in .venv, which the first target that needs it makes.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench requirements clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+BENCH_INSTALLED := $(VENV)/.installed-bench
+
+# The first Python on the path that is new enough; `make PYTHON=...` takes another.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$python && break; done)
+
+WORKERS ?= auto
+ARGS ?=
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## Run the order desk in the terminal
+	@$(BIN)/python -m toolcrib.demo $(ARGS)
+
+test: $(INSTALLED) ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)
+	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+
+check: $(INSTALLED) ## Check format, lint, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## Format the code and mend what lint can mend
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(BENCH_INSTALLED) ## Run the benchmarks (ARGS go to bench/run.py)
+	$(BIN)/python bench/run.py $(ARGS)
+
+requirements: $(INSTALLED) ## Show which requirements are done and open (ARGS="contract" lists the open ones)
+	@$(BIN)/python -m tests.requirements $(ARGS)
+
+clean: ## Remove the virtual environment, caches and build output
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests docs_src -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(INSTALLED): pyproject.toml
+	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' 2>/dev/null || \
+		{ echo "Toolcrib needs Python 3.11 or newer; none is on the path. Name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(BENCH_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@touch $@

@@ -1,0 +1,32 @@
+"""mcp: MCPServer.call_tool (the server's tool manager) without a transport; the result as its wire JSON."""
+
+from mcp.server.mcpserver import MCPServer
+from order import Order
+from protocol import Call, plain, serve
+from pydantic_core import from_json
+
+server = MCPServer("bench")
+
+
+@server.tool()
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+async def take(order: Order) -> Order:
+    """Take an order and give it back."""
+    return order
+
+
+def bound(name: str) -> Call:
+    async def call(text: bytes) -> bytes:
+        result = await server.call_tool(name, from_json(text))
+        return result.__pydantic_serializer__.to_json(result, by_alias=True, exclude_none=True)
+
+    return call
+
+
+if __name__ == "__main__":
+    serve({"add": plain(bound("add")), "order": plain(bound("take"))}, "mcp")

@@ -1,0 +1,82 @@
+"""Toolcrib: the tool runtime for AI agents."""
+
+from __future__ import annotations
+
+from toolcrib.context import Context
+from toolcrib.crib import Crib
+from toolcrib.errors import (
+    BadTool,
+    DuplicateQuestion,
+    DuplicateStep,
+    Refused,
+    StoreError,
+    StoreTooNew,
+    StoreUnavailable,
+    StreamClosed,
+    ToolcribError,
+    ToolFailure,
+)
+from toolcrib.policy import Policy, Verdict
+from toolcrib.session import Session
+from toolcrib.sources import Source
+from toolcrib.sources.functions import tool
+from toolcrib.tools import Tool
+from toolcrib.types import (
+    Annotations,
+    Answer,
+    AntiPattern,
+    Block,
+    By,
+    Call,
+    Change,
+    CribLimits,
+    Event,
+    Example,
+    Failure,
+    Handover,
+    Knowledge,
+    Limits,
+    Question,
+    Result,
+    block,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Annotations",
+    "Answer",
+    "AntiPattern",
+    "BadTool",
+    "Block",
+    "By",
+    "Call",
+    "Change",
+    "Context",
+    "Crib",
+    "CribLimits",
+    "DuplicateQuestion",
+    "DuplicateStep",
+    "Event",
+    "Example",
+    "Failure",
+    "Handover",
+    "Knowledge",
+    "Limits",
+    "Policy",
+    "Question",
+    "Refused",
+    "Result",
+    "Session",
+    "Source",
+    "StoreError",
+    "StoreTooNew",
+    "StoreUnavailable",
+    "StreamClosed",
+    "Tool",
+    "ToolFailure",
+    "ToolcribError",
+    "Verdict",
+    "block",
+    "tool",
+]

@@ -1,0 +1,243 @@
+"""`Context`: what a running tool sees and may do. It holds nothing itself; the call behind it does the work.
+
+In an async tool `ask`, `step` and `call` are awaited. A plain function gets a `ThreadContext`, where the same three
+return their value directly, since it runs in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from toolcrib.errors import Refused
+from toolcrib.state import Snapshot
+from toolcrib.types import Answer, Kind, Resume, Result
+
+T = TypeVar("T")
+
+
+class Parked(BaseException):
+    """Ends the pass of a body that has to wait. Not an `Exception`, so that no tool swallows it by accident."""
+
+
+class Stopped(BaseException):
+    """Raised by `ctx.check()` in a call that was cancelled or ran out of time."""
+
+
+class Deps:
+    """What the crib was made with, by type or by name."""
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        self._named = dict(given or {})
+
+    def __getitem__(self, key: type[T] | str) -> Any:
+        if isinstance(key, str):
+            if key in self._named:
+                return self._named[key]
+            raise Refused("not_found", f"No dependency named '{key}'", f"known: {', '.join(self._named) or 'none'}")
+        found = [value for value in self._named.values() if isinstance(value, key)]
+        if len(found) == 1:
+            return found[0]
+        raise Refused(
+            "not_found", f"{len(found)} dependencies of type {key.__name__}", "pass it to Crib(deps={'name': value})"
+        )
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._named
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except Refused as error:
+            raise AttributeError(str(error)) from None
+
+
+class Caller(str):
+    """The id of a call that can call another tool."""
+
+    __slots__ = ("_do",)
+
+    def __new__(cls, id: str, do: Callable[[str, Any], Any]) -> Caller:
+        self = super().__new__(cls, id)
+        self._do = do
+        return self
+
+    def __call__(self, tool: str, args: Any = None) -> Any:
+        """Runs another tool of the session through the whole pipeline."""
+        return self._do(tool, args)
+
+
+class Host(Protocol):
+    """The call behind a context."""
+
+    facts: dict[str, Any]
+    deps: Deps
+    stopping: str | None
+
+    def snapshot(self) -> Snapshot:
+        """The state when the call started."""
+
+    def told(self, kind: str, data: dict[str, Any]) -> None:
+        """The tool has something to tell its readers."""
+
+    async def ask(self, question: dict[str, Any]) -> Answer:
+        """The recorded answer, or the end of this pass."""
+
+    async def step(self, key: str, do: Callable[[], Any]) -> Any:
+        """The recorded value, or a new one that is recorded before it is returned."""
+
+    async def child(self, tool: str, args: Any) -> Result:
+        """Another tool, through the whole pipeline."""
+
+    async def stopped(self) -> None:
+        """Returns when the call is asked to stop."""
+
+
+def _fact(name: str, what: str) -> Any:
+    def get(self: Context) -> Any:
+        return self._host.facts.get(name)
+
+    return property(get, doc=what)
+
+
+class Context:
+    """What a running tool sees: who it runs for, how to report, ask, remember a step, and stop."""
+
+    __slots__ = ("_host",)
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    session: str = _fact("session", "The session's id.")
+    owner: str = _fact("owner", "Who the session belongs to.")
+    user: Mapping[str, Any] = _fact("user", "What the client said of its user; never a basis for rights.")
+    tool: str = _fact("tool", "This tool's id.")
+    namespace: str = _fact("namespace", "This tool's namespace.")
+    namespaces: tuple[str, ...] = _fact("namespaces", "What is open in the session.")
+    agent: str | None = _fact("agent", "The agent that called, if one did.")
+    turn: str | None = _fact("turn", "The model turn, if there is one.")
+    parent: str | None = _fact("parent", "The call that made this one, if one did.")
+    attempt: int = _fact("attempt", "1, and more after a crash or an answer.")
+    deadline: float = _fact("deadline", "When the time is up, in seconds since 1970.")
+    run: Any = _fact("run", "The agent run, if there is one.")
+
+    def progress(
+        self,
+        message: str | None = None,
+        progress: float | None = None,
+        *,
+        loaded: float | None = None,
+        total: float | None = None,
+        status: str = "running",
+    ) -> None:
+        """Tells how far it is; the newest always arrives, at most ten a second do."""
+        if progress is None and loaded is not None and total:
+            progress = loaded / total
+        given = {"status": status, "progress": progress, "loaded": loaded, "total": total, "message": message}
+        self._host.told("progress", {name: value for name, value in given.items() if value is not None})
+
+    def output(self, piece: Any) -> None:
+        """Streams a piece of output: text is joined with its neighbours, other JSON stands for itself."""
+        self._host.told("output", {"delta": piece} if isinstance(piece, str) else {"value": piece})
+
+    def activity(self, type: str, content: Any) -> None:
+        """Shows an activity, replacing what was shown of that type."""
+        self._host.told("activity", {"type": type, "content": content})
+
+    def activity_delta(self, type: str, patch: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
+        """Changes what is shown by one JSON Patch operation or a list of them."""
+        self._host.told("activity", {"type": type, "patch": patch if isinstance(patch, list) else [patch]})
+
+    @property
+    def state(self) -> Snapshot:
+        """The session's state as it was when the call started; return `changes` to change it."""
+        return self._host.snapshot()
+
+    @property
+    def deps(self) -> Deps:
+        """What the crib was made with."""
+        return self._host.deps
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call was asked to stop."""
+        return self._host.stopping is not None
+
+    async def wait_cancelled(self) -> None:
+        """Returns when the call is asked to stop, at once if it was."""
+        await self._host.stopped()
+
+    def check(self) -> None:
+        """Ends the tool here if the call was asked to stop; for loops in plain functions."""
+        if self._host.stopping is not None:
+            raise Stopped
+
+    def ask(  # noqa: PLR0913 - the fields of a question
+        self,
+        prompt: str,
+        *,
+        kind: Kind = "input",
+        schema: Mapping[str, Any] | None = None,
+        resume: Resume | None = None,
+        data: Any = None,
+        key: str | None = None,
+        expires_s: float | None = None,
+    ) -> Awaitable[Answer]:
+        """Asks a person or a client, and waits, for days if need be. The tool then runs again from its start, and this
+        returns the recorded answer.
+
+        Raises:
+            DuplicateQuestion: the same was asked before in this pass.
+        """
+        return self._host.ask(
+            {
+                "prompt": prompt,
+                "kind": kind,
+                "schema": schema,
+                "resume": resume,
+                "data": data,
+                "key": key,
+                "expires_s": expires_s,
+            }
+        )
+
+    def step(self, key: str, do: Callable[[], Awaitable[T] | T]) -> Awaitable[T]:
+        """Runs `do` once for this call, whatever happens, and returns the recorded value ever after.
+
+        Raises:
+            DuplicateStep: the key was used before in this pass.
+        """
+        return self._host.step(key, do)
+
+    @property
+    def call(self) -> Caller:
+        """This call's id; called itself, `ctx.call(tool, args)` runs another tool as a child of this call."""
+        return Caller(self._host.facts["call"], self._host.child)
+
+
+class ThreadContext(Context):
+    """The context of a plain function: what would be awaited is waited for, in the function's own thread."""
+
+    __slots__ = ("_wait",)
+
+    def __init__(self, host: Host, wait: Callable[[Awaitable[Any]], Any]) -> None:
+        super().__init__(host)
+        self._wait = wait
+
+    def ask(self, prompt: str, **question: Any) -> Any:
+        """As in an async tool, without `await`."""
+        return self._wait(super().ask(prompt, **question))
+
+    def step(self, key: str, do: Callable[[], Any]) -> Any:
+        """As in an async tool, without `await`; `do` runs in a thread too."""
+        return self._wait(super().step(key, lambda: asyncio.to_thread(do)))
+
+    @property
+    def call(self) -> Any:
+        """As in an async tool, without `await`."""
+        return Caller(self._host.facts["call"], lambda tool, args: self._wait(self._host.child(tool, args)))
+
+    def wait_cancelled(self) -> Any:
+        """As in an async tool, without `await`."""
+        return self._wait(self._host.stopped())

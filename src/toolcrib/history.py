@@ -1,0 +1,177 @@
+"""What the log says of one call, so that it can go on in another process: a fold of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from toolcrib.store.codec import encode
+from toolcrib.types import Answer, By, Call, Entry, Event, Failure, Handover, Question, Result, Status
+
+_ENDED: dict[str, Status] = {"cancelled": "cancelled", "timeout": "timed_out", "unknown": "unknown"}
+
+
+class History:
+    """One call as its events tell it. `advance` takes them in order."""
+
+    def __init__(self, session: str, events: Iterable[Event] = ()) -> None:
+        self.session = session
+        self.id = ""
+        self.accepted: dict[str, Any] = {}
+        self.accepted_at = 0.0
+        self.started: dict[str, Any] | None = None
+        self.started_at: float | None = None
+        self.question: Question | None = None
+        self.questions: dict[str, Question] = {}
+        self.answers: dict[str, Answer] = {}
+        self.steps: dict[str, dict[str, Any]] = {}
+        self.outputs = 0
+        self.last_output: Any = None
+        self.done: dict[str, Any] | None = None
+        self.done_at: float | None = None
+        self.seq = 0
+        for event in events:
+            self.advance(event)
+
+    def advance(self, event: Event) -> None:
+        """Takes the next event of the call."""
+        self.seq = event.seq
+        take = getattr(self, f"_{event.kind}", None)
+        if take is not None:
+            take(event)
+
+    def _accepted(self, event: Event) -> None:
+        self.id = event.call or ""
+        self.accepted, self.accepted_at = event.data, event.at
+
+    def _waiting(self, event: Event) -> None:
+        self.question = question(event.data["question"])
+        self.questions[self.question.id] = self.question
+
+    def _answered(self, event: Event) -> None:
+        self.question = None
+        self.outputs = 0
+        given = dict(event.data)
+        answer = Answer(
+            question=given["question"],
+            action=given["action"],
+            actor=given["actor"],
+            key=given["key"],
+            value=given.get("value"),
+            arguments=given.get("args"),
+            reason=given.get("reason"),
+            scope=given.get("scope", "once"),
+            at=event.at,
+        )
+        self.answers[self.questions[answer.question].key] = answer
+
+    def _started(self, event: Event) -> None:
+        self.started = event.data
+        self.started_at = event.at if self.started_at is None else self.started_at
+        self.outputs = 0
+
+    def _output(self, event: Event) -> None:
+        self.outputs += 1
+        self.last_output = event.data.get("delta", event.data.get("value"))
+
+    def _step(self, event: Event) -> None:
+        self.steps[event.data["key"]] = event.data
+
+    def _done(self, event: Event) -> None:
+        self.done, self.done_at = event.data, event.at
+        self.question = None
+
+    @property
+    def args(self) -> bytes:
+        """The arguments to run with: as edited by the last approver, else as accepted."""
+        edited = next((a.arguments for a in reversed(self.answers.values()) if a.arguments is not None), None)
+        return encode(self.accepted.get("args") if edited is None else edited)
+
+    @property
+    def edited(self) -> dict[str, Any] | None:
+        """What an approver changed."""
+        edited = next((a.arguments for a in reversed(self.answers.values()) if a.arguments is not None), None)
+        if edited is None:
+            return None
+        given = self.accepted.get("args") or {}
+        return {name: value for name, value in edited.items() if name not in given or given[name] != value}
+
+    @property
+    def status(self) -> Status:
+        """Where it stands."""
+        if self.done is not None:
+            return "succeeded" if self.done["ok"] else _ENDED.get(self.done["failure"]["code"], "failed")
+        if self.question is not None:
+            return "waiting"
+        if self.started is None:
+            return "queued"
+        return "streaming" if self.outputs else "running"
+
+    @property
+    def list(self) -> str:
+        """Which of the three lists it is in."""
+        if self.done is not None:
+            return "completed"
+        return "unresolved" if self.started is None else "ongoing"
+
+    def entry(self) -> Entry:
+        """As the lists show it."""
+        return Entry(
+            id=self.id,
+            tool=self.accepted["tool"],
+            label=self.accepted["label"],
+            status=self.status,
+            background=self.accepted.get("background", False),
+            provider_id=self.accepted.get("provider_id"),
+            accepted_at=self.accepted_at,
+            started_at=self.started_at,
+            done_at=self.done_at,
+            seq=self.seq,
+            result=None if self.done is None else result(self.done),
+        )
+
+    def call(self) -> Call:
+        """As `submit` gave it."""
+        said = self.accepted
+        return Call(
+            id=self.id,
+            session=self.session,
+            tool=said["tool"],
+            args=said.get("args"),
+            by=By(**said["by"]),
+            label=said["label"],
+            digest=said["digest"],
+            provider_id=said.get("provider_id"),
+            run=said.get("run"),
+            parent=said.get("parent"),
+            background=said.get("background", False),
+        )
+
+
+def fold(session: str, events: Iterable[Event]) -> dict[str, History]:
+    """All calls of a log, in order of acceptance."""
+    calls: dict[str, History] = {}
+    for event in events:
+        if event.call is not None:
+            if event.call not in calls:
+                calls[event.call] = History(session)
+            calls[event.call].advance(event)
+    return calls
+
+
+def result(done: dict[str, Any]) -> Result:
+    """The result that a `done` holds."""
+    failure = done.get("failure")
+    handover = done.get("handover")
+    return Result(
+        data=done.get("data"),
+        content=done.get("content") or (),
+        failure=None if failure is None else Failure(**failure),
+        handover=None if handover is None else Handover(**handover),
+        metadata=done.get("metadata"),
+    )
+
+
+def question(data: dict[str, Any]) -> Question:
+    """The question that a `waiting` holds."""
+    return Question(**{**data, "path": tuple(data.get("path", ()))})

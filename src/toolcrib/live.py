@@ -1,0 +1,505 @@
+"""A call while this process works on it: what its context does, what it writes, and how it is stopped.
+
+It is the only mutable thing of a call, and it is gone when the call is done or parked; the log has the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext
+from toolcrib.errors import DuplicateQuestion, DuplicateStep, StoreError, ToolFailure
+from toolcrib.state import Snapshot
+from toolcrib.store import Draft, Row, Write
+from toolcrib.store.codec import Digest, decode, encode, raw
+from toolcrib.tools import Tool
+from toolcrib.types import RETRYABLE, Answer, By, Failure, Result, Wake
+
+if TYPE_CHECKING:
+    from toolcrib.history import History
+    from toolcrib.pipeline import Pipeline
+    from toolcrib.policy import Verdict
+    from toolcrib.schema import Parsed
+    from toolcrib.session import Session
+
+OPTIONS = ("by", "label", "provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s", "cancel_on_disconnect")
+LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent")
+JOIN_S = 0.05
+JOIN_BYTES = 4096
+THIN_S = 0.1
+
+
+class LiveCall:
+    """One call in flight. Its defaults stand on the class, so that a call that needs little costs little."""
+
+    tool: Tool | None = None
+    tool_id = ""
+    parsed: Parsed | None = None
+    verdict: Verdict | None = None
+    by = By()
+    label = ""
+    key: str | None = None
+    run: Any = None
+    agent: str | None = None
+    extra: dict[str, Any] | None = None
+    turn: str | None = None
+    parent: LiveCall | None = None
+    parent_id: str | None = None
+    depth = 0
+    background = False
+    wake: Wake | None = None
+    timeout_s = 60.0
+    concurrency: int | None = None
+    serial = False
+    nested = False
+    cancel_on_disconnect = False
+    durable = False
+    row: Row | None = None
+    history: History | None = None
+    edited: dict[str, Any] | None = None
+    secrets: tuple[str, ...] = ()
+    base: Snapshot | None = None
+    announce = True
+    broken: Exception | None = None
+    spill: tuple[str, bytes] | None = None
+    started_at = 0.0
+
+    seated = False
+    queued = False
+    in_body = False
+    concluding = False
+    finished = False
+    asked: dict[str, Any] | None = None
+    task: asyncio.Task[None] | None = None
+    future: asyncio.Future[None] | None = None
+    result: Result | None = None
+    stopping: str | None = None
+    stop_failure: Failure | None = None
+    stop_metadata: dict[str, Any] | None = None
+    children: set[LiveCall] | None = None
+
+    _facts: dict[str, Any] | None = None
+    _stop_waiter: asyncio.Future[None] | None = None
+    _asked: set[str] | None = None
+    _stepped: set[str] | None = None
+    _text: list[str] | None = None
+    _text_size = 0
+    _text_timer: asyncio.TimerHandle | None = None
+    _progress: dict[str, Any] | None = None
+    _progress_at = -1.0
+    _progress_timer: asyncio.TimerHandle | None = None
+    outputs = 0
+    unwritten = 0
+    unwritten_bytes = 0
+    _room: asyncio.Future[None] | None = None
+
+    def __init__(self, pipeline: Pipeline, session: Session, name: str, given: bytes, id: str, at: float) -> None:
+        self.pipeline = pipeline
+        self.session = session
+        self.session_id = session.id
+        self.name = name
+        self.given = given
+        self.id = id
+        self.accepted_at = at
+
+    def take(self, options: dict[str, Any]) -> None:
+        """Takes what the caller said beyond tool and arguments."""
+        extra: dict[str, Any] = {}
+        for name, value in options.items():
+            if name not in OPTIONS:
+                raise TypeError(f"unknown option '{name}'; known: {', '.join(OPTIONS)}")
+            if value is None:
+                continue
+            if name in LOGGED:
+                extra[name] = value
+            if name == "by":
+                self.by = By(**value) if isinstance(value, Mapping) else By(*value)
+            elif name != "provider_id":
+                setattr(self, name, value)
+        if extra:
+            self.extra = extra
+
+    # What is written of it
+
+    @property
+    def args(self) -> bytes:
+        """The JSON text of the arguments that run."""
+        return self.given if self.parsed is None else self.parsed.json
+
+    def normalised(self) -> Mapping[str, Any]:
+        """The parsed arguments as plain JSON, defaults filled in."""
+        assert self.tool is not None and self.tool.parser is not None and self.parsed is not None
+        return self.tool.parser.normalised(self.parsed)
+
+    @property
+    def output_bytes(self) -> int:
+        """How large its output may be before it is spilled."""
+        assert self.tool is not None
+        return self.tool.limits.output_bytes or self.pipeline.limits.output_bytes
+
+    def path(self) -> list[str]:
+        """The agents from the top down to the one that called."""
+        return [self.agent] if self.agent else []
+
+    def hide(self, tool: Tool) -> None:
+        """Remembers the values that nobody may see."""
+        assert self.parsed is not None
+        given = (self.parsed.values.get(name) for name in tool.secret)
+        self.secrets = tuple(value for value in given if isinstance(value, str) and value)
+        self.extra = {**(self.extra or {}), "secret": True}
+
+    def digest(self) -> Digest:
+        """The digest of what will run."""
+        return Digest(self.session_id, self.id, "" if self.tool is None else self.tool.fingerprint, self.args)
+
+    def new_row(self, state: Any, attempt: int = 0) -> Row:
+        """Its first row."""
+        effect = "once" if self.tool is None else self.tool.does
+        return Row(
+            self.id,
+            self.session_id,
+            self.tool_id or self.name,
+            effect,
+            state,
+            attempt,
+            worker=self.pipeline.worker,
+            accepted_at=self.accepted_at,
+            background=self.background,
+            parent=self.parent_id,
+            key=self.key,
+        )
+
+    def write(self, events: list[Draft], row: Row) -> Write:
+        """A write that holds only while this process holds the call."""
+        current = self.row
+        return Write(self.session_id, events, row, None if current is None else (current.state, current.attempt))
+
+    def failure(self, code: str, message: str, *, retryable: bool | None = None, hint: str | None = None) -> Failure:
+        """A failure with the hint of an anti-pattern that fits."""
+        if hint is None and self.tool is not None:
+            patterns = self.tool.knowledge.anti_patterns
+            hint = next((p.hint for p in patterns if p.match.lower() in message.lower()), None)
+        if retryable is None:
+            retryable = code in RETRYABLE or (code == "timeout" and self.tool is not None and self.tool.does != "once")
+        return Failure(code, self.masked(message), retryable, hint and self.masked(hint))
+
+    def masked(self, text: str) -> str:
+        """A text without the values of secret arguments."""
+        for secret in self.secrets:
+            text = text.replace(secret, "•••")
+        return text
+
+    # What its context does
+
+    def context(self) -> Context:
+        """What the body sees."""
+        assert self.tool is not None
+        if self.tool.mode in ("async", "stream"):
+            return Context(self)
+        return ThreadContext(self, self._wait_in_thread)
+
+    def _wait_in_thread(self, work: Any) -> Any:
+        async def waited() -> Any:
+            try:
+                return True, await work
+            except (Parked, Stopped) as signal:  # a thread can not be handed a BaseException by its future
+                return False, signal
+
+        ok, value = asyncio.run_coroutine_threadsafe(waited(), self.pipeline.loop).result()
+        if not ok:
+            raise value
+        return value
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Who and where, as the body sees it."""
+        if self._facts is None:
+            assert self.tool is not None
+            self._facts = {
+                "session": self.session_id,
+                "owner": self.session.owner,
+                "user": self.session.user,
+                "call": self.id,
+                "tool": self.tool.id,
+                "namespace": self.tool.namespace,
+                "namespaces": self.session.namespaces,
+                "agent": self.agent,
+                "turn": self.turn,
+                "parent": self.parent_id,
+                "attempt": 1 if self.row is None else max(1, self.row.attempt),
+                "deadline": self.started_at + self.timeout_s,
+                "run": self.run,
+            }
+        return self._facts
+
+    @property
+    def deps(self) -> Deps:
+        """What the crib was made with."""
+        return self.pipeline.deps
+
+    def snapshot(self) -> Snapshot:
+        """The state when this pass started."""
+        if self.base is None:
+            self.base = self.session.state.snapshot()
+        return self.base
+
+    async def ask(self, question: dict[str, Any]) -> Answer:
+        """The recorded answer, or the end of this pass."""
+        key = question["key"]
+        if key is None:
+            what = [question["kind"], question["prompt"], question["schema"]]
+            key = hashlib.sha256(encode(what)).hexdigest()[:32]
+            self._asked = self._asked or set()
+            if key in self._asked:
+                raise DuplicateQuestion(f"Asked twice in one pass: {question['prompt']!r}. Give each question its own key.")
+            self._asked.add(key)
+        answers = self.history.answers if self.history is not None else {}
+        if key in answers:
+            return answers[key]
+        self.asked = {**question, "key": key}
+        raise Parked
+
+    async def step(self, key: str, do: Callable[[], Any]) -> Any:
+        """The recorded value, or a new one that is durable before the body sees it."""
+        self._stepped = self._stepped or set()
+        if key in self._stepped:
+            raise DuplicateStep(f"Step '{key}' was used twice in one pass. Give each step its own key.")
+        self._stepped.add(key)
+        recorded = self.history.steps.get(key) if self.history is not None else None
+        if recorded is None:
+            recorded = await self._take_step(key, do)
+        if "failure" in recorded:
+            raise ToolFailure(**recorded["failure"])
+        return recorded.get("value")
+
+    async def _take_step(self, key: str, do: Callable[[], Any]) -> dict[str, Any]:
+        data: dict[str, Any] = {"key": key}
+        try:
+            value = do()
+            if inspect.isawaitable(value):
+                value = await value
+            data["value"] = decode(to_json(value))
+        except ToolFailure as error:
+            data["failure"] = {
+                "code": error.code,
+                "message": error.message,
+                "retryable": error.retryable,
+                "hint": error.hint,
+            }
+        self.pipeline.begin_behind(self)
+        self.flush()
+        assert self.row is not None
+        draft = (self.pipeline.clock.now(), self.id, "step", data)
+        if await self.pipeline.store.commit(self.write([draft], self.row)) is not None:
+            raise Stopped
+        return data
+
+    async def child(self, tool: str, args: Any) -> Result:
+        """Another tool, through the whole pipeline."""
+        return await self.session.call_child(self, tool, args)
+
+    async def stopped(self) -> None:
+        """Returns when the call is asked to stop."""
+        if self.stopping is None:
+            if self._stop_waiter is None:
+                self._stop_waiter = self.pipeline.loop.create_future()
+            await asyncio.shield(self._stop_waiter)
+
+    # What it tells its readers
+
+    def told(self, kind: str, data: dict[str, Any]) -> None:
+        """Takes what the body tells, from any thread; after the end it does nothing."""
+        if threading.get_ident() == self.pipeline.thread:
+            self.tell(kind, data)
+            return
+        try:
+            self.pipeline.loop.call_soon_threadsafe(self.tell, kind, data)
+        except RuntimeError:  # the loop has closed: nobody listens any more
+            return
+
+    def tell(self, kind: str, data: dict[str, Any]) -> None:
+        """Joins text, thins progress, writes the rest at once; the order stays."""
+        if self.finished or self.concluding:
+            self.pipeline.refused_after_done += 1
+        elif kind == "progress":
+            self._tell_progress(data)
+        elif "delta" in data:
+            self._tell_text(data["delta"])
+        else:
+            self.flush_text()
+            self.put(kind, _frozen(data))
+
+    def _tell_text(self, text: str) -> None:
+        self.outputs += 1
+        if self._text is None:
+            self._text = []
+            self._text_timer = self.pipeline.loop.call_later(JOIN_S, self.flush_text)
+        self._text.append(text)
+        self._text_size += len(text)
+        if self._text_size >= JOIN_BYTES:
+            self.flush_text()
+
+    def flush_text(self) -> None:
+        """Writes the text that was joined so far."""
+        if self._text is not None:
+            text, self._text, self._text_size = "".join(self._text), None, 0
+            if self._text_timer is not None:
+                self._text_timer.cancel()
+                self._text_timer = None
+            self.put("output", {"delta": self.masked(text)}, len(text))
+
+    def _tell_progress(self, data: dict[str, Any]) -> None:
+        wait = self._progress_at + THIN_S - self.pipeline.loop.time()
+        self._progress = data
+        if wait <= 0:
+            self.flush_progress()
+        elif self._progress_timer is None:
+            self._progress_timer = self.pipeline.loop.call_later(wait, self.flush_progress)
+
+    def flush_progress(self) -> None:
+        """Writes the newest progress."""
+        if self._progress is not None:
+            data, self._progress = self._progress, None
+            if self._progress_timer is not None:
+                self._progress_timer.cancel()
+                self._progress_timer = None
+            self._progress_at = self.pipeline.loop.time()
+            self.flush_text()
+            self.put("progress", data)
+
+    def flush(self) -> None:
+        """Writes all that was held back."""
+        if self._progress is not None:
+            self.flush_progress()
+        if self._text is not None:
+            self.flush_text()
+
+    def chunk(self, value: Any) -> None:
+        """A value that a generator yielded: one event, never joined."""
+        if self.finished or self.concluding:
+            return
+        self.flush()
+        self.outputs += 1
+        self.put("output", {"value": raw(to_json(value, inf_nan_mode="null"))})
+
+    def put(self, kind: str, data: dict[str, Any], size: int = 0) -> None:
+        """Writes one event behind what was written before."""
+        if self.finished or self.concluding:
+            return
+        self.pipeline.begin_behind(self)
+        assert self.row is not None
+        self.unwritten += 1
+        self.unwritten_bytes += size
+        write = self.write([(self.pipeline.clock.now(), self.id, kind, data)], self.row)
+        write.on_commit = lambda: self._written(size)
+        self.pipeline.store.put(write)
+        if self.unwritten_bytes > self.pipeline.limits.unwritten_bytes:
+            self.stop(self.failure("too_large", "The tool writes faster than its output can be kept"))
+
+    def _written(self, size: int) -> None:
+        self.unwritten -= 1
+        self.unwritten_bytes -= size
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    async def room(self) -> None:
+        """Waits until few enough chunks are unwritten."""
+        while self.unwritten >= self.pipeline.limits.unwritten_chunks:
+            self._room = self.pipeline.loop.create_future()
+            await self._room
+
+    # How it is started, stopped and run again
+
+    def again(self) -> None:
+        """The body runs from its start once more, on the state of now."""
+        self.base = None
+        self._asked = self._stepped = None
+
+    def watch_silence(self, seconds: float) -> None:
+        """Stops it when nothing was put out for that long."""
+        clock, seen = self.pipeline.clock, self.outputs
+
+        def look() -> None:
+            if not self.in_body:
+                return
+            if self.outputs == seen:
+                self.stop(self.failure("timeout", f"No output for {seconds:g} s"))
+            else:
+                self.watch_silence(seconds)
+
+        clock.call_at(clock.now() + seconds, look)
+
+    async def calm(self) -> None:
+        """Takes the cancellation that stopped the body off this task, so that the end can be recorded in peace."""
+        if self.task is None:
+            return
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            pass
+        while self.task.cancelling():
+            self.task.uncancel()
+
+    def begin(self) -> None:
+        """There is a seat for it now."""
+        self.pipeline.start(self)
+
+    def overdue(self) -> None:
+        """Its time is up."""
+        thread = self.tool is not None and self.tool.mode in ("thread", "thread_stream")
+        hint = "It runs in a thread that can not be stopped; it may still be at work." if thread else None
+        self.stop(self.failure("timeout", f"Timed out after {self.timeout_s:g} s", hint=hint))
+
+    def stop(self, failure: Failure, **metadata: Any) -> bool:
+        """Asks it to stop, and its children with it; whether that was news."""
+        if self.finished or self.concluding or self.stopping is not None:
+            return False
+        self.stopping = failure.code
+        self.stop_failure = failure
+        if self.row is not None and self.row.attempt > 0 and self.row.effect == "once":
+            metadata.setdefault("may_have_run", True)
+        self.stop_metadata = metadata
+        if self._stop_waiter is not None and not self._stop_waiter.done():
+            self._stop_waiter.set_result(None)
+        for child in list(self.children or ()):
+            child.stop(child.failure("cancelled", "Cancelled with the call that made it"))
+        if self.in_body and self.task is not None:
+            self.task.cancel()
+            clock = self.pipeline.clock
+            clock.call_at(clock.now() + self.pipeline.limits.cleanup_s, lambda: self.pipeline.abandon(self))
+        elif not self.seated:
+            self.pipeline.give_up(self)
+        return True
+
+    def end(self) -> None:
+        """Lets go of timers and wakes whoever waits for it."""
+        self.finished = True
+        for timer in (self._text_timer, self._progress_timer):
+            if timer is not None:
+                timer.cancel()
+        if self.parent is not None and self.parent.children is not None:
+            self.parent.children.discard(self)
+        if self.future is not None and not self.future.done():
+            self.future.set_result(None)
+
+    async def ended(self) -> None:
+        """Returns when this process is through with it: done or parked."""
+        if not self.finished:
+            if self.future is None:
+                self.future = self.pipeline.loop.create_future()
+            await asyncio.shield(self.future)
+
+
+def _frozen(data: dict[str, Any]) -> dict[str, Any]:
+    """Told data as JSON of this moment; what can not be written as JSON is told as text, since telling never fails."""
+    try:
+        return {name: raw(to_json(value, inf_nan_mode="null")) for name, value in data.items()}
+    except (ValueError, TypeError, RecursionError):
+        return {name: str(value) for name, value in data.items()}

@@ -1,0 +1,519 @@
+"""The life of a call: find, authorize, validate, decide, execute, record, deliver. The order is fixed, because it is security.
+
+Every stage is a short function of the one `LiveCall`. The first four give a `Failure` or nothing; a call that fails
+there never runs. Whatever happens, an accepted call gets exactly one `done`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from toolcrib import eager, records
+from toolcrib.catalog import Catalog
+from toolcrib.context import Deps, Parked, Stopped
+from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
+from toolcrib.isolate import run_isolated
+from toolcrib.live import LiveCall
+from toolcrib.outcome import conflicting, to_result
+from toolcrib.policy import Policy, Verdict
+from toolcrib.scheduler import Clock, Scheduler
+from toolcrib.schema import BadArguments, nearest
+from toolcrib.store import Conflict, Draft, Row, Store, Write
+from toolcrib.streams import drain_async, drain_thread
+from toolcrib.tools import Tool
+from toolcrib.types import CribLimits, Failure, Layer, Result
+
+trace = logging.getLogger("toolcrib.trace")
+RETRY_S = 1.0
+CONFLICT_RETRIES = 3
+
+
+class Pipeline:
+    """What all calls of a crib share."""
+
+    def __init__(self, catalog: Catalog, store: Store, policy: Policy, limits: CribLimits, clock: Clock) -> None:
+        self.catalog = catalog
+        self.store = store
+        self.policy = policy
+        self.limits = limits
+        self.clock = clock
+        self.scheduler = Scheduler(limits, clock)
+        self.deps = Deps()
+        self.layer: Layer | None = None
+        self.worker = f"w-{secrets.token_hex(8)}"
+        self.refused_after_done = 0
+        self.stopping = False
+        self.loop: asyncio.AbstractEventLoop
+        self.thread = 0
+        self.threads: Executor | None = None
+        self.expiry_changed: Callable[[float], None] = lambda when: None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def attach(self, threads: Executor) -> None:
+        """Binds it to the running loop."""
+        self.loop = asyncio.get_running_loop()
+        self.thread = threading.get_ident()
+        self.threads = threads
+
+    async def accept(self, live: LiveCall) -> None:
+        """Takes a new call through the first four stages; then it runs, queues, or waits for somebody."""
+        failure = self._gone(live) or self.find(live) or self.authorize(live) or self.validate(live)
+        if failure is None and live.tool.validate is not None:  # type: ignore[union-attr]
+            failure = await self.business(live)
+        if failure is None:
+            failure = self.decide(live)
+        if failure is not None:
+            await self.conclude(live, Result(failure=failure))
+        elif live.verdict.effect == "ask":  # type: ignore[union-attr]
+            await self.park(live, records.confirm(live))
+        elif live.tool.run is None:  # type: ignore[union-attr]
+            await self.park(live, records.client(live))
+        elif live.durable:
+            await self._take_durably(live)
+        elif self.scheduler.enter(live):
+            self.start(live)
+        else:
+            live.session.live[live.id] = live
+            self._write(live, live.new_row("queued"), [records.accepted(live)])
+
+    def _gone(self, live: LiveCall) -> Failure | None:
+        if live.session.closing:
+            return live.failure("unavailable", "Session is closing")
+        return None
+
+    # 1. find
+
+    def find(self, live: LiveCall) -> Failure | None:
+        """The tool of that name, among those the session may see."""
+        tool = live.session.tool(live.name)
+        if tool is None:
+            return self._not_found(live)
+        live.tool = tool
+        live.tool_id = tool.id
+        live.timeout_s = tool.limits.timeout_s or self.limits.timeout_s
+        live.concurrency = tool.limits.concurrency
+        live.serial = tool.serial
+        return None
+
+    def _not_found(self, live: LiveCall) -> Failure:
+        view = live.session.view
+        if live.name in view.ambiguous:
+            names = ", ".join(view.ambiguous[live.name])
+            return live.failure("invalid_arguments", f"'{live.name}' is ambiguous; say which: {names}")
+        hidden = self.catalog.get(live.name)
+        if hidden is not None:
+            live.tool_id = hidden.id
+            return self._closed_namespace(live, hidden.namespace)
+        close = nearest(live.name, list(view.names))
+        return live.failure("not_found", f"Unknown tool: {live.name}", hint=f"similar: {', '.join(close)}" if close else None)
+
+    # 2. authorize
+
+    def authorize(self, live: LiveCall) -> Failure | None:
+        """The session's namespaces are checked here again, whoever found the tool; then depth and turn."""
+        assert live.tool is not None
+        if not live.session.sees(live.tool):
+            return self._closed_namespace(live, live.tool.namespace)
+        if live.depth > self.limits.depth:
+            return live.failure("denied", f"Calls may be at most {self.limits.depth} deep")
+        if live.turn is not None and live.session.calls_in_turn(live.turn) > self.limits.per_turn:
+            return live.failure("rate_limited", f"Too many calls in one turn (limit {self.limits.per_turn})")
+        return None
+
+    def _closed_namespace(self, live: LiveCall, namespace: str) -> Failure:
+        opened = ", ".join(live.session.namespaces)
+        message = f"Namespace '{namespace}' is not open in this session (open: {opened})"
+        live.verdict = Verdict("deny", "namespace", message)
+        return live.failure("denied", message)
+
+    # 3. validate
+
+    def validate(self, live: LiveCall) -> Failure | None:
+        """The arguments against the tool's schema and types."""
+        tool, most = live.tool, self.limits.arguments_bytes
+        assert tool is not None
+        if len(live.given) > most:
+            return live.failure("too_large", f"The arguments have {len(live.given)} bytes, the limit is {most}")
+        if live.broken is not None:
+            return live.failure("invalid_arguments", str(live.broken))
+        if live.by.kind == "agent":
+            live.given, live.label = records.undressed(tool, live.given, live.label)
+        try:
+            live.parsed = tool.parse(live.given)
+        except BadArguments as error:
+            return live.failure("invalid_arguments", str(error))
+        if tool.secret:
+            live.hide(tool)
+        return None
+
+    async def business(self, live: LiveCall) -> Failure | None:
+        """The tool's own check of arguments that fit its schema."""
+        tool = live.tool
+        assert tool is not None and tool.validate is not None and live.parsed is not None
+        try:
+            said = tool.validate(live.context(), live.parsed.values)
+            if inspect.isawaitable(said):
+                said = await asyncio.wait_for(said, live.timeout_s)
+        except ValueError as error:
+            said = str(error) or "The arguments were refused"
+        except ToolFailure as error:
+            return live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint)
+        except BaseException as error:  # noqa: BLE001 - nothing that a check raises may break the session
+            return self.unexpected(live, error)
+        return live.failure("invalid_arguments", said) if isinstance(said, str) and said else None
+
+    # 4. decide
+
+    def decide(self, live: LiveCall) -> Failure | None:
+        """The policy, once, on the parsed arguments."""
+        tool, session = live.tool, live.session
+        assert tool is not None
+        try:
+            verdict = self.policy.decide(session, tool, live.normalised)
+        except Exception as error:  # noqa: BLE001 - a policy that raises is a deny
+            self.note(live, error)
+            verdict = Verdict("deny", "default", "The policy could not decide")
+        if session.failing:
+            verdict = session.breaker(live) or verdict
+        live.verdict = verdict
+        return live.failure("denied", verdict.message or "Not allowed") if verdict.effect == "deny" else None
+
+    # 5. execute
+
+    async def _take_durably(self, live: LiveCall) -> None:
+        """A call that is acknowledged is in the store before; a key that was used finds its first call."""
+        live.session.live[live.id] = live
+        await self._keep_secrets(live)
+        row = live.new_row("queued")
+        conflict = await self.store.commit(live.write([records.accepted(live)], row))
+        live.row = row if conflict is None else conflict.row
+        if conflict is not None:
+            self.release(live)
+        elif live.stopping is not None:
+            await self.conclude(live, self._stopped(live))
+        elif self.scheduler.enter(live):
+            self.start(live)
+
+    def start(self, live: LiveCall) -> None:
+        """Runs it in a task of its own, at once up to its first pause."""
+        task = eager.start(self.loop, self._perform(live))
+        if live.finished:
+            return
+        live.task = task
+        live.session.live[live.id] = live
+        if not live.concluding:
+            self.begin_behind(live)
+        self.scheduler.watch(live, live.timeout_s)
+        if live.stopping is not None and live.in_body:
+            task.cancel()
+
+    async def _perform(self, live: LiveCall) -> None:
+        """Claims, executes, records. Nothing that a tool does escapes from here."""
+        try:
+            if live.stopping is not None:
+                await self.conclude(live, self._stopped(live))
+            elif await self.claim(live):
+                result = await self.execute(live)
+                if result is None:
+                    await self.park(live, live.asked or {})
+                else:
+                    await self.conclude(live, result)
+        except StoreUnavailable as error:
+            live.result = live.result or Result(failure=live.failure("unavailable", str(error)))
+        except Exception as error:  # noqa: BLE001 - a fault of our own ends this call alone
+            await self.conclude(live, Result(failure=self.unexpected(live, error)))
+        finally:
+            if not live.concluding or live.result is not None:
+                self.release(live)
+
+    async def claim(self, live: LiveCall) -> bool:
+        """Makes this process the one that runs it. A `once` body never starts before that is durable."""
+        live.started_at = self.clock.now()
+        old = live.row
+        if old is None:
+            assert live.tool is not None
+            if live.tool.does == "read":
+                return True
+            row, events = live.new_row("running", 1), [records.accepted(live), records.started(live, 1)]
+        else:
+            row = old.but(state="running", attempt=old.attempt + 1, worker=self.worker, expires_at=None)
+            events = [records.started(live, row.attempt)] if live.announce else []
+        if row.effect != "once":
+            self._write(live, row, events)
+            return True
+        await self._keep_secrets(live)
+        write = live.write(events, row)
+        live.row = row
+        return await self.store.commit(write) is None
+
+    def begin_behind(self, live: LiveCall) -> None:
+        """Writes that a read call was accepted and started, once it turns out not to be over at once."""
+        if live.row is None:
+            self._write(live, live.new_row("running", 1), [records.accepted(live), records.started(live, 1)])
+
+    def _write(self, live: LiveCall, row: Row, events: list[Draft]) -> None:
+        self.store.put(live.write(events, row))
+        live.row = row
+
+    async def execute(self, live: LiveCall) -> Result | None:
+        """Runs the body from its start; its result, or None where it has to wait."""
+        for _ in range(CONFLICT_RETRIES):
+            result = await self._once_through(live)
+            if result is None or not result.changes or not self._worth_a_retry(live, result):
+                return result
+            live.again()
+        return result
+
+    def _worth_a_retry(self, live: LiveCall, result: Result) -> bool:
+        assert live.tool is not None
+        if live.tool.on_conflict != "retry" or live.tool.does == "once":
+            return False
+        return live.session.state.check(result.changes, live.snapshot().revision) is not None
+
+    async def _once_through(self, live: LiveCall) -> Result | None:
+        live.in_body = True
+        try:
+            value = await self._body(live)
+        except Parked:
+            return None if live.stopping is None else self._stopped(live)
+        except ToolFailure as error:
+            return self._on_purpose(live, error)
+        except Stopped:
+            return self._stopped(live)
+        except asyncio.CancelledError:
+            if live.stopping is None and live.task is not None and live.task.cancelling():
+                raise  # the loop is being shut down: what was running is left to recovery
+            if live.stopping is None:
+                return Result(failure=self.unexpected(live, RuntimeError("the tool cancelled itself")))
+            return self._stopped(live)
+        except BaseException as error:  # noqa: BLE001 - SystemExit and the like are only a failed tool
+            return Result(failure=self.unexpected(live, error))
+        finally:
+            live.in_body = False
+            if live.stopping is not None:
+                await live.calm()
+        if live.stopping is not None:
+            return self._stopped(live)
+        return to_result(live, value)
+
+    async def _body(self, live: LiveCall) -> Any:
+        tool = live.tool
+        assert tool is not None and tool.run is not None and live.parsed is not None
+        context = live.context() if tool.context or self.layer is not None else None
+        if self.layer is not None:
+            return await self.layer(context, lambda: self._run(live, tool, context))
+        if tool.mode == "async":
+            return await tool.run(context, live.parsed.values)
+        return await self._run(live, tool, context)
+
+    async def _run(self, live: LiveCall, tool: Tool, context: Any) -> Any:
+        assert tool.run is not None and live.parsed is not None
+        run, values = tool.run, live.parsed.values
+        if tool.limits.idle_timeout is not None:
+            live.watch_silence(tool.limits.idle_timeout)
+        if tool.mode == "async":
+            return await run(context, values)
+        if tool.mode == "stream":
+            return await drain_async(live, run(context, values))
+        if tool.mode == "process":
+            return await run_isolated(live)
+        work = drain_thread if tool.mode == "thread_stream" else _plain
+        outcome = await self.loop.run_in_executor(self.threads, _in_thread, work, live, context)
+        if isinstance(outcome, _Raised):
+            raise outcome.error
+        return outcome
+
+    def _on_purpose(self, live: LiveCall, error: ToolFailure) -> Result:
+        if isinstance(error, StreamClosed) and live.tool is not None and live.tool.does == "once":
+            return Result(failure=live.failure("unknown", "Stream closed before it finished; it may have run"))
+        failure = live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint)
+        return Result(failure=failure, metadata=error.metadata)
+
+    def _stopped(self, live: LiveCall) -> Result:
+        return Result(failure=live.stop_failure or live.failure("cancelled", "Cancelled"), metadata=live.stop_metadata)
+
+    def unexpected(self, live: LiveCall, error: BaseException) -> Failure:
+        """An exception that nobody meant: its text goes to the trace alone."""
+        name = live.name if live.tool is None else live.tool.name
+        return Failure("internal", f"Tool '{name}' failed unexpectedly (trace {self.note(live, error)})")
+
+    def note(self, live: LiveCall, error: BaseException) -> str:
+        """Writes what went wrong to the trace; the id under which it is found."""
+        id = secrets.token_hex(6)
+        trace.error("trace %s: tool %s, call %s", id, live.tool_id or live.name, live.id, exc_info=error)
+        return id
+
+    # 6. record
+
+    async def conclude(self, live: LiveCall, result: Result) -> None:
+        """Writes the one `done` of a call; the second of two that try does nothing."""
+        if live.concluding or live.finished:
+            return
+        live.flush()
+        live.concluding = True
+        if live.spill is not None:
+            await self.store.keep(live.session_id, *live.spill)
+        if result.changes:
+            result = await self._record_with_state(live, result)
+        else:
+            await self._record(live, result)
+        live.result = result
+        if result.failure is not None or live.session.failing:
+            live.session.remember_outcome(live, result)
+        self.release(live)
+
+    async def _record(self, live: LiveCall, result: Result) -> None:
+        write = self._done(live, result, records.done(live, result, self.clock.now()))
+        if live.durable or live.tool is None or live.tool.does != "read":
+            await self._durably(live, write)
+        else:
+            self.store.put(write)
+
+    async def _record_with_state(self, live: LiveCall, result: Result) -> Result:
+        """State changes are committed with the `done`, all or none; a conflict keeps the data and changes nothing."""
+        session, base = live.session, live.snapshot().revision
+        while True:
+            state = session.state
+            problem = state.check(result.changes, base)
+            if problem is not None:
+                result = conflicting(live, result, problem, base)
+                await self._record(live, result)
+                return result
+            data = records.done(live, result, self.clock.now())
+            data["state"] = {"base": base, "revision": state.revision + 1, "changes": list(result.changes)}
+            row = live.row
+            write = self._done(live, result, data)
+            write.revision = (state.revision, state.revision + 1)
+            conflict = await self._durably(live, write)
+            if conflict is None:
+                session.changed_state(result.changes, base, live.id, write.revision[1])
+            if conflict is None or conflict.row is not None:
+                return result
+            live.row = row
+            await session.reload_state()
+
+    def _done(self, live: LiveCall, result: Result, data: dict[str, Any]) -> Write:
+        """The last write of a call, with whatever was not written before."""
+        code = None if result.failure is None else result.failure.code
+        now = self.clock.now()
+        if live.row is not None:
+            row = live.row.but(state="done", code=code, expires_at=None)
+            write = live.write([(now, live.id, "done", data)], row)
+        else:
+            row = live.new_row("done", 1 if live.started_at else 0)
+            row.code = code
+            events = [records.accepted(live)]
+            if live.started_at:
+                events.append(records.started(live, 1))
+            events.append((now, live.id, "done", data))
+            write = Write(live.session_id, events, row)
+        live.row = row
+        return write
+
+    async def _durably(self, live: LiveCall, write: Write) -> Conflict | None:
+        """What has happened is written as soon as the store can; a call that never ran may fail instead."""
+        while True:
+            try:
+                return await self.store.commit(write)
+            except StoreUnavailable as error:
+                if write.expect is None or self.stopping:
+                    raise
+                trace.error("call %s can not be recorded yet: %s", live.id, error)
+                await asyncio.sleep(RETRY_S)
+
+    # 7. deliver
+
+    def release(self, live: LiveCall) -> None:
+        """This process is through with it: its seat is free, and whoever waits for it goes on."""
+        if live.finished:
+            return
+        live.end()
+        live.session.live.pop(live.id, None)
+        if live.seated or live.queued:
+            self.scheduler.leave(live)
+
+    def give_up(self, live: LiveCall) -> None:
+        """Ends a call that was stopped before it had a seat."""
+        self.aside(self.conclude(live, self._stopped(live)))
+
+    def abandon(self, live: LiveCall) -> None:
+        """Its body has not ended in the time it had to clean up: the call ends without it."""
+        if not live.finished and not live.concluding:
+            self.aside(self.conclude(live, self._stopped(live)))
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that nobody waits for."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Waiting
+
+    async def park(self, live: LiveCall, asked: Mapping[str, Any]) -> None:
+        """Writes the question and lets the call go; nothing of it stays in memory."""
+        live.flush()
+        live.concluding = True
+        now = self.clock.now()
+        data = records.waiting(live, asked, now)
+        question = data["question"]
+        draft = (now, live.id, "waiting", data)
+        if live.row is not None:
+            row = live.row.but(state="waiting", question=question["id"], expires_at=question["expires_at"])
+            write = live.write([draft], row)
+        else:
+            await self._keep_secrets(live)
+            row = live.new_row("waiting", 1 if live.started_at else 0)
+            row.question, row.expires_at = question["id"], question["expires_at"]
+            begun = [records.started(live, 1)] if live.started_at else []
+            write = Write(live.session_id, [records.accepted(live), *begun, draft], row)
+        conflict = await self._durably(live, write)
+        live.row = row if conflict is None else conflict.row
+        self.expiry_changed(question["expires_at"])
+        self.release(live)
+
+    async def end_parked(self, live: LiveCall, row: Row, result: Result, events: list[Draft]) -> bool:
+        """Ends a call that waits, in one write with the events that say why; False where it waits no more."""
+        if result.failure is None:
+            result = to_result(live, result)
+        now = self.clock.now()
+        done = row.but(state="done", code=None if result.failure is None else result.failure.code, expires_at=None)
+        events = [*events, (now, live.id, "done", records.done(live, result, now))]
+        if live.spill is not None:
+            await self.store.keep(live.session_id, *live.spill)
+        live.concluding = True
+        won = await self._durably(live, Write(live.session_id, events, done, ("waiting", row.attempt))) is None
+        live.result = result
+        self.release(live)
+        return won
+
+    async def _keep_secrets(self, live: LiveCall) -> None:
+        """The log never shows them, so what is needed to go on is kept beside it until the session is swept."""
+        if live.secrets:
+            await self.store.keep(live.session_id, f"args:{live.id}", live.args)
+
+
+class _Raised:
+    """What a body raised in its thread; a thread's future would not carry all of it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _in_thread(work: Callable[[LiveCall, Any], Any], live: LiveCall, context: Any) -> Any:
+    try:
+        return work(live, context)
+    except BaseException as error:  # noqa: BLE001 - handed over to the pipeline, which knows what to do with it
+        return _Raised(error)
+
+
+def _plain(live: LiveCall, context: Any) -> Any:
+    assert live.tool is not None and live.tool.run is not None and live.parsed is not None
+    return live.tool.run(context, live.parsed.values)

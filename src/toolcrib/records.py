@@ -1,0 +1,172 @@
+"""What the log says of a call: the data of its events, made from the call in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import to_json
+
+from toolcrib.live import LiveCall
+from toolcrib.schema import title
+from toolcrib.store import Draft
+from toolcrib.store.codec import decode, encode, raw
+from toolcrib.tools import Tool
+from toolcrib.types import By, Resume, Result
+
+CONFIRM = "policy:confirm"
+CLIENT = "client:result"
+MASK = "•••"
+
+_RESUME: dict[str, Resume] = {"confirm": "run", "client": "use", "input": "pass", "external": "pass"}
+_USER = By()
+_BY_USER = _USER._asdict()
+_labels: dict[str, str] = {}
+
+
+def accepted(live: LiveCall) -> Draft:
+    """Enough for a client to draw the card, and for another process to run the call."""
+    tool = live.tool
+    data: dict[str, Any] = {
+        "tool": live.tool_id or live.name,
+        "label": live.label or _label(live.name if tool is None else tool.name),
+        "args": arguments(live),
+        "by": _BY_USER if live.by is _USER else live.by._asdict(),
+        "digest": live.digest(),
+        "effect": "once" if tool is None else tool.does,
+    }
+    if live.extra:
+        data.update(live.extra)
+    return (live.accepted_at, live.id, "accepted", data)
+
+
+def _label(name: str) -> str:
+    label = _labels.get(name)
+    if label is None:
+        label = title(name)[:120]
+        if len(_labels) < 10_000:  # names of tools that do not exist are anybody's text
+            _labels[name] = label
+    return label
+
+
+def arguments(live: LiveCall) -> Any:
+    """The arguments as they may be seen: the bytes that came where they are valid, secrets masked."""
+    if live.secrets:
+        assert live.parsed is not None
+        return masked(live, decode(live.parsed.json))
+    if live.parsed is not None:
+        return raw(live.parsed.json)
+    if len(live.given) > live.pipeline.limits.arguments_bytes:
+        return None
+    try:
+        return decode(live.given)
+    except (ValueError, RecursionError):
+        return live.given.decode("utf-8", "replace")
+
+
+def masked(live: LiveCall, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments without the values of those that are secret."""
+    hidden = live.tool.secret if live.tool is not None else ()
+    return {name: MASK if name in hidden and value is not None else value for name, value in values.items()}
+
+
+def started(live: LiveCall, attempt: int) -> Draft:
+    """What really runs, and why it may."""
+    data: dict[str, Any] = {
+        "attempt": attempt,
+        "args": arguments(live),
+        "digest": live.digest(),
+        "timeout_s": live.timeout_s,
+    }
+    if live.verdict is not None:
+        data["verdict"] = live.verdict.data()
+    return (live.started_at, live.id, "started", data)
+
+
+def done(live: LiveCall, result: Result, now: float) -> dict[str, Any]:
+    """The outcome. Only what is there is written."""
+    failure = result.failure
+    data: dict[str, Any] = {"ok": failure is None}
+    if failure is not None:
+        data["failure"] = failure
+        if live.verdict is not None and live.verdict.effect == "deny":
+            data["verdict"] = live.verdict.data()
+    else:
+        data["data"] = raw(result.json)
+    if result.content:
+        data["content"] = list(result.content)
+    if result.handover is not None:
+        data["handover"] = result.handover
+    if result.metadata:
+        data["metadata"] = result.metadata
+    if live.background:
+        data["background"] = True
+        data["wake"] = live.wake
+    data["duration_ms"] = round((now - live.started_at) * 1000, 3) if live.started_at else 0
+    return data
+
+
+def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """The question that a call waits for, with the final arguments."""
+    tool, kind = live.tool, asked["kind"]
+    assert tool is not None and live.parsed is not None and tool.parser is not None
+    number = len(live.history.questions) + 1 if live.history is not None else 1
+    limits = live.pipeline.limits
+    default = limits.client_s if kind == "client" else limits.confirm_s
+    question = {
+        "id": f"{live.id}-{number}",
+        "call": live.id,
+        "session": live.session_id,
+        "tool": tool.id,
+        "kind": kind,
+        "prompt": live.masked(asked["prompt"]),
+        "key": asked["key"],
+        "arguments": masked(live, tool.parser.normalised(live.parsed)),
+        "schema": asked.get("schema"),
+        "resume": asked.get("resume") or _RESUME[kind],
+        "digest": str(live.digest()),
+        "path": live.path(),
+        "asked_at": now,
+        "expires_at": now + (asked.get("expires_s") or tool.limits.wait_s or default),
+    }
+    if asked.get("data") is not None:
+        question["data"] = decode(to_json(asked["data"]))
+    data: dict[str, Any] = {"question": question}
+    if live.verdict is not None:
+        data["verdict"] = live.verdict.data()
+    return data
+
+
+def confirm(live: LiveCall) -> dict[str, Any]:
+    """What the policy wants to be asked."""
+    assert live.tool is not None and live.verdict is not None
+    why = f" ({live.verdict.message})" if live.verdict.message else ""
+    return {"kind": "confirm", "key": CONFIRM, "prompt": f"Allow {live.tool.id}?{why}"}
+
+
+def client(live: LiveCall) -> dict[str, Any]:
+    """What the client of a client tool is asked."""
+    assert live.tool is not None
+    prompt = f"Run {live.tool.id} and send its result"
+    return {"kind": "client", "key": CLIENT, "prompt": prompt, "schema": live.tool.output_schema}
+
+
+def undressed(tool: Tool, given: bytes, label: str) -> tuple[bytes, str]:
+    """A model's arguments without the topic and the nulls that its view of the schema asked for; and the label."""
+    try:
+        values = decode(given)
+    except (ValueError, RecursionError):
+        return given, label
+    if not isinstance(values, dict):
+        return given, label
+    properties = tool.input_schema.get("properties", {})
+    required = set(tool.input_schema.get("required", ()))
+    topic = values.get("topic")
+    kept = {
+        name: value
+        for name, value in values.items()
+        if (name != "topic" or "topic" in properties) and not (value is None and name in properties and name not in required)
+    }
+    if isinstance(topic, str) and topic.strip():
+        label = label or " ".join(topic.split())[:120]
+    return (given if len(kept) == len(values) else encode(kept)), label

@@ -1,0 +1,69 @@
+"""After a crash: what was queued starts, what only reads or may be repeated runs again, what may happen once is asked about.
+
+A call whose worker still lives is left alone, so that a second process on the same store harms nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.answering import go_on, revive
+from toolcrib.live import LiveCall
+from toolcrib.outcome import to_result
+from toolcrib.store import Row
+from toolcrib.types import Result
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+
+
+async def recover(crib: Crib, rows: Iterable[Row]) -> None:
+    """Takes up calls that nobody runs."""
+    for row in rows:
+        if row.worker and await crib.store.alive(row.worker):
+            continue
+        session = await crib.attached(row.session)
+        if session is None or row.id in session.live:
+            continue
+        live = await revive(session, row, await session.history(row))
+        if row.state == "queued":
+            await go_on(session, live)
+        elif row.effect == "once":
+            await _once(crib, live)
+        elif row.crashes + 1 >= crib.pipeline.limits.attempts:
+            message = f"Given up: the process died {row.crashes + 1} times while it ran"
+            await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
+        else:
+            live.row = row.but(crashes=row.crashes + 1)
+            live.announce = True
+            await go_on(session, live)
+
+
+async def _once(crib: Crib, live: LiveCall) -> None:
+    """A call that had started and may not happen twice: its tool may know what became of it."""
+    await crib.pipeline.conclude(live, await _reconciled(crib, live) or Result(failure=_unknown(live)))
+
+
+def _unknown(live: LiveCall) -> Any:
+    return live.failure(
+        "unknown",
+        "The process died while the call ran: it may have run",
+        hint="Find out whether it happened before calling it again.",
+    )
+
+
+async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
+    """What the tool's `reconcile` says happened; None where it can not say."""
+    tool = live.tool
+    if tool is None or tool.reconcile is None or live.parsed is None:
+        return None
+    try:
+        said = tool.reconcile(live.context(), **live.parsed.values)
+        if inspect.isawaitable(said):
+            said = await said
+    except BaseException as error:  # noqa: BLE001 - whatever it raises, the call still ends
+        crib.pipeline.note(live, error)
+        return None
+    return None if said is None else to_result(live, said)

@@ -1,0 +1,174 @@
+"""Which call starts when: bounds for session, tool and crib, fair turns between sessions, and deadlines.
+
+It counts and orders; it knows nothing of what a call does. There is no timer for a call: deadlines of one length stand
+in one line, and a single timer waits for the first of all lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from toolcrib.types import CribLimits
+
+
+class Seat(Protocol):
+    """What the scheduler needs to know of a call."""
+
+    session: Any
+    tool_id: str
+    concurrency: int | None
+    serial: bool
+    nested: bool
+    finished: bool
+    seated: bool
+    queued: bool
+
+    def begin(self) -> None:
+        """Starts to run."""
+
+    def overdue(self) -> None:
+        """Its time is up."""
+
+
+class Clock(Protocol):
+    """The time, and a way to be called later; tests bring their own."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+
+    def call_at(self, when: float, do: Callable[[], None]) -> Any:
+        """Calls `do` at that time; the handle has `cancel()`."""
+
+
+class Scheduler:
+    """Seats for calls. Calls of a session start in the order they came; free seats go round the sessions."""
+
+    def __init__(self, limits: CribLimits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._running = 0
+        self._by_tool: Counter[str] = Counter()
+        self._queues: OrderedDict[str, deque[Seat]] = OrderedDict()
+        self._deadlines: dict[float, deque[tuple[float, Seat]]] = {}
+        self._timer: Any = None
+        self._timer_at = 0.0
+
+    def enter(self, seat: Seat) -> bool:
+        """Takes a seat now; False if it has to queue, and then `begin` is called when there is one."""
+        if (not self._queues or seat.nested or seat.session.id not in self._queues) and self._fits(seat):
+            self._sit(seat)
+            return True
+        seat.queued = True
+        self._queues.setdefault(seat.session.id, deque()).append(seat)
+        return False
+
+    def _fits(self, seat: Seat) -> bool:
+        limits = self._limits
+        # A call made by another call runs in its parent's seat: the parent does nothing but wait for it.
+        if not seat.nested and (self._running >= limits.per_crib or seat.session.running >= limits.per_session):
+            return False
+        if seat.serial and self._by_tool[f"{seat.session.id} {seat.tool_id}"]:
+            return False
+        return seat.concurrency is None or self._by_tool[seat.tool_id] < seat.concurrency
+
+    def _sit(self, seat: Seat) -> None:
+        seat.seated = True
+        self._running += 1
+        seat.session.running += 1
+        if seat.concurrency is not None:
+            self._by_tool[seat.tool_id] += 1
+        if seat.serial:
+            self._by_tool[f"{seat.session.id} {seat.tool_id}"] += 1
+
+    def leave(self, seat: Seat) -> None:
+        """Gives its seat, or its place in the queue, to the next."""
+        if seat.queued:
+            self._unqueue(seat)
+            return
+        seat.seated = False
+        self._running -= 1
+        seat.session.running -= 1
+        if seat.concurrency is not None:
+            self._drop(seat.tool_id)
+        if seat.serial:
+            self._drop(f"{seat.session.id} {seat.tool_id}")
+        if self._queues:
+            self._seat_next()
+
+    def _drop(self, key: str) -> None:
+        self._by_tool[key] -= 1
+        if not self._by_tool[key]:
+            del self._by_tool[key]
+
+    def _unqueue(self, seat: Seat) -> None:
+        seat.queued = False
+        queue = self._queues[seat.session.id]
+        queue.remove(seat)
+        if not queue:
+            del self._queues[seat.session.id]
+
+    def _seat_next(self) -> None:
+        """Goes round the sessions, one call each, until nothing more fits."""
+        blocked = 0
+        while self._queues and blocked < len(self._queues):
+            session, queue = next(iter(self._queues.items()))
+            self._queues.move_to_end(session)
+            seat = next((waiting for waiting in queue if self._fits(waiting)), None)
+            if seat is None:
+                blocked += 1
+                continue
+            blocked = 0
+            self._unqueue(seat)
+            self._sit(seat)
+            seat.begin()
+
+    def watch(self, seat: Seat, seconds: float) -> None:
+        """Calls `overdue` after that many seconds, unless the call has finished by then."""
+        when = self._clock.now() + seconds
+        line = self._deadlines.setdefault(seconds, deque())
+        if len(line) > 256 + 4 * self._running:
+            # Most of it has finished long since: keep no finished call alive until its deadline.
+            line = self._deadlines[seconds] = deque(entry for entry in line if not entry[1].finished)
+        line.append((when, seat))
+        if self._timer is None or when < self._timer_at:
+            self._arm(when)
+
+    def _arm(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._clock.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._clock.now()
+        for seconds, line in list(self._deadlines.items()):
+            while line and (line[0][1].finished or line[0][0] <= now):
+                when, seat = line.popleft()
+                if not seat.finished and when <= now:
+                    seat.overdue()
+            if not line:
+                del self._deadlines[seconds]
+        if self._deadlines:
+            self._arm(min(line[0][0] for line in self._deadlines.values()))
+
+    def stop(self) -> None:
+        """Forgets all deadlines."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._deadlines.clear()
+
+
+class SystemClock:
+    """The real time on the running loop."""
+
+    now = staticmethod(time.time)
+
+    def call_at(self, when: float, do: Callable[[], None]) -> asyncio.TimerHandle:
+        """On the running loop."""
+        return asyncio.get_running_loop().call_later(max(0.0, when - self.now()), do)

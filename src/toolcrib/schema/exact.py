@@ -1,0 +1,81 @@
+"""Enums and literals that read JSON exactly.
+
+pydantic takes true for the 1 of an `IntEnum` or a `Literal`, and no JSON at all for `Literal[Color.RED]`. Such parts of
+a core schema are replaced; all others stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+
+NAMED = ("fields", "choices", "definitions")  # hold schemas by name, or a list of them
+ATOMS = ("metadata", "serialization", "config", "default", "expected", "members")
+
+
+def exact(schema: CoreSchema) -> CoreSchema:
+    """Replace the parts that read inexactly; gives back the same object where there are none."""
+    return _node(schema)  # type: ignore[no-any-return]  # a core schema is rebuilt as plain dicts
+
+
+def _node(node: Any) -> Any:
+    if isinstance(node, list):
+        return _unless_same(node, [_node(inner) for inner in node])
+    if isinstance(node, tuple):
+        return _unless_same(node, tuple(_node(inner) for inner in node))
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") == "literal":
+        return _exact_choice(node, node["expected"])
+    if node.get("type") == "enum":
+        return _exact_choice(node, node["members"])
+    return _unless_same(node, {key: _value(key, value) for key, value in node.items()})
+
+
+def _value(key: str, value: Any) -> Any:
+    if key in ATOMS:
+        return value
+    if key in NAMED and isinstance(value, dict):
+        return _unless_same(value, {name: _node(inner) for name, inner in value.items()})
+    return _node(value)
+
+
+def _unless_same(old: Any, new: Any) -> Any:
+    pairs = zip(old.values(), new.values(), strict=True) if isinstance(old, dict) else zip(old, new, strict=True)
+    return old if all(one is other for one, other in pairs) else new
+
+
+def _json(option: Any) -> Any:
+    return option.value if isinstance(option, Enum) else option
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    return isinstance(value, bool), value
+
+
+def _exact_choice(node: dict[str, Any], options: list[Any]) -> Any:
+    values = [_json(option) for option in options]
+    members = [option for option in options if isinstance(option, Enum)]
+    is_sound = all(type(value) is str for value in values) and (node["type"] == "enum" or not members)
+    if is_sound or any(value.__hash__ is None for value in values):
+        return node
+    chosen = {_key(value): option for value, option in zip(values, options, strict=True)}
+    replaced: Any = core_schema.no_info_plain_validator_function(_chooser(chosen, node.get("missing")))
+    return replaced | ({"ref": node["ref"]} if "ref" in node else {})
+
+
+def _chooser(options: dict[tuple[bool, Any], Any], missing: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    expected = ", ".join(repr(value) for _, value in options)
+
+    def choose(value: Any) -> Any:
+        found = options.get(_key(value)) if value.__hash__ is not None else None
+        if found is None and missing is not None and not isinstance(value, bool):
+            found = missing(value)
+        if found is None and _key(value) not in options:
+            raise PydanticKnownError("literal_error", {"expected": expected})
+        return found
+
+    return choose

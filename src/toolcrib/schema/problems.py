@@ -1,0 +1,105 @@
+"""What can be wrong with arguments, one line each, and with a schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+MOST = 10
+PLAIN_KEY = re.compile(r"[^\s.\[\]\"']{1,60}")
+
+Path = tuple[str | int, ...]
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with the arguments; `kind` is missing, type, value, unknown or json."""
+
+    path: str
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}" if self.path else self.text
+
+
+class SchemaError(Exception):
+    """A schema, or the type of a parameter, that no tool can be made of."""
+
+
+class BadArguments(Exception):
+    """Arguments that do not parse or break the schema, with at most ten problems."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = list(problems)[:MOST]
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class Finding(NamedTuple):
+    """A problem whose place is still a list of steps, so that it can be sorted."""
+
+    path: Path
+    kind: str
+    text: str
+
+
+def bad_json(text: str) -> BadArguments:
+    """Arguments that are not JSON at all."""
+    return BadArguments([Problem("", "json", text)])
+
+
+def in_order(findings: Iterable[Finding], data: Any) -> list[Problem]:
+    """Sort findings for a reader: missing fields first, then in the order given, each said once."""
+    findings = _without_echoes(list(dict.fromkeys(findings)))
+    findings.sort(key=lambda finding: (finding.kind != "missing", _position(finding.path, data)))
+    return [Problem(spell(path), kind, text) for path, kind, text in findings]
+
+
+def _without_echoes(findings: list[Finding]) -> list[Finding]:
+    """Drop what else is said about a value that is of the wrong type anyway."""
+    mistyped = {finding.path for finding in findings if finding.kind == "type"}
+    return [finding for finding in findings if finding.kind == "type" or finding.path not in mistyped]
+
+
+def _position(path: Path, data: Any) -> list[int]:
+    """Where a path stands in the text that was given; a missing field stands behind its siblings."""
+    position = []
+    for step in path:
+        if isinstance(data, dict) and step in data:
+            position.append(list(data).index(step))
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            position.append(step)
+        else:
+            position.append(len(data) if isinstance(data, dict | list) else 0)
+            break
+        data = data[step]
+    return position
+
+
+def spell(path: Sequence[str | int]) -> str:
+    """Write a path as people do: `items[1].qty`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif PLAIN_KEY.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{show(step)}]"
+    return text
+
+
+def show(value: Any, most: int = 60) -> str:
+    """Write a value as JSON, cut where it is long."""
+    if isinstance(value, str) and len(value) > most:
+        value = value[: most - 1] + "…"
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= most + 2 else text[: most - 1] + "…"
+
+
+def show_list(values: Sequence[Any], most: int = 12) -> str:
+    """Write the options of a choice, the first ones where they are many."""
+    shown = [show(value) for value in values[:most]]
+    return ", ".join(shown + ["…"] * (len(values) > most))

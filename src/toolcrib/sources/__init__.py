@@ -1,0 +1,59 @@
+"""Where tools come from. A source has a name, says whether its annotations are trusted, and gives tools; it may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+from toolcrib.errors import BadTool
+from toolcrib.sources.functions import as_tool
+from toolcrib.tools import Tool
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A place that tools come from."""
+
+    name: str
+
+    async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
+        """Its tools now; `changed` is called with all of them whenever they change."""
+
+    async def stop(self) -> None:
+        """Lets go of what it holds."""
+
+
+class Fixed:
+    """A source whose tools do not change."""
+
+    def __init__(self, name: str, tools: Iterable[Tool]) -> None:
+        self.name = name
+        self.tools = list(tools)
+
+    async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
+        """Its tools."""
+        return self.tools
+
+    async def stop(self) -> None:
+        """There is nothing to let go of."""
+
+
+def as_source(given: Any) -> Source:
+    """A function, a `Tool`, a module or a `Source`, as a source.
+
+    Raises:
+        BadTool: it is none of these.
+    """
+    if isinstance(given, Tool):
+        return Fixed(given.source, [given])
+    if isinstance(given, ModuleType):
+        tools = [value for value in vars(given).values() if isinstance(value, Tool)]
+        if not tools:
+            raise BadTool(given.__name__, "source", "the module has no tools; mark functions with @tool")
+        return Fixed(given.__name__, tools)
+    if isinstance(given, Source):
+        return given
+    if callable(given):
+        return Fixed("functions", [as_tool(given)])
+    raise BadTool(repr(given), "source", "a source is a function, a Tool, a module or a Source")

@@ -1,0 +1,173 @@
+"""Python functions and classes as tools."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, overload
+
+from toolcrib.context import Context
+from toolcrib.errors import BadTool
+from toolcrib.schema import SchemaError, function_parser, schema_of, type_parser
+from toolcrib.schema.typed import WHOLE
+from toolcrib.tools import Body, Mode, Tool
+from toolcrib.types import AntiPattern, Annotations, Example, Knowledge, Limits
+
+_ANNOTATIONS = ("read_only", "destructive", "idempotent", "open_world", "requires_confirmation")
+_LIMITS = {"timeout": "timeout_s", "output_bytes": "output_bytes", "concurrency": "concurrency"}
+_LIMITS |= {"wait_s": "wait_s", "repeat": "repeat", "idle_timeout": "idle_timeout"}
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(**fields: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
+    """Makes a tool of a function: name and description from it, the schema from its signature.
+
+    Fields are those of `Tool`, and short for its parts: `read_only`, `destructive`, `idempotent`, `open_world`,
+    `requires_confirmation`; `timeout`, `output_bytes`, `concurrency`, `wait_s`, `repeat`, `idle_timeout`; `examples`,
+    `anti_patterns`; `deps`, the names of parameters that the crib fills in.
+
+    Raises:
+        BadTool: something about it does not hold, naming tool and field.
+    """
+    if function is not None:
+        return as_tool(function, **fields)
+    return functools.partial(as_tool, **fields)
+
+
+def as_tool(function: Callable[..., Any], **fields: Any) -> Tool:
+    """The same, as a plain function."""
+    if isinstance(function, Tool):
+        return function
+    if inspect.isclass(function):
+        return _class_tool(function, fields)
+    name = fields.pop("name", None) or getattr(function, "__name__", "")
+    deps = tuple(fields.pop("deps", ()))
+    try:
+        signature = function_parser(function, context_type=Context, deps=deps)
+    except SchemaError as error:
+        raise BadTool(name, "arguments", str(error), _where(function)) from None
+    mode = _mode(function, fields.get("isolate", False), name)
+    given = {
+        "name": name,
+        "description": signature.description,
+        "input_schema": signature.parser.schema,
+        "parser": signature.parser,
+        "mode": mode,
+        "run": _body(function, signature.context_param, signature.dep_params),
+        "context": signature.context_param is not None or bool(signature.dep_params) or mode == "process",
+        "source": _where(function),
+        "target": f"{function.__module__}:{function.__qualname__}",
+    }
+    return _made({**given, **fields})
+
+
+def _where(function: Callable[..., Any]) -> str:
+    return getattr(function, "__module__", None) or "functions"
+
+
+def _mode(function: Callable[..., Any], isolate: bool, name: str) -> Mode:
+    if isolate:
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise BadTool(name, "isolate", "is for plain functions; an async function can be stopped without it")
+        if "<locals>" in function.__qualname__:
+            raise BadTool(name, "isolate", "needs a function at the top of a module, so that its process can import it")
+        return "process"
+    if inspect.isasyncgenfunction(function):
+        return "stream"
+    if inspect.isgeneratorfunction(function):
+        return "thread_stream"
+    return "async" if inspect.iscoroutinefunction(function) else "thread"
+
+
+def _body(function: Callable[..., Any], context_param: str | None, deps: Mapping[str, Any]) -> Body:
+    """How the pipeline calls it; the plain case stays plain, since it is run most."""
+    if deps:
+
+        def with_deps(context: Any, values: Mapping[str, Any]) -> Any:
+            filled = {name: context.deps[name if name in context.deps else kind] for name, kind in deps.items()}
+            return function(**values, **filled, **({context_param: context} if context_param else {}))
+
+        return with_deps
+    if context_param is None:
+        return lambda context, values: function(**values)
+    name: str = context_param
+    return lambda context, values: function(**{name: context}, **values)
+
+
+def _made(given: dict[str, Any]) -> Tool:
+    """Takes the short fields together and makes the tool."""
+    said = {name: given.pop(name) for name in _ANNOTATIONS if name in given}
+    if said:
+        given["annotations"] = Annotations(**said)
+    bounds = {full: given.pop(short) for short, full in _LIMITS.items() if short in given}
+    if bounds:
+        given["limits"] = Limits(**bounds)
+    examples, wrong = given.pop("examples", ()), given.pop("anti_patterns", ())
+    if examples or wrong:
+        given["knowledge"] = Knowledge(tuple(_examples(examples)), tuple(_anti_patterns(wrong)))
+    if isinstance(given.get("output_schema"), type):
+        given["output_schema"] = schema_of(given["output_schema"])
+    if "tags" in given:
+        given["tags"] = tuple(given["tags"])
+    check = given.get("validate")
+    if check is not None:
+        given["validate"] = _check(check)
+    made: Tool = Tool(**given)
+    return made
+
+
+def _examples(given: Iterable[Any]) -> Iterable[Example]:
+    return (example if isinstance(example, Example) else Example(example) for example in given)
+
+
+def _anti_patterns(given: Iterable[Any]) -> Iterable[AntiPattern]:
+    return (one if isinstance(one, AntiPattern) else AntiPattern(*one) for one in given)
+
+
+def _check(check: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """A business check takes the arguments by name, and the context where it asks for one."""
+    parameters = inspect.signature(check).parameters
+    context = next((name for name, p in parameters.items() if p.annotation in (Context, "Context") or name == "ctx"), None)
+    everything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+    def checked(ctx: Any, values: Mapping[str, Any]) -> Any:
+        given = {name: value for name, value in values.items() if everything or name in parameters}
+        return check(**given, **({context: ctx} if context else {}))
+
+    return checked
+
+
+def _class_tool(cls: type, fields: dict[str, Any]) -> Tool:
+    """A class with `Args`, a `run` method and, if it likes, `validate` and `reconcile` methods."""
+    made = cls()
+    name = fields.pop("name", None) or getattr(cls, "name", cls.__name__)
+    arguments = getattr(cls, "Args", None)
+    run = getattr(made, "run", None)
+    if arguments is None or run is None:
+        raise BadTool(name, "class", "needs a class `Args` (model, dataclass or TypedDict) and a method `run(self, ctx, args)`")
+    try:
+        parser = type_parser(arguments)
+    except SchemaError as error:
+        raise BadTool(name, "Args", str(error), _where(cls)) from None
+    check, reconcile = getattr(made, "validate", None), getattr(made, "reconcile", None)
+    given: dict[str, Any] = {
+        "name": name,
+        "description": inspect.getdoc(cls) or "",
+        "input_schema": parser.schema,
+        "parser": parser,
+        "mode": _mode(run, fields.get("isolate", False), name),
+        "run": lambda context, values: run(context, values[WHOLE]),
+        "source": _where(cls),
+        "reconcile": reconcile,
+    }
+    for field in (*_ANNOTATIONS, *_LIMITS, "namespace", "effect", "capabilities", "output_schema"):
+        if hasattr(cls, field):
+            given[field] = getattr(cls, field)
+    tool = _made({**given, **fields})
+    if check is not None:
+        object.__setattr__(tool, "validate", lambda context, values: check(context, values[WHOLE]))
+    return tool

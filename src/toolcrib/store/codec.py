@@ -1,0 +1,93 @@
+"""Event data as JSON text. Arguments and results keep the bytes they came in; digests are worked out when first needed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import msgspec
+
+LARGE = 64 * 1024
+"""Arguments and results beyond this size are stored once and referenced."""
+
+Raw = msgspec.Raw
+
+
+class Large:
+    """JSON text of more than `LARGE` bytes, kept beside the log and named by its digest."""
+
+    __slots__ = ("id", "json")
+
+    def __init__(self, json: bytes) -> None:
+        self.json = json
+        self.id = hashlib.sha256(json).hexdigest()
+
+
+class Digest:
+    """The digest of what will run: session, call, tool fingerprint and canonical arguments."""
+
+    __slots__ = ("_args", "_call", "_fingerprint", "_hex", "_session")
+
+    def __init__(self, session: str, call: str, fingerprint: str, args: bytes) -> None:
+        self._session = session
+        self._call = call
+        self._fingerprint = fingerprint
+        self._args = args
+        self._hex = ""
+
+    def __str__(self) -> str:
+        if not self._hex:
+            parts = [self._session, self._call, self._fingerprint, canonical(self._args)]
+            self._hex = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
+        return self._hex
+
+
+def canonical(args: bytes) -> msgspec.Raw | str:
+    """The canonical form of a JSON text; a text that is no JSON stands for itself."""
+    try:
+        return Raw(msgspec.json.encode(msgspec.json.decode(args), order="deterministic"))
+    except (msgspec.DecodeError, RecursionError):
+        return args.decode("utf-8", "replace")
+
+
+def raw(json: bytes) -> Any:
+    """A JSON text as a part of event data."""
+    return Raw(json) if len(json) <= LARGE else Large(json)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Digest):
+        return str(value)
+    if isinstance(value, Large):
+        return Raw(value.json)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+_decoder = msgspec.json.Decoder()
+
+
+def encode(data: Any) -> bytes:
+    """The JSON text of event data."""
+    return _encoder.encode(data)
+
+
+def decode(json: bytes | str) -> Any:
+    """JSON text as plain data."""
+    return _decoder.decode(json)
+
+
+def plain(data: Any) -> Any:
+    """Event data as a reader sees it, apart from the writer's objects."""
+    return _decoder.decode(_encoder.encode(data))
+
+
+def split_large(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Large]]:
+    """Event data without its large parts, and those parts by field."""
+    parts = {name: value for name, value in data.items() if type(value) is Large}
+    if not parts:
+        return data, parts
+    return {name: value for name, value in data.items() if name not in parts}, parts

@@ -1,0 +1,101 @@
+"""Readers that follow a log: woken when more is committed, served from a short tail while they keep up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from itertools import islice
+
+from toolcrib.store import Draft
+from toolcrib.store.codec import plain
+from toolcrib.types import Event
+
+TAIL = 1024
+"""Events kept for each followed session; a reader further behind reads from the store."""
+
+LINGER_S = 1.0
+"""How long a tail outlives its last reader, who may be about to come back."""
+
+
+class _Followed:
+    __slots__ = ("seq", "tail", "timer", "used", "waiters")
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.tail: deque[Draft] = deque(maxlen=TAIL)
+        self.waiters: set[asyncio.Future[None]] = set()
+        self.timer: asyncio.TimerHandle | None = None
+        self.used = True
+
+
+class Followers:
+    """Who waits for which session. It knows a session only while somebody follows it."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, _Followed] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._sessions)
+
+    def committed(self, session: str, first: int, drafts: list[Draft]) -> None:
+        """New events of a session: keep them for its readers, and wake those."""
+        followed = self._sessions.get(session)
+        if followed is None:
+            return
+        if first != followed.seq + 1:
+            followed.tail.clear()
+        followed.tail.extend(drafts)
+        followed.seq = first + len(drafts) - 1
+        self._wake(followed)
+
+    def nudge(self) -> None:
+        """Somebody else wrote: all readers look into the store."""
+        for followed in self._sessions.values():
+            self._wake(followed)
+
+    def _wake(self, followed: _Followed) -> None:
+        waiters, followed.waiters = followed.waiters, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def tail(self, session: str, after: int, limit: int) -> list[Event] | None:
+        """Events past `after` from the tail; None where the tail does not hold the next one."""
+        followed = self._sessions.get(session)
+        if followed is None:
+            return None
+        skip = after - (followed.seq - len(followed.tail))
+        if not 0 <= skip < len(followed.tail):
+            return None
+        drafts = islice(followed.tail, skip, skip + limit)
+        return [Event(after + 1 + i, at, call, kind, plain(data)) for i, (at, call, kind, data) in enumerate(drafts)]
+
+    async def wait(self, session: str, after: int, last: Callable[[], Awaitable[int]]) -> None:
+        """Waits for an event past `after`; `last` tells the newest one of a session that was not followed so far."""
+        followed = self._sessions.get(session)
+        if followed is None:
+            # It is followed before the look, so that nothing committed in between is missed.
+            followed = self._sessions[session] = _Followed()
+            followed.seq = max(await last(), followed.seq)
+        followed.used = True
+        if followed.seq <= after:
+            await self._next(followed)
+        if followed.timer is None:
+            followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
+
+    async def _next(self, followed: _Followed) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        followed.waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            followed.waiters.discard(waiter)
+
+    def _drop(self, session: str, followed: _Followed) -> None:
+        followed.timer = None
+        if followed.waiters or followed.used:
+            followed.used = False
+            followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
+        elif self._sessions.get(session) is followed:
+            del self._sessions[session]

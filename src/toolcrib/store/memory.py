@@ -1,0 +1,238 @@
+"""The log in memory: for tests, for the fast path's measure, and for programs that keep nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from toolcrib.store import Conflict, Draft, Row, SessionRow, Write
+from toolcrib.store.codec import plain
+from toolcrib.types import Event
+
+
+class _Log:
+    """One session: its events, and who waits for more."""
+
+    __slots__ = ("created_at", "events", "keys", "owner", "revision", "updated_at", "waiters")
+
+    def __init__(self, owner: str, at: float) -> None:
+        self.owner = owner
+        self.events: list[Draft] = []
+        self.revision = 0
+        self.created_at = at
+        self.updated_at = at
+        self.keys: dict[str, str] | None = None
+        self.waiters: list[asyncio.Future[None]] | None = None
+
+
+class MemoryStore:
+    """A store whose writes are done at once and gone with the process."""
+
+    url = "memory:"
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+        self._rows: dict[str, Row] = {}
+        self._questions: dict[str, str] = {}
+        self._cursors: dict[tuple[str, str], int] = {}
+        self._kept: dict[tuple[str, str], bytes] = {}
+        self._workers: set[str] = set()
+        self._worker: str | None = None
+
+    async def start(self, worker: str) -> None:
+        """A memory store outlives the crib that is closed over it, as a file would."""
+        self._workers.add(worker)
+        self._worker = worker
+
+    async def close(self) -> None:
+        """The worker is gone; the data stays while the object does."""
+        self._workers.discard(self._worker or "")
+
+    async def open(self, session: str, owner: str, at: float) -> tuple[SessionRow, bool]:
+        """Makes or finds a session."""
+        made = session not in self._logs
+        if made:
+            self._logs[session] = _Log(owner, at)
+        return self._session(session, self._logs[session]), made
+
+    def put(self, write: Write) -> Conflict | None:
+        """Writes at once."""
+        log = self._logs[write.session]
+        row = write.row
+        if write.revision is not None and write.revision[0] != log.revision:
+            return Conflict(None)
+        if row is not None:
+            conflict = self._guard(log, row, write)
+            if conflict is not None:
+                return conflict
+        events = write.events
+        if events:
+            log.events.extend(events)
+            log.updated_at = events[-1][0]
+        if write.revision is not None:
+            log.revision = write.revision[1]
+        if log.waiters:
+            self._wake(log)
+        if write.on_commit is not None:
+            write.on_commit()
+        return None
+
+    def _guard(self, log: _Log, row: Row, write: Write) -> Conflict | None:
+        current = self._rows.get(row.id)
+        if write.expect is None:
+            if current is not None:
+                return Conflict(current)
+            if row.key is not None:
+                log.keys = log.keys or {}
+                first = log.keys.setdefault(row.key, row.id)
+                if first != row.id:
+                    return Conflict(self._rows[first])
+            row.accepted_seq = len(log.events) + 1
+        else:
+            if current is None or (current.state, current.attempt) != write.expect:
+                return Conflict(current)
+            row.accepted_seq = current.accepted_seq
+        if row.state == "done":
+            row.done_seq = len(log.events) + len(write.events)
+        elif row.question is not None:
+            self._questions[row.question] = row.id
+        self._rows[row.id] = row
+        return None
+
+    def _wake(self, log: _Log) -> None:
+        waiters, log.waiters = log.waiters or (), None
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def commit(self, write: Write) -> Conflict | None:
+        """Writes at once."""
+        return self.put(write)
+
+    async def flush(self) -> None:
+        """Nothing is ever behind."""
+
+    async def read(
+        self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
+    ) -> list[Event]:
+        """Events as plain data."""
+        log = self._logs.get(session)
+        found: list[Event] = []
+        if log is None:
+            return found
+        for seq in range(after + 1, min(until or len(log.events), len(log.events)) + 1):
+            at, of, kind, data = log.events[seq - 1]
+            if call is None or of == (call or None):
+                found.append(Event(seq, at, of, kind, plain(data)))
+                if len(found) == limit:
+                    break
+        return found
+
+    async def wait(self, session: str, after: int) -> None:
+        """Waits for the next event."""
+        log = self._logs[session]
+        if len(log.events) > after:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        log.waiters = [*(log.waiters or ()), waiter]
+        await waiter
+
+    async def session(self, session: str) -> SessionRow | None:
+        """One session."""
+        log = self._logs.get(session)
+        return None if log is None else self._session(session, log)
+
+    async def sessions(self, owner: str | None = None, *, limit: int = 100, before: float | None = None) -> list[SessionRow]:
+        """Sessions, the last used first."""
+        rows = [self._session(id, log) for id, log in self._logs.items() if owner in (None, log.owner)]
+        rows = [row for row in rows if before is None or row.updated_at < before]
+        return sorted(rows, key=lambda row: (-row.updated_at, row.id))[:limit]
+
+    def _session(self, session: str, log: _Log) -> SessionRow:
+        return SessionRow(session, log.owner, len(log.events), log.revision, log.created_at, log.updated_at)
+
+    async def call(self, id: str) -> Row | None:
+        """The row of a call."""
+        return self._rows.get(id)
+
+    async def question(self, id: str) -> Row | None:
+        """The row of the call that asked."""
+        return self._rows.get(self._questions.get(id, ""))
+
+    async def calls(
+        self,
+        session: str | None = None,
+        states: Iterable[str] = (),
+        *,
+        done_after: int | None = None,
+        parent: str | None = None,
+        limit: int = 1000,
+    ) -> list[Row]:
+        """Rows that fit."""
+        wanted = frozenset(states)
+        rows = [
+            row
+            for row in self._rows.values()
+            if session in (None, row.session)
+            and (not wanted or row.state in wanted)
+            and (parent is None or row.parent == parent)
+            and (done_after is None or (row.done_seq is not None and row.done_seq > done_after))
+        ]
+        if done_after is None:
+            rows.sort(key=lambda row: (row.session, row.accepted_seq))
+        else:
+            rows.sort(key=lambda row: (row.session, row.done_seq or 0))
+        return rows[:limit]
+
+    async def expiring(self, before: float, limit: int = 100) -> list[Row]:
+        """Waiting calls whose time is up."""
+        rows = [row for row in self._waiting() if (row.expires_at or 0) <= before]
+        return sorted(rows, key=lambda row: row.expires_at or 0)[:limit]
+
+    async def next_expiry(self) -> float | None:
+        """The earliest end of a waiting call."""
+        return min((row.expires_at or 0 for row in self._waiting()), default=None)
+
+    def _waiting(self) -> list[Row]:
+        return [row for row in self._rows.values() if row.state == "waiting" and row.expires_at is not None]
+
+    async def cursor(self, session: str, consumer: str) -> int:
+        """Where a consumer stands."""
+        return self._cursors.get((session, consumer), 0)
+
+    async def move_cursor(self, session: str, consumer: str, seq: int) -> int:
+        """Moves forward only."""
+        self._cursors[session, consumer] = max(seq, self._cursors.get((session, consumer), 0))
+        return self._cursors[session, consumer]
+
+    async def keep(self, session: str, id: str, data: bytes) -> None:
+        """Keeps a large value."""
+        self._kept.setdefault((session, id), data)
+
+    async def kept(self, session: str, id: str) -> bytes | None:
+        """A large value."""
+        return self._kept.get((session, id))
+
+    async def alive(self, worker: str) -> bool:
+        """Workers over one memory store share its process."""
+        return worker in self._workers
+
+    async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
+        """Deletes what nobody used since."""
+        busy = {
+            row.session
+            for row in self._rows.values()
+            if row.state in ("running", "queued") or (row.state == "waiting" and (row.expires_at or now) >= now)
+        }
+        gone = {id for id, log in self._logs.items() if log.updated_at < before and id not in busy}
+        if not dry_run:
+            self._forget(gone)
+        return len(gone)
+
+    def _forget(self, gone: set[str]) -> None:
+        for id in gone:
+            self._wake(self._logs.pop(id))
+        self._rows = {id: row for id, row in self._rows.items() if row.session not in gone}
+        self._questions = {q: id for q, id in self._questions.items() if id in self._rows}
+        self._cursors = {key: seq for key, seq in self._cursors.items() if key[0] not in gone}
+        self._kept = {key: data for key, data in self._kept.items() if key[0] not in gone}

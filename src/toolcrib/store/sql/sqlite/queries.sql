@@ -1,0 +1,139 @@
+-- name: open_session
+-- Two openers at once make one session.
+INSERT INTO sessions (id, owner, created_at, updated_at) VALUES (:id, :owner, :at, :at) ON CONFLICT (id) DO NOTHING
+
+-- name: session
+-- What the store knows of a session beside its log.
+SELECT id, owner, seq, revision, created_at, updated_at FROM sessions WHERE id = :id
+
+-- name: session_head
+-- The writer needs its number, its last event and its revision.
+SELECT n, seq, revision FROM sessions WHERE id = :id
+
+-- name: sessions
+-- The last used first; pages go on before the last one seen.
+SELECT id, owner, seq, revision, created_at, updated_at FROM sessions
+WHERE (:owner IS NULL OR owner = :owner) AND (:before IS NULL OR updated_at < :before)
+ORDER BY updated_at DESC, id LIMIT :limit
+
+-- name: touch_session
+-- Numbers are given out by the one writer that holds the lock.
+UPDATE sessions SET seq = :seq, revision = :revision, updated_at = max(updated_at, :at) WHERE n = :n
+
+-- name: insert_event
+-- The only statement that writes the log.
+INSERT INTO events (session, seq, at, call, kind, data, large) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: insert_call
+-- Submit: a second call with the same id or key does nothing.
+INSERT INTO calls (id, session, tool, effect, state, attempt, worker, accepted_at, background, parent, key, code,
+    question, expires_at, crashes, accepted_seq, done_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: update_call
+-- Claim, park, answer, finish: one winner, because state and attempt must still be what the writer saw.
+UPDATE calls SET state = ?, attempt = ?, worker = ?, code = ?, question = ?, expires_at = ?, crashes = ?, done_seq = ?
+WHERE id = ? AND state = ? AND attempt = ?
+
+-- name: events
+-- One page of the log.
+SELECT seq, at, call, kind, data, large FROM events
+WHERE session = :n AND seq > :after AND seq <= :until ORDER BY seq LIMIT :limit
+
+-- name: events_of_call
+-- A call's own lines lie between its first and its last.
+SELECT seq, at, call, kind, data, large FROM events
+WHERE session = :n AND seq > :after AND seq <= :until AND call = :call ORDER BY seq LIMIT :limit
+
+-- name: events_of_session
+-- What concerns the session itself, over its own small index.
+SELECT seq, at, call, kind, data, large FROM events
+WHERE session = :n AND seq > :after AND seq <= :until AND call IS NULL ORDER BY seq LIMIT :limit
+
+-- name: call
+-- By id.
+SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session WHERE c.id = :id
+
+-- name: call_by_key
+-- A caller's idempotency key names its first call.
+SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session WHERE c.session = :n AND c.key = :key
+
+-- name: call_by_question
+-- The call that waits for this question, or asked it last.
+SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session WHERE c.question = :question
+
+-- name: calls_open
+-- Everything that is not done, in order of acceptance.
+SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
+WHERE c.state <> 'done' AND (:n IS NULL OR c.session = :n) AND c.state IN (SELECT value FROM json_each(:states))
+AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq LIMIT :limit
+
+-- name: calls
+-- All rows that fit, in order of acceptance.
+SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
+WHERE (:n IS NULL OR c.session = :n) AND (:states = '[]' OR c.state IN (SELECT value FROM json_each(:states)))
+AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq LIMIT :limit
+
+-- name: calls_done
+-- What a consumer has not seen, in order of completion.
+SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
+WHERE c.state = 'done' AND c.session = :n AND c.done_seq > :done_after ORDER BY c.done_seq LIMIT :limit
+
+-- name: expiring
+-- The earliest first.
+SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
+WHERE c.state = 'waiting' AND c.expires_at <= :before ORDER BY c.expires_at LIMIT :limit
+
+-- name: next_expiry
+-- One look at the index.
+SELECT min(expires_at) FROM calls WHERE state = 'waiting'
+
+-- name: cursor
+-- Where a reader stands.
+SELECT seq FROM cursors WHERE session = :n AND consumer = :consumer
+
+-- name: move_cursor
+-- Forward, never back.
+INSERT INTO cursors (session, consumer, seq) VALUES (:n, :consumer, :seq)
+ON CONFLICT (session, consumer) DO UPDATE SET seq = max(seq, excluded.seq)
+
+-- name: keep
+-- The same value twice is stored once.
+INSERT INTO kept (session, id, data) VALUES (:n, :id, :data) ON CONFLICT DO NOTHING
+
+-- name: kept
+-- A large value.
+SELECT data FROM kept WHERE session = :n AND id = :id
+
+-- name: idle
+-- Sessions to sweep: unused since, nothing running, nothing that still waits.
+SELECT s.n, s.id FROM sessions s WHERE s.updated_at < :before AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = s.n
+    AND (c.state IN ('queued', 'running') OR (c.state = 'waiting' AND c.expires_at >= :now)))
+LIMIT :limit
+
+-- name: idle_count
+-- What a sweep would delete.
+SELECT count(*) FROM sessions s WHERE s.updated_at < :before AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = s.n
+    AND (c.state IN ('queued', 'running') OR (c.state = 'waiting' AND c.expires_at >= :now)))
+
+-- name: delete_events
+-- In pieces, so that no other writer waits long.
+DELETE FROM events WHERE session = :n AND seq <= (SELECT min(seq) + 5000 FROM events WHERE session = :n)
+
+-- name: delete_rest
+-- The index and what hangs on a session whose events are gone.
+DELETE FROM calls WHERE session = :n
+
+-- name: delete_kept
+-- Its large values.
+DELETE FROM kept WHERE session = :n
+
+-- name: delete_cursors
+-- Its readers' marks.
+DELETE FROM cursors WHERE session = :n
+
+-- name: delete_session
+-- Last, and only if nobody used it in between.
+DELETE FROM sessions WHERE n = :n

@@ -1,0 +1,191 @@
+"""`Tool`: a frozen description, checked when it is made, and how to run it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+import msgspec
+
+from toolcrib.errors import BadTool
+from toolcrib.schema import Parser, SchemaError, check_schema, nearest, output_check, schema_parser
+from toolcrib.types import Annotations, Effect, Knowledge, Limits, Wake
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+Body = Callable[[Any, Mapping[str, Any]], Any]
+"""How a tool runs: `(context, values)` to what its `mode` says."""
+
+Mode = Literal["async", "thread", "process", "stream", "thread_stream"]
+"""A body gives an awaitable, a value made in a thread or process, an async generator, or a generator."""
+
+
+class _Checked(type):
+    """Turns an unknown field into an error that names it, as every other bad field does."""
+
+    def __call__(cls, **given: Any) -> Any:
+        for name in given:
+            if name not in cls.__dict__["__dataclass_fields__"]:
+                close = nearest(name, list(cls.__dict__["__dataclass_fields__"]), 1)
+                raise BadTool(
+                    str(given.get("name", "?")),
+                    name,
+                    "unknown field" + (f", did you mean '{close[0]}'?" if close else ""),
+                    given.get("source"),
+                )
+        return super().__call__(**given)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tool(metaclass=_Checked):
+    """What a tool is; one without a `run` is run by the client."""
+
+    name: str
+    description: str = ""
+    namespace: str = "default"
+    title: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    input_schema: Mapping[str, Any] = field(default_factory=lambda: dict(EMPTY_SCHEMA))
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Annotations | None = None
+    capabilities: tuple[str, ...] = ()
+    effect: Effect | None = None
+    primary: str | None = None
+    limits: Limits = Limits()
+    serial: bool = False
+    isolate: bool = False
+    background: bool = False
+    wake: Wake = "next_turn"
+    deliver: Literal["final", "all"] = "final"
+    knowledge: Knowledge = Knowledge()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    run: Body | None = None
+    mode: Mode = "async"
+    validate: Callable[..., Any] | None = None
+    reconcile: Callable[..., Any] | None = None
+    on_conflict: Literal["fail", "retry"] = "fail"
+    context: bool = True
+    target: str | None = None
+    source: str = "functions"
+    trusted: bool = True
+    parser: Parser | None = None
+
+    id: str = field(init=False)
+    does: Effect = field(init=False)
+    fingerprint: str = field(init=False)
+    warnings: tuple[str, ...] = field(init=False, default=())
+    parse: Callable[[bytes], Any] = field(init=False)
+    check_output: Callable[[Any], str | None] | None = field(init=False, default=None)
+    secret: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        derived = _Derived(self)
+        for name in ("namespace", "id", "does", "primary", "warnings", "parser", "fingerprint", "check_output", "secret"):
+            object.__setattr__(self, name, getattr(derived, name))
+        object.__setattr__(self, "parse", derived.parser.parse)
+
+    def but(self, **changes: Any) -> Tool:
+        """The same tool with other fields; it is checked again and names its original."""
+        metadata = dict(self.metadata) | dict(changes.pop("metadata", {})) | {"original": self.id}
+        if "input_schema" in changes:
+            changes.setdefault("parser", None)
+        return replace(self, metadata=metadata, **changes)
+
+
+class _Derived:
+    """Checks the fields of a tool and works out the ones that follow from others."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self.warnings: tuple[str, ...] = ()
+        self.namespace = tool.namespace.strip().lower()
+        self._names()
+        self.id = f"{self.namespace}.{tool.name}"
+        self.parser = self._parser()
+        self.check_output = self._output()
+        self.does = self._effect()
+        self.primary = tool.primary or _primary(tool.input_schema)
+        self.fingerprint = _fingerprint(self.id, tool)
+        self.secret = tuple(
+            name
+            for name, what in tool.input_schema.get("properties", {}).items()
+            if isinstance(what, Mapping) and what.get("x-toolcrib-kind") == "secret"
+        )
+
+    def _bad(self, name: str, problem: str) -> BadTool:
+        return BadTool(self.tool.name, name, problem, self.tool.source)
+
+    def _names(self) -> None:
+        tool = self.tool
+        if not NAME.fullmatch(tool.name):
+            raise self._bad("name", f"{tool.name!r} must match {NAME.pattern}")
+        if not NAMESPACE.fullmatch(self.namespace):
+            raise self._bad("namespace", f"{tool.namespace!r} must match {NAMESPACE.pattern}")
+        if not tool.description.strip():
+            raise self._bad("description", "is blank; say in one sentence what the tool does (a docstring will do)")
+        if tool.effect not in (None, "read", "idempotent", "once"):
+            raise self._bad("effect", f"{tool.effect!r} is not read, idempotent or once")
+        if tool.wake not in ("wake", "next_turn", "silent"):
+            raise self._bad("wake", f"{tool.wake!r} is not wake, next_turn or silent")
+
+    def _parser(self) -> Parser:
+        if self.tool.parser is not None:
+            return self.tool.parser
+        try:
+            check_schema(self.tool.input_schema)
+            return schema_parser(dict(self.tool.input_schema))
+        except SchemaError as error:
+            raise self._bad("input_schema", str(error)) from None
+
+    def _output(self) -> Callable[[Any], str | None] | None:
+        if self.tool.output_schema is None:
+            return None
+        try:
+            return output_check(dict(self.tool.output_schema))
+        except SchemaError as error:
+            raise self._bad("output_schema", str(error)) from None
+
+    def _effect(self) -> Effect:
+        said = self.tool.annotations or Annotations()
+        if said.read_only and said.destructive:
+            if self.tool.trusted:
+                raise self._bad("annotations", "read_only and destructive exclude each other")
+            self.warnings += (f"{self.id} says read_only and destructive; it is taken as destructive",)
+            said = replace(said, read_only=False)
+            object.__setattr__(self.tool, "annotations", said)
+        if self.tool.effect is not None:
+            return self.tool.effect
+        return "read" if said.read_only else "idempotent" if said.idempotent else "once"
+
+
+def _primary(schema: Mapping[str, Any]) -> str | None:
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    required = set(schema.get("required", ()))
+    for name, what in properties.items():
+        if name in required and isinstance(what, Mapping) and what.get("type") == "string":
+            return str(name)
+    return next(iter(properties)) if len(properties) == 1 else None
+
+
+def canonical(value: Any) -> bytes:
+    """The one JSON text of a value: sorted keys, no blanks, UTF-8."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def _fingerprint(tool_id: str, tool: Tool) -> str:
+    said = tool.annotations or Annotations()
+    what = {
+        "id": tool_id,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.output_schema,
+        "annotations": {f.name: getattr(said, f.name) for f in fields(Annotations)},
+        "capabilities": list(tool.capabilities),
+    }
+    return hashlib.sha256(canonical(what)).hexdigest()

@@ -1,0 +1,333 @@
+"""The contract: every noun of Toolcrib as a value. Standard library only; nothing here runs anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+Effect = Literal["read", "idempotent", "once"]
+Wake = Literal["wake", "next_turn", "silent"]
+Kind = Literal["confirm", "input", "client", "external"]
+Resume = Literal["run", "use", "pass"]
+Status = Literal[
+    "queued", "waiting", "running", "streaming", "succeeded", "failed", "cancelled", "timed_out", "unknown"
+]
+
+CODES = (
+    "not_found",
+    "invalid_arguments",
+    "denied",
+    "declined",
+    "timeout",
+    "cancelled",
+    "failed",
+    "unavailable",
+    "rate_limited",
+    "too_large",
+    "unknown",
+    "internal",
+)
+RETRYABLE = frozenset({"invalid_arguments", "unavailable", "rate_limited", "too_large"})
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What a tool says about itself; each is false unless said."""
+
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+    requires_confirmation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one tool; None takes the crib's default."""
+
+    timeout_s: float | None = None
+    output_bytes: int | None = None
+    concurrency: int | None = None
+    wait_s: float | None = None
+    repeat: int | None = 5
+    idle_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CribLimits:
+    """Bounds of a crib, and the defaults of its tools."""
+
+    timeout_s: float = 60.0
+    output_bytes: int = 1024 * 1024
+    arguments_bytes: int = 1024 * 1024
+    per_session: int = 16
+    per_crib: int = 256
+    per_turn: int = 64
+    depth: int = 8
+    attempts: int = 3
+    cleanup_s: float = 5.0
+    confirm_s: float = 24 * 3600.0
+    client_s: float = 15 * 60.0
+    largest_output: int = 64 * 1024 * 1024
+    unwritten_chunks: int = 1000
+    unwritten_bytes: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One use of a tool that is known to work."""
+
+    arguments: Mapping[str, Any]
+    title: str = ""
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AntiPattern:
+    """A usual mistake: when `match` is found in the message of a failure, `hint` is given to the model."""
+
+    match: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What an expert knows about a tool."""
+
+    examples: tuple[Example, ...] = ()
+    anti_patterns: tuple[AntiPattern, ...] = ()
+
+
+class By(NamedTuple):
+    """Who asked for a call."""
+
+    kind: Literal["user", "agent", "tool", "client"] = "user"
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One accepted use of a tool."""
+
+    id: str
+    session: str
+    tool: str
+    args: Any
+    by: By = By()
+    label: str = ""
+    digest: str = ""
+    provider_id: str | None = None
+    run: str | None = None
+    parent: str | None = None
+    background: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call did not succeed: a stable code, a message for the model, whether to try again, and a hint."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        text = f"[{self.code}] {self.message}"
+        return f"{text}\nHint: {self.hint}" if self.hint else text
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of session state."""
+
+    op: Literal["set", "merge", "append", "add", "delete"]
+    key: str
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The wish of a tool that another agent goes on."""
+
+    to: str
+    reason: str | None = None
+    message: str | None = None
+
+
+class Block(dict[str, Any]):
+    """One piece of content, tagged by `type`; a tool that returns blocks returns content."""
+
+    __slots__ = ()
+
+
+def block(type: str, audience: tuple[str, ...] | None = None, **fields: Any) -> Block:
+    """A block: text{text}, image{data, mime_type}, audio{data, mime_type}, json{value}, resource{uri, ...}, link{uri, ...}."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return Block(type=type, **given) if audience is None else Block(type=type, audience=list(audience), **given)
+
+
+_MISSING: Any = object()
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Result:
+    """What came out of a call: data or a failure, blocks, state changes, a handover, metadata. Never changed once made."""
+
+    __slots__ = ("_data", "_json", "changes", "content", "failure", "handover", "metadata")
+
+    def __init__(
+        self,
+        data: Any = None,
+        content: tuple[Mapping[str, Any], ...] | list[Mapping[str, Any]] = (),
+        failure: Failure | None = None,
+        changes: tuple[Change, ...] | list[Change] = (),
+        handover: Handover | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        json: bytes | None = None,
+    ) -> None:
+        self._data = data if json is None else _MISSING
+        self._json = json
+        self.content = content
+        self.failure = failure
+        self.changes = changes
+        self.handover = handover
+        self.metadata: Mapping[str, Any] = metadata or _NOTHING
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call succeeded."""
+        return self.failure is None
+
+    @property
+    def data(self) -> Any:
+        """The result as JSON data."""
+        if self._data is _MISSING:
+            self._data = json.loads(self._json or b"null")
+        return self._data
+
+    @property
+    def json(self) -> bytes:
+        """The JSON text of the data."""
+        if self._json is None:
+            self._json = json.dumps(self._data, ensure_ascii=False, separators=(",", ":")).encode()
+        return self._json
+
+    @property
+    def text(self) -> str:
+        """What the model reads."""
+        edited = self.metadata.get("edited")
+        head = f"Arguments were changed before running: {_compact(edited)}\n" if edited else ""
+        return head + self._body()
+
+    def _body(self) -> str:
+        if self.failure is not None:
+            return str(self.failure)
+        if self.content:
+            shown = (b for b in self.content if "model" in (b.get("audience") or ("model",)))
+            return "\n".join(b["text"] if b.get("type") == "text" else _compact(b) for b in shown)
+        data = self.data
+        if data is None:
+            return "(no output)"
+        return data if isinstance(data, str) else _compact(data)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Result):
+            return NotImplemented
+        return self._parts() == other._parts()
+
+    def _parts(self) -> tuple[Any, ...]:
+        return (self.data, list(self.content), self.failure, list(self.changes), self.handover, dict(self.metadata))
+
+    __hash__ = None  # type: ignore[assignment]  # results hold JSON, which is not hashable
+
+    def __repr__(self) -> str:
+        return f"Result(ok, {self.data!r})" if self.failure is None else f"Result({self.failure})"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class Event(NamedTuple):
+    """One line of a session's log; `call` is None for what concerns the session itself."""
+
+    seq: int
+    at: float
+    call: str | None
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a waiting call waits for."""
+
+    id: str
+    call: str
+    tool: str
+    kind: Kind
+    prompt: str
+    key: str
+    arguments: Mapping[str, Any]
+    schema: Mapping[str, Any] | None
+    resume: Resume
+    digest: str
+    asked_at: float
+    expires_at: float
+    path: tuple[str, ...] = ()
+    offer: str | None = None
+    data: Any = None
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back: bound to its question, given by `actor`, recognised again by `key`."""
+
+    question: str
+    action: Literal["accept", "decline", "cancel", "fail"]
+    actor: str
+    key: str
+    value: Any = None
+    arguments: Mapping[str, Any] | None = None
+    reason: str | None = None
+    scope: Literal["once", "session"] = "once"
+    at: float = 0.0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it says yes."""
+        return self.action == "accept"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A call as the lists of a session show it."""
+
+    id: str
+    tool: str
+    label: str
+    status: Status
+    background: bool
+    provider_id: str | None
+    accepted_at: float
+    started_at: float | None
+    done_at: float | None
+    seq: int
+    result: Result | None = None
+
+
+class Closed(NamedTuple):
+    """What `close` found."""
+
+    finished: int
+    timed_out: int
+    waiting: int
+    undelivered: int
+
+
+Layer = Callable[[Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""A wrapper around execute: `(context, go_on)`; what it returns is the tool's value."""

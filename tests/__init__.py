@@ -1,0 +1,1 @@
+"""The tests of Toolcrib; the folder mirrors the package."""
