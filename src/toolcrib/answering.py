@@ -217,7 +217,7 @@ def _unapproved(live: LiveCall) -> Failure | None:
     for asked in live.history.questions.values():
         approved = live.history.answers.get(asked.key)
         if asked.kind == "confirm" and approved is not None and approved.arguments is None:
-            if asked.digest != str(live.digest()):
+            if asked.digest != live.digest():
                 return live.failure("denied", "The tool or its arguments changed after the approval")
     return None
 

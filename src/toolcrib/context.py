@@ -56,7 +56,7 @@ class Deps:
 class Caller(str):
     """The id of a call that can call another tool."""
 
-    __slots__ = ("_do",)
+    _do: Callable[[str, Any], Any]
 
     def __new__(cls, id: str, do: Callable[[str, Any], Any]) -> Caller:
         self = super().__new__(cls, id)
@@ -71,9 +71,15 @@ class Caller(str):
 class Host(Protocol):
     """The call behind a context."""
 
-    facts: dict[str, Any]
-    deps: Deps
     stopping: str | None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Who and where."""
+
+    @property
+    def deps(self) -> Deps:
+        """What the crib was made with."""
 
     def snapshot(self) -> Snapshot:
         """The state when the call started."""
@@ -202,7 +208,7 @@ class Context:
             }
         )
 
-    def step(self, key: str, do: Callable[[], Awaitable[T] | T]) -> Awaitable[T]:
+    def step(self, key: str, do: Callable[[], Any]) -> Awaitable[Any]:
         """Runs `do` once for this call, whatever happens, and returns the recorded value ever after.
 
         Raises:

@@ -118,6 +118,7 @@ class Crib:
             session.live.clear()
         self._sessions.clear()
         self.pipeline.scheduler.stop()
+        self.pipeline.starter.close()
         if self._expiry is not None:
             self._expiry[1].cancel()
             self._expiry = None
@@ -291,8 +292,11 @@ class Crib:
             if self._expiry[0] <= when:
                 return
             self._expiry[1].cancel()
-        timer = self.pipeline.clock.call_at(when, lambda: self.pipeline.aside(self._expire()) and None)
-        self._expiry = (when, timer)
+
+        def ring() -> None:
+            self.pipeline.aside(self._expire())
+
+        self._expiry = (when, self.pipeline.clock.call_at(when, ring))
 
     async def _expire(self) -> None:
         self._expiry = None

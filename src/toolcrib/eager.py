@@ -1,41 +1,119 @@
 """Tasks that run up to their first pause at once, so that a body which never pauses costs no trip through the loop.
 
-Python 3.12 and newer offer this. On 3.11 the same is done on the standard loop by taking the new task's first step out
-of the ready queue and running it here; on any other loop a task simply starts in the next round.
+Python 3.12 and newer offer this. On 3.11 a spare task stands ready: work takes its first step under that task's name,
+and only work that pauses is handed over to it, so that what asked for the current task holds the right one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+import types
+from collections.abc import Coroutine, Generator
+from contextvars import Context, copy_context
 from typing import Any
 
-if sys.version_info >= (3, 12):
+Work = Coroutine[Any, Any, None]
 
-    def start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task that has already run up to its first pause."""
-        return asyncio.Task(work, loop=loop, eager_start=True)
 
-else:
-    _enter: Any = asyncio._enter_task  # type: ignore[attr-defined]
-    _leave: Any = asyncio._leave_task  # type: ignore[attr-defined]
-    _current = asyncio.current_task
+class EagerStarter:
+    """Starts work with the means of Python 3.12."""
 
-    def start(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task that has already run up to its first pause, where the loop lets us."""
-        task = loop.create_task(work)
-        ready = getattr(loop, "_ready", None)
-        if not ready or type(task) is not asyncio.Task:
-            return task
-        step = ready.pop()
-        outer = _current(loop)
-        if outer is None:
-            step._run()
-            return task
-        _leave(loop, outer)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def start(self, work: Work) -> asyncio.Task[None] | None:
+        """Runs work up to its first pause; its task, or None if it is over."""
+        task = asyncio.Task(work, loop=self._loop, eager_start=True)  # type: ignore[call-arg]  # from 3.12 on
+        return None if task.done() else task
+
+    def close(self) -> None:
+        """Nothing stands ready."""
+
+
+class SpareStarter:
+    """Starts work under the name of a spare task."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._spare: _Spare | None = None
+
+    def start(self, work: Work) -> asyncio.Task[None] | None:
+        """Runs work up to its first pause; its task, or None if it is over."""
+        loop, spare = self._loop, self._spare or _Spare(self._loop)
+        self._spare = None
+        task, outer, context = spare.task, _current(loop), copy_context()
+        if outer is not None:
+            _leave(loop, outer)
+        _enter(loop, task)
         try:
-            step._run()
+            paused_on = context.run(work.send, None)
+        except StopIteration:
+            self._spare = spare
+            return None
         finally:
-            _enter(loop, outer)
+            _leave(loop, task)
+            if outer is not None:
+                _enter(loop, outer)
+        spare.take_over(work, context, paused_on)
         return task
+
+    def close(self) -> None:
+        """Lets go of the spare task."""
+        if self._spare is not None:
+            self._spare.task.cancel()
+            self._spare = None
+
+
+_current = asyncio.current_task
+_enter = asyncio.tasks._enter_task
+_leave = asyncio.tasks._leave_task
+
+
+class _Spare:
+    """A task that waits for work which has already begun."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._work: Work | None = None
+        self.task = loop.create_task(self._run())
+
+    def take_over(self, work: Work, context: Context, paused_on: Any) -> None:
+        """Goes on with work that paused."""
+        self._work, self._context, self._paused_on = work, context, paused_on
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    async def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            await self._ready
+        except asyncio.CancelledError as cancelled:
+            if self._work is None:
+                raise
+            error = cancelled
+        assert self._work is not None
+        await _go_on(self._work, self._context, self._paused_on, error)
+
+
+@types.coroutine
+def _go_on(work: Work, context: Context, paused_on: Any, error: BaseException | None) -> Generator[Any, Any, None]:
+    """Every further step in the context of the first. A cancel that came in between reaches what the work waits for."""
+    if error is not None and paused_on is not None and paused_on.cancel():
+        error = None
+    try:
+        while True:
+            try:
+                if error is not None:
+                    raise error
+                given = yield paused_on
+            except BaseException as raised:  # noqa: BLE001 - whatever it is, it belongs to the work
+                error = None
+                paused_on = context.run(work.throw, raised)
+            else:
+                paused_on = context.run(work.send, given)
+    except StopIteration:
+        return
+
+
+Starter = EagerStarter if sys.version_info >= (3, 12) else SpareStarter

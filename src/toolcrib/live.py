@@ -17,8 +17,8 @@ from pydantic_core import to_json
 from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, StoreError, ToolFailure
 from toolcrib.state import Snapshot
-from toolcrib.store import Draft, Row, Write
-from toolcrib.store.codec import Digest, decode, encode, raw
+from toolcrib.store import Draft, Row, State, Write
+from toolcrib.store.codec import decode, digest, encode, raw
 from toolcrib.tools import Tool
 from toolcrib.types import RETRYABLE, Answer, By, Failure, Result, Wake
 
@@ -70,6 +70,7 @@ class LiveCall:
     broken: Exception | None = None
     spill: tuple[str, bytes] | None = None
     started_at = 0.0
+    retries = 0
 
     seated = False
     queued = False
@@ -139,6 +140,11 @@ class LiveCall:
         return self.tool.parser.normalised(self.parsed)
 
     @property
+    def plain(self) -> bool:
+        """Whether it ran at once and there is nothing special about it that the log would have to say."""
+        return self.row is None and self.extra is None and not self.label and not self.secrets and not self.durable
+
+    @property
     def output_bytes(self) -> int:
         """How large its output may be before it is spilled."""
         assert self.tool is not None
@@ -155,26 +161,26 @@ class LiveCall:
         self.secrets = tuple(value for value in given if isinstance(value, str) and value)
         self.extra = {**(self.extra or {}), "secret": True}
 
-    def digest(self) -> Digest:
+    def digest(self) -> str:
         """The digest of what will run."""
-        return Digest(self.session_id, self.id, "" if self.tool is None else self.tool.fingerprint, self.args)
+        return digest(self.session_id, self.id, "" if self.tool is None else self.tool.fingerprint, self.args)
 
-    def new_row(self, state: Any, attempt: int = 0) -> Row:
+    def new_row(self, state: State, attempt: int = 0) -> Row:
         """Its first row."""
-        effect = "once" if self.tool is None else self.tool.does
-        return Row(
+        tool = self.tool
+        row = Row(
             self.id,
             self.session_id,
             self.tool_id or self.name,
-            effect,
+            "once" if tool is None else tool.does,
             state,
             attempt,
-            worker=self.pipeline.worker,
-            accepted_at=self.accepted_at,
-            background=self.background,
-            parent=self.parent_id,
-            key=self.key,
+            self.pipeline.worker,
+            self.accepted_at,
         )
+        if self.background or self.parent_id is not None or self.key is not None:
+            row.background, row.parent, row.key = self.background, self.parent_id, self.key
+        return row
 
     def write(self, events: list[Draft], row: Row) -> Write:
         """A write that holds only while this process holds the call."""
@@ -419,6 +425,7 @@ class LiveCall:
 
     def again(self) -> None:
         """The body runs from its start once more, on the state of now."""
+        self.retries += 1
         self.base = None
         self._asked = self._stepped = None
 

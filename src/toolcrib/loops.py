@@ -14,7 +14,7 @@ MOST = 100
 
 
 class _Row(NamedTuple):
-    count: int
+    failures: int
     at: float
 
 
@@ -34,7 +34,7 @@ class Loops:
             self._rows.pop(key, None)
             return
         row = self._rows.pop(key, _Row(0, 0.0))
-        self._rows[key] = _Row(row.count + 1, live.pipeline.clock.now())
+        self._rows[key] = _Row(row.failures + 1, live.pipeline.clock.now())
         if len(self._rows) > MOST:
             del self._rows[next(iter(self._rows))]
 
@@ -44,9 +44,9 @@ class Loops:
         if live.tool.limits.repeat is None:
             return None
         row = self._rows.get(self._key(live))
-        if row is None or row.count < ROW or live.pipeline.clock.now() - row.at > REST_S:
+        if row is None or row.failures < ROW or live.pipeline.clock.now() - row.at > REST_S:
             return None
-        text = f"Loop: '{live.tool.name}' was called {row.count} times with the same arguments and the same result"
+        text = f"Loop: '{live.tool.name}' was called {row.failures} times with the same arguments and the same result"
         return Verdict("deny", "limit", text)
 
     def _key(self, live: LiveCall) -> tuple[str, str]:

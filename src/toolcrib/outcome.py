@@ -14,10 +14,13 @@ from toolcrib.store.codec import decode
 from toolcrib.types import Block, Failure, Result
 
 PREVIEW = 2000
+_PLAIN = frozenset({int, str, dict, float, bool, type(None)})
 
 
 def to_result(live: LiveCall, value: Any) -> Result:
     """A plain value, a dataclass, blocks, a `Result`, a `Failure`: one `Result` of either."""
+    if type(value) in _PLAIN:
+        return _checked(live, None, value)
     if isinstance(value, Result):
         result = value if value.failure is None else Result(failure=value.failure, metadata=value.metadata)
         value = value.data

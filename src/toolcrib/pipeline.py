@@ -11,13 +11,14 @@ import inspect
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from toolcrib import eager, records
+from toolcrib import records
 from toolcrib.catalog import Catalog
 from toolcrib.context import Deps, Parked, Stopped
+from toolcrib.eager import Starter
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
 from toolcrib.isolate import run_isolated
 from toolcrib.live import LiveCall
@@ -61,6 +62,7 @@ class Pipeline:
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
         self.threads = threads
+        self.starter = Starter(self.loop)
 
     async def accept(self, live: LiveCall) -> None:
         """Takes a new call through the first four stages; then it runs, queues, or waits for somebody."""
@@ -203,8 +205,8 @@ class Pipeline:
 
     def start(self, live: LiveCall) -> None:
         """Runs it in a task of its own, at once up to its first pause."""
-        task = eager.start(self.loop, self._perform(live))
-        if live.finished:
+        task = self.starter.start(self._perform(live))
+        if task is None:
             return
         live.task = task
         live.session.live[live.id] = live
@@ -219,18 +221,18 @@ class Pipeline:
         try:
             if live.stopping is not None:
                 await self.conclude(live, self._stopped(live))
-            elif await self.claim(live):
+            elif self._needs_no_claim(live) or await self.claim(live):
                 result = await self.execute(live)
                 if result is None:
                     await self.park(live, live.asked or {})
-                else:
+                elif not self._over_at_once(live, result):
                     await self.conclude(live, result)
         except StoreUnavailable as error:
             live.result = live.result or Result(failure=live.failure("unavailable", str(error)))
         except Exception as error:  # noqa: BLE001 - a fault of our own ends this call alone
             await self.conclude(live, Result(failure=self.unexpected(live, error)))
         finally:
-            if not live.concluding or live.result is not None:
+            if not live.finished and (not live.concluding or live.result is not None):
                 self.release(live)
 
     async def claim(self, live: LiveCall) -> bool:
@@ -238,9 +240,6 @@ class Pipeline:
         live.started_at = self.clock.now()
         old = live.row
         if old is None:
-            assert live.tool is not None
-            if live.tool.does == "read":
-                return True
             row, events = live.new_row("running", 1), [records.accepted(live), records.started(live, 1)]
         else:
             row = old.but(state="running", attempt=old.attempt + 1, worker=self.worker, expires_at=None)
@@ -253,6 +252,13 @@ class Pipeline:
         live.row = row
         return await self.store.commit(write) is None
 
+    def _needs_no_claim(self, live: LiveCall) -> bool:
+        """A new call that only reads writes nothing before it runs: after a kill it never happened."""
+        if live.row is not None or live.tool.does != "read":  # type: ignore[union-attr]
+            return False
+        live.started_at = self.clock.now()
+        return True
+
     def begin_behind(self, live: LiveCall) -> None:
         """Writes that a read call was accepted and started, once it turns out not to be over at once."""
         if live.row is None:
@@ -264,20 +270,6 @@ class Pipeline:
 
     async def execute(self, live: LiveCall) -> Result | None:
         """Runs the body from its start; its result, or None where it has to wait."""
-        for _ in range(CONFLICT_RETRIES):
-            result = await self._once_through(live)
-            if result is None or not result.changes or not self._worth_a_retry(live, result):
-                return result
-            live.again()
-        return result
-
-    def _worth_a_retry(self, live: LiveCall, result: Result) -> bool:
-        assert live.tool is not None
-        if live.tool.on_conflict != "retry" or live.tool.does == "once":
-            return False
-        return live.session.state.check(result.changes, live.snapshot().revision) is not None
-
-    async def _once_through(self, live: LiveCall) -> Result | None:
         live.in_body = True
         try:
             value = await self._body(live)
@@ -301,17 +293,29 @@ class Pipeline:
                 await live.calm()
         if live.stopping is not None:
             return self._stopped(live)
-        return to_result(live, value)
+        result = to_result(live, value)
+        return result if not result.changes else await self._settled(live, result)
 
-    async def _body(self, live: LiveCall) -> Any:
+    async def _settled(self, live: LiveCall, result: Result) -> Result | None:
+        """A tool that says so runs again on a fresh state when its changes come too late; never one with effect `once`."""
+        tool = live.tool
+        assert tool is not None
+        if tool.on_conflict != "retry" or tool.does == "once" or live.retries >= CONFLICT_RETRIES:
+            return result
+        if live.session.state.check(result.changes, live.snapshot().revision) is None:
+            return result
+        live.again()
+        return await self.execute(live)
+
+    def _body(self, live: LiveCall) -> Awaitable[Any]:
         tool = live.tool
         assert tool is not None and tool.run is not None and live.parsed is not None
         context = live.context() if tool.context or self.layer is not None else None
         if self.layer is not None:
-            return await self.layer(context, lambda: self._run(live, tool, context))
+            return self.layer(context, lambda: self._run(live, tool, context))
         if tool.mode == "async":
-            return await tool.run(context, live.parsed.values)
-        return await self._run(live, tool, context)
+            return tool.run(context, live.parsed.values)  # type: ignore[no-any-return]
+        return self._run(live, tool, context)
 
     async def _run(self, live: LiveCall, tool: Tool, context: Any) -> Any:
         assert tool.run is not None and live.parsed is not None
@@ -368,6 +372,27 @@ class Pipeline:
         if result.failure is not None or live.session.failing:
             live.session.remember_outcome(live, result)
         self.release(live)
+
+    def _over_at_once(self, live: LiveCall, result: Result) -> bool:
+        """The common case, in one small write behind: a plain call that read, never paused and succeeded."""
+        if not live.plain or result.failure is not None or result.content or result.metadata:
+            return False
+        live.flush()
+        if live.row is not None or live.session.failing:
+            return False
+        now = self.clock.now()
+        row = live.new_row("done", 1)
+        quick = records.quick(live, result, now)
+        events: list[Draft] = [
+            (live.accepted_at, live.id, "accepted", quick),
+            (live.started_at, live.id, "started", quick),
+            (now, live.id, "done", quick),
+        ]
+        live.concluding = True
+        self.store.put(Write(live.session_id, events, row))
+        live.result = result
+        self.release(live)
+        return True
 
     async def _record(self, live: LiveCall, result: Result) -> None:
         write = self._done(live, result, records.done(live, result, self.clock.now()))

@@ -5,14 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from pydantic_core import to_json
 
 from toolcrib.live import LiveCall
+from toolcrib.policy import Verdict
 from toolcrib.schema import title
 from toolcrib.store import Draft
-from toolcrib.store.codec import decode, encode, raw
+from toolcrib.store.codec import decode, digest, encode, raw
 from toolcrib.tools import Tool
 from toolcrib.types import By, Resume, Result
+
+class Quick(msgspec.Struct, gc=False):
+    """A call that was read, ran at once and succeeded: its three events in one object of a few words."""
+
+    session: str
+    call: str
+    tool: Tool
+    by: By
+    args: bytes
+    json: bytes
+    timeout_s: float
+    verdict: Verdict
+    duration_ms: float
+
+    def data(self, kind: str) -> dict[str, Any]:
+        """The data of its event of that kind."""
+        if kind == "done":
+            return {"ok": True, "data": raw(self.json), "duration_ms": self.duration_ms}
+        made = digest(self.session, self.call, self.tool.fingerprint, self.args)
+        if kind == "started":
+            data = {"attempt": 1, "args": raw(self.args), "digest": made, "timeout_s": self.timeout_s}
+            return {**data, "verdict": self.verdict.data()}
+        return {
+            "tool": self.tool.id,
+            "label": _label(self.tool.name),
+            "args": raw(self.args),
+            "by": self.by._asdict(),
+            "digest": made,
+            "effect": "read",
+        }
+
 
 CONFIRM = "policy:confirm"
 CLIENT = "client:result"
@@ -106,6 +139,14 @@ def done(live: LiveCall, result: Result, now: float) -> dict[str, Any]:
     return data
 
 
+def quick(live: LiveCall, result: Result, now: float) -> Quick:
+    """All that the log says of a plain call that is over."""
+    tool, parsed, verdict = live.tool, live.parsed, live.verdict
+    assert tool is not None and parsed is not None and verdict is not None
+    took = round((now - live.started_at) * 1000, 3)
+    return Quick(live.session_id, live.id, tool, live.by, parsed.json, result.json, live.timeout_s, verdict, took)
+
+
 def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, Any]:
     """The question that a call waits for, with the final arguments."""
     tool, kind = live.tool, asked["kind"]
@@ -124,7 +165,7 @@ def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, A
         "arguments": masked(live, tool.parser.normalised(live.parsed)),
         "schema": asked.get("schema"),
         "resume": asked.get("resume") or _RESUME[kind],
-        "digest": str(live.digest()),
+        "digest": live.digest(),
         "path": live.path(),
         "asked_at": now,
         "expires_at": now + (asked.get("expires_s") or tool.limits.wait_s or default),

@@ -69,7 +69,8 @@ def _count(number: int, noun: str) -> str:
 
 
 def _mistyped(path: Path, types: list[str], value: Any) -> Finding:
-    return Finding(path, "type", f"expected {' or '.join(dict.fromkeys(types))}, got {show(value)}")
+    wanted = sorted(dict.fromkeys(types), key=lambda name: name == "null")
+    return Finding(path, "type", f"expected {' or '.join(wanted)}, got {show(value)}")
 
 
 def _about_name(finding: Finding, path: Path, name: Any) -> Finding:

@@ -11,7 +11,7 @@ from toolcrib.schema.positions import Schema, map_subschemas, resolve
 
 TOPIC = {"type": "string", "description": "One-liner topic of this operation"}
 HIDDEN = ("$schema", "$defs", "definitions", "discriminator")  # what refers to, or is only for, references
-LARGEST = 20_000  # schemas in one view: references put in place can multiply without end
+LARGEST = 5_000  # schemas in one view: references put in place can multiply without end
 
 KEYWORDS_BY_TYPE = {
     "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),

@@ -31,7 +31,9 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     Raises:
         SchemaError: it is not valid JSON Schema, does not describe an object or refers to something outside.
     """
-    Rules(object_schema(schema)).compile()
+    rules = Rules(object_schema(schema))
+    rules.compile()
+    rules.shape()
 
 
 def output_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:

@@ -10,8 +10,10 @@ from typing import Any
 
 from toolcrib.schema.nullable import NOTES
 from toolcrib.schema.positions import look_up, reference_to, steps_of
+from toolcrib.schema.problems import SchemaError
 
 NOTHING: Any = object()
+HEAVIEST = 10_000  # references that double at every step would keep a validator busy for years
 EVERY_TYPE: frozenset[type] = frozenset({dict, list, str, int, float, bool, type(None)})
 Steps = tuple[str, ...]
 
@@ -78,12 +80,18 @@ class ShapeBuilder:
         self.shapes: dict[Steps, Shape] = {}
 
     def build(self) -> Shape:
-        """Make the shape of the whole schema."""
+        """Make the shape of the whole schema.
+
+        Raises:
+            SchemaError: checking one value would take forever.
+        """
         root = self._at(())
         shapes = list(self.shapes.values())
         done: set[int] = set()
         for shape in shapes:
             _cut_loops(shape, [], done)
+        if _heaviest(shapes) > HEAVIEST:
+            raise SchemaError("the schema refers to the same parts too many times")
         for shape in shapes:
             shape.settled = _settled(shape)
             shape.defaults = _defaults(shape)
@@ -108,7 +116,7 @@ class ShapeBuilder:
         types = node.get("type")
         if types is not None:
             shape.types = frozenset(types if isinstance(types, list) else [types])
-        shape.bare = "type" in node and not node.keys() - {"type", *NOTES}
+        shape.bare = "type" in node and not node.keys() - {"type", "format", *NOTES}
         shape.default = node.get("default", NOTHING)
         shape.required = frozenset(node.get("required", ()))
         shape.accepts = self.acceptor(reference_to(steps))
@@ -144,6 +152,18 @@ def _cut_loops(shape: Shape, around: list[Shape], done: set[int]) -> None:
     for inner in shape.same_place():
         _cut_loops(inner, around, done)
     done.add(id(shape))
+
+
+def _heaviest(shapes: list[Shape]) -> int:
+    """Count the schemas that one value is checked by, at the place where they are most."""
+    known: dict[int, int] = {}
+
+    def weight(shape: Shape) -> int:
+        if id(shape) not in known:
+            known[id(shape)] = 1 + sum(weight(other) for other in shape.same_place())
+        return known[id(shape)]
+
+    return max(map(weight, shapes))
 
 
 def _settled(shape: Shape) -> frozenset[type]:

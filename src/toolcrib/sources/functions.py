@@ -38,7 +38,7 @@ def tool(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
     return functools.partial(as_tool, **fields)
 
 
-def as_tool(function: Callable[..., Any], **fields: Any) -> Tool:
+def as_tool(function: Any, **fields: Any) -> Tool:
     """The same, as a plain function."""
     if isinstance(function, Tool):
         return function

@@ -13,94 +13,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, Protocol
 
+import msgspec
+
 from toolcrib.errors import StoreError
+from toolcrib.store.codec import Compact
 from toolcrib.types import Event
 
 State = Literal["queued", "waiting", "running", "done"]
-Draft = tuple[float, str | None, str, dict[str, Any]]
+Draft = tuple[float, str | None, str, dict[str, Any] | Compact]
 """An event that has no number yet: time, call, kind, data."""
 
 
-class Row:
+class Row(msgspec.Struct, gc=False):
     """What the index knows of one call. `attempt` is the fence: it rises with every claim."""
 
-    __slots__ = (
-        "accepted_at",
-        "accepted_seq",
-        "attempt",
-        "background",
-        "code",
-        "crashes",
-        "done_seq",
-        "effect",
-        "expires_at",
-        "id",
-        "key",
-        "parent",
-        "question",
-        "session",
-        "state",
-        "tool",
-        "worker",
-    )
+    # A msgspec Struct, since one is made for every call: five times as fast to make as a class with slots, and it
+    # holds nothing that the garbage collector would have to look at.
 
-    def __init__(  # noqa: PLR0913 - one argument a column
-        self,
-        id: str,
-        session: str,
-        tool: str,
-        effect: str,
-        state: State,
-        attempt: int = 0,
-        *,
-        worker: str | None = None,
-        accepted_at: float = 0.0,
-        background: bool = False,
-        parent: str | None = None,
-        key: str | None = None,
-        code: str | None = None,
-        question: str | None = None,
-        expires_at: float | None = None,
-        crashes: int = 0,
-        accepted_seq: int = 0,
-        done_seq: int | None = None,
-    ) -> None:
-        self.id = id
-        self.session = session
-        self.tool = tool
-        self.effect = effect
-        self.state: State = state
-        self.attempt = attempt
-        self.worker = worker
-        self.accepted_at = accepted_at
-        self.background = background
-        self.parent = parent
-        self.key = key
-        self.code = code
-        self.question = question
-        self.expires_at = expires_at
-        self.crashes = crashes
-        self.accepted_seq = accepted_seq
-        self.done_seq = done_seq
+    id: str
+    session: str
+    tool: str
+    effect: str
+    state: State
+    attempt: int = 0
+    worker: str | None = None
+    accepted_at: float = 0.0
+    background: bool = False
+    parent: str | None = None
+    key: str | None = None
+    code: str | None = None
+    question: str | None = None
+    expires_at: float | None = None
+    crashes: int = 0
+    accepted_seq: int = 0
+    done_seq: int | None = None
 
     def but(self, **changes: Any) -> Row:
         """A copy with other values."""
-        row = Row.__new__(Row)
-        for name in Row.__slots__:
-            setattr(row, name, changes[name] if name in changes else getattr(self, name))
-        return row
+        return msgspec.structs.replace(self, **changes)
 
     def values(self) -> dict[str, Any]:
         """Its columns by name."""
-        return {name: getattr(self, name) for name in Row.__slots__}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Row) and self.values() == other.values()
-
-    __hash__ = None  # type: ignore[assignment]  # rows are compared, never keys
-
-    def __repr__(self) -> str:
-        return f"Row({self.id} {self.tool} {self.state}/{self.attempt})"
+        return msgspec.structs.asdict(self)
 
 
 class Write:

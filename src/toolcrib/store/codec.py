@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,23 +24,16 @@ class Large:
         self.id = hashlib.sha256(json).hexdigest()
 
 
-class Digest:
+class Compact(Protocol):
+    """The data of several events of one call in one small object, written out only when somebody reads or stores them."""
+
+    def data(self, kind: str) -> dict[str, Any]:
+        """The data of its event of that kind."""
+
+
+def digest(session: str, call: str, fingerprint: str, args: bytes) -> str:
     """The digest of what will run: session, call, tool fingerprint and canonical arguments."""
-
-    __slots__ = ("_args", "_call", "_fingerprint", "_hex", "_session")
-
-    def __init__(self, session: str, call: str, fingerprint: str, args: bytes) -> None:
-        self._session = session
-        self._call = call
-        self._fingerprint = fingerprint
-        self._args = args
-        self._hex = ""
-
-    def __str__(self) -> str:
-        if not self._hex:
-            parts = [self._session, self._call, self._fingerprint, canonical(self._args)]
-            self._hex = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
-        return self._hex
+    return hashlib.sha256(msgspec.json.encode([session, call, fingerprint, canonical(args)])).hexdigest()
 
 
 def canonical(args: bytes) -> msgspec.Raw | str:
@@ -57,8 +50,6 @@ def raw(json: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Digest):
-        return str(value)
     if isinstance(value, Large):
         return Raw(value.json)
     if is_dataclass(value) and not isinstance(value, type):
@@ -80,9 +71,15 @@ def decode(json: bytes | str) -> Any:
     return _decoder.decode(json)
 
 
-def plain(data: Any) -> Any:
+def written(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
+    """Event data in its full form."""
+    return data if type(data) is dict else data.data(kind)  # type: ignore[union-attr]
+
+
+def plain(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
     """Event data as a reader sees it, apart from the writer's objects."""
-    return _decoder.decode(_encoder.encode(data))
+    read: dict[str, Any] = _decoder.decode(_encoder.encode(written(kind, data)))
+    return read
 
 
 def split_large(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Large]]:

@@ -123,7 +123,7 @@ class MemoryStore:
         for seq in range(after + 1, min(until or len(log.events), len(log.events)) + 1):
             at, of, kind, data = log.events[seq - 1]
             if call is None or of == (call or None):
-                found.append(Event(seq, at, of, kind, plain(data)))
+                found.append(Event(seq, at, of, kind, plain(kind, data)))
                 if len(found) == limit:
                     break
         return found

@@ -24,7 +24,7 @@ import msgspec
 
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
 from toolcrib.store import Conflict, Draft, Row, SessionRow, Write
-from toolcrib.store.codec import decode, encode, split_large
+from toolcrib.store.codec import decode, encode, split_large, written
 from toolcrib.store.follow import Followers
 from toolcrib.store.workers import Workers
 from toolcrib.types import Event
@@ -231,7 +231,7 @@ class SqliteStore:
 
     def _event(self, db: sqlite3.Connection, n: int, seq: int, draft: Draft) -> tuple[Any, ...]:
         at, call, kind, data = draft
-        data, large = split_large(data)
+        data, large = split_large(written(kind, data))
         for part in large.values():
             db.execute(queries()["keep"], {"n": n, "id": part.id, "data": part.json})
         names = encode({name: part.id for name, part in large.items()}).decode() if large else None
@@ -400,9 +400,10 @@ class SqliteStore:
 
     async def keep(self, session: str, id: str, data: bytes) -> None:
         """Keeps a large value."""
-        await self._in_writer(
-            lambda db: db.execute(queries()["keep"], {"n": _number(db, session), "id": id, "data": data}) and None
-        )
+        def do(db: sqlite3.Connection) -> None:
+            db.execute(queries()["keep"], {"n": _number(db, session), "id": id, "data": data})
+
+        await self._in_writer(do)
 
     async def kept(self, session: str, id: str) -> bytes | None:
         """A large value."""
