@@ -80,7 +80,17 @@ async def _asked(session: Session, question: str) -> tuple[Row, History]:
     return row, history
 
 
-def _given(session: Session, asked: Question, action: str, value: Any, arguments: Any, reason: Any, actor: Any, key: Any, scope: str) -> Answer:  # noqa: PLR0913, E501
+def _given(  # noqa: PLR0913 - the fields of an answer
+    session: Session,
+    asked: Question,
+    action: str,
+    value: Any,
+    arguments: Any,
+    reason: Any,
+    actor: Any,
+    key: Any,
+    scope: str,
+) -> Answer:
     if action not in ACTIONS:
         raise Refused("invalid_arguments", f"'{action}' is no answer", f"use {', '.join(ACTIONS)}")
     if action == "fail" and asked.kind not in ("client", "external"):
@@ -123,10 +133,14 @@ def _check_edited(live: LiveCall, asked: Question, given: Answer) -> None:
     try:
         live.parsed = live.tool.parse(encode(given.arguments))
     except BadArguments as error:
-        raise Refused("invalid_arguments", f"The changed arguments do not fit: {error}", "the question is still open") from None
+        raise Refused(
+            "invalid_arguments", f"The changed arguments do not fit: {error}", "the question is still open"
+        ) from None
     failure = live.pipeline.decide(live)
     if failure is not None:
-        raise Refused("denied", f"The changed arguments are not allowed: {failure.message}", "the question is still open")
+        raise Refused(
+            "denied", f"The changed arguments are not allowed: {failure.message}", "the question is still open"
+        )
 
 
 def _data(given: Answer) -> dict[str, Any]:
@@ -161,7 +175,9 @@ async def _write_end(session: Session, live: LiveCall, row: Row, events: list[Dr
         raise Refused("already_answered", "Somebody else was quicker", "look at the result of the call")
 
 
-async def _write_on(session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer, asked: Question) -> None:
+async def _write_on(
+    session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer, asked: Question
+) -> None:
     """The call is queued again, durably, and then runs here."""
     queued = row.but(state="queued", expires_at=None)
     conflict = await session.crib.store.commit(Write(session.id, events, queued, ("waiting", row.attempt)))
@@ -216,9 +232,9 @@ def _unapproved(live: LiveCall) -> Failure | None:
     assert live.history is not None
     for asked in live.history.questions.values():
         approved = live.history.answers.get(asked.key)
-        if asked.kind == "confirm" and approved is not None and approved.arguments is None:
-            if asked.digest != live.digest():
-                return live.failure("denied", "The tool or its arguments changed after the approval")
+        bound = asked.kind == "confirm" and approved is not None and approved.arguments is None
+        if bound and asked.digest != live.digest():
+            return live.failure("denied", "The tool or its arguments changed after the approval")
     return None
 
 
@@ -258,5 +274,4 @@ def user_state(given: Mapping[str, Any]) -> dict[str, Any]:
     """What a client says of its user, under one spelling."""
     if len(canonical(dict(given))) > _USER_BYTES:
         raise Refused("too_large", "The user state has more than 8 KB", "send less")
-    state = {"isConnected": False, **{_USER_NAMES.get(name, name): value for name, value in given.items()}}
-    return state
+    return {"isConnected": False, **{_USER_NAMES.get(name, name): value for name, value in given.items()}}

@@ -12,7 +12,6 @@ from toolcrib.errors import Refused
 from toolcrib.schema import nearest
 from toolcrib.tools import Tool
 
-ALWAYS_OPEN = ("builtin",)
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -67,7 +66,7 @@ class Catalog:
         self._tools: dict[str, Tool] = {}
         self._shadowed: dict[str, list[Tool]] = {}
         self._views: dict[tuple[str, ...], View] = {}
-        self._declared: set[str] = {"default", "client", *ALWAYS_OPEN}
+        self._declared: set[str] = {"default", "client"}
         self._listeners: list[Callable[[], None]] = []
         self.version = 0
 
@@ -151,7 +150,9 @@ class Catalog:
             name = self._aliases.get(name, name)
             if not fnmatch.filter(self._declared, name):
                 close = nearest(name, sorted(self._declared))
-                raise Refused("not_found", f"Unknown namespace: {name}", f"known: {', '.join(close or self.namespaces())}")
+                raise Refused(
+                    "not_found", f"Unknown namespace: {name}", f"known: {', '.join(close or self.namespaces())}"
+                )
             if name not in known:
                 known.append(name)
         return tuple(known)
@@ -160,8 +161,7 @@ class Catalog:
         """What a session with these namespaces can see."""
         view = self._views.get(namespaces)
         if view is None:
-            patterns = (*namespaces, *ALWAYS_OPEN)
             tools = self._tools.values()
-            view = View(t for t in tools if any(fnmatch.fnmatchcase(t.namespace, pattern) for pattern in patterns))
+            view = View(t for t in tools if any(fnmatch.fnmatchcase(t.namespace, pattern) for pattern in namespaces))
             self._views[namespaces] = view
         return view

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from toolcrib.errors import Refused
 from toolcrib.state import Snapshot
-from toolcrib.types import Answer, Kind, Resume, Result
+from toolcrib.types import Answer, Kind, Result, Resume
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Caller(str):
 
     _do: Callable[[str, Any], Any]
 
-    def __new__(cls, id: str, do: Callable[[str, Any], Any]) -> Caller:
+    def __new__(cls, id: str, do: Callable[[str, Any], Any]) -> Caller:  # noqa: D102 - a constructor
         self = super().__new__(cls, id)
         self._do = do
         return self
@@ -114,6 +114,11 @@ class Context:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+
+    @property
+    def host(self) -> Any:
+        """The call itself, for tools that are part of the runtime."""
+        return self._host
 
     session: str = _fact("session", "The session's id.")
     owner: str = _fact("owner", "Who the session belongs to.")

@@ -1,4 +1,4 @@
-"""`Crib`: the object a program makes. It brings sources, store and policy together, opens sessions, and recovers at start."""
+"""`Crib`: the object a program makes. It joins sources, store and policy, and opens sessions."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from toolcrib.recovery import recover
 from toolcrib.scheduler import Clock, SystemClock
 from toolcrib.session import Session
 from toolcrib.sources import Fixed, Source, as_source
+from toolcrib.sources.builtins import BUILTINS
 from toolcrib.state import Mode, State
 from toolcrib.store import SessionRow, Store, open_store
 from toolcrib.tools import Tool
@@ -56,7 +57,9 @@ class Crib:
     ) -> None:
         self.catalog = Catalog(precedence, namespace_aliases)
         self.store: Store = open_store(store) if isinstance(store, str) else store
-        self.pipeline = Pipeline(self.catalog, self.store, policy or AutoPolicy(), limits or CribLimits(), clock or SystemClock())
+        self.pipeline = Pipeline(
+            self.catalog, self.store, policy or AutoPolicy(), limits or CribLimits(), clock or SystemClock()
+        )
         self.pipeline.deps = Deps(deps)
         self.pipeline.layer = layer
         self.pipeline.expiry_changed = self._expiry_changed
@@ -64,7 +67,7 @@ class Crib:
         self.state_keys = dict(state_keys or {})
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
-        self._sources: list[Source] = [as_source(given) for given in sources]
+        self._sources: list[Source] = [Fixed("builtin", BUILTINS), *(as_source(given) for given in sources)]
         self._of_source: dict[int, set[str]] = {}
         self._sessions: dict[str, Session] = {}
         self._opening: dict[str, asyncio.Lock] = {}
@@ -180,7 +183,7 @@ class Crib:
         """Creates a session or restores it; `allowed` is what the caller may open, where that is not everything.
 
         Raises:
-            Refused: `invalid_arguments` (a bad id), `denied` (somebody else's, or a namespace), `not_found` (a namespace).
+            Refused: `invalid_arguments` for a bad id, `denied` for somebody else's or a namespace, `not_found`.
         """
         id = secrets.token_hex(16) if id is None else id
         if not SESSION_ID.fullmatch(id):
@@ -210,7 +213,9 @@ class Crib:
             raise Refused("denied", f"Session '{id}' can not be opened")
         session = self._sessions.get(id)
         if session is None or session.closing:
-            session = Session(self, id, owner, wanted or self.default_namespaces, grants) if made else await self.load(row)
+            session = (
+                Session(self, id, owner, wanted or self.default_namespaces, grants) if made else await self.load(row)
+            )
             if wanted is not None:
                 session.namespaces = wanted
             self._sessions[id] = session
@@ -267,7 +272,9 @@ class Crib:
                     state.commit([Change(**change) for change in said["changes"]], said["base"], event.call or "")
         return state
 
-    async def sessions(self, owner: str | None = None, *, limit: int = 100, before: float | None = None) -> list[SessionRow]:
+    async def sessions(
+        self, owner: str | None = None, *, limit: int = 100, before: float | None = None
+    ) -> list[SessionRow]:
         """Sessions, the last used first."""
         return await self.store.sessions(owner, limit=limit, before=before)
 

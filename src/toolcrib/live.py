@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext
-from toolcrib.errors import DuplicateQuestion, DuplicateStep, StoreError, ToolFailure
+from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
 from toolcrib.store.codec import decode, digest, encode, raw
@@ -29,7 +29,19 @@ if TYPE_CHECKING:
     from toolcrib.schema import Parsed
     from toolcrib.session import Session
 
-OPTIONS = ("by", "label", "provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s", "cancel_on_disconnect")
+OPTIONS = (
+    "by",
+    "label",
+    "provider_id",
+    "key",
+    "background",
+    "wake",
+    "turn",
+    "run",
+    "agent",
+    "timeout_s",
+    "cancel_on_disconnect",
+)
 LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent")
 JOIN_S = 0.05
 JOIN_BYTES = 4096
@@ -264,7 +276,9 @@ class LiveCall:
             key = hashlib.sha256(encode(what)).hexdigest()[:32]
             self._asked = self._asked or set()
             if key in self._asked:
-                raise DuplicateQuestion(f"Asked twice in one pass: {question['prompt']!r}. Give each question its own key.")
+                raise DuplicateQuestion(
+                    f"Asked twice in one pass: {question['prompt']!r}. Give each question its own key."
+                )
             self._asked.add(key)
         answers = self.history.answers if self.history is not None else {}
         if key in answers:

@@ -1,4 +1,4 @@
-"""The life of a call: find, authorize, validate, decide, execute, record, deliver. The order is fixed, because it is security.
+"""The life of a call: find, authorize, validate, decide, execute, record, deliver. The order is fixed: it is security.
 
 Every stage is a short function of the one `LiveCall`. The first four give a `Failure` or nothing; a call that fails
 there never runs. Whatever happens, an accepted call gets exactly one `done`.
@@ -114,7 +114,9 @@ class Pipeline:
             live.tool_id = hidden.id
             return self._closed_namespace(live, hidden.namespace)
         close = nearest(live.name, list(view.names))
-        return live.failure("not_found", f"Unknown tool: {live.name}", hint=f"similar: {', '.join(close)}" if close else None)
+        return live.failure(
+            "not_found", f"Unknown tool: {live.name}", hint=f"similar: {', '.join(close)}" if close else None
+        )
 
     # 2. authorize
 
@@ -297,7 +299,7 @@ class Pipeline:
         return result if not result.changes else await self._settled(live, result)
 
     async def _settled(self, live: LiveCall, result: Result) -> Result | None:
-        """A tool that says so runs again on a fresh state when its changes come too late; never one with effect `once`."""
+        """A tool that says so runs again where its changes came too late; never one with effect `once`."""
         tool = live.tool
         assert tool is not None
         if tool.on_conflict != "retry" or tool.does == "once" or live.retries >= CONFLICT_RETRIES:

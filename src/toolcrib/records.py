@@ -14,7 +14,8 @@ from toolcrib.schema import title
 from toolcrib.store import Draft
 from toolcrib.store.codec import decode, digest, encode, raw
 from toolcrib.tools import Tool
-from toolcrib.types import By, Resume, Result
+from toolcrib.types import By, Result, Resume
+
 
 class Quick(msgspec.Struct, gc=False):
     """A call that was read, ran at once and succeeded: its three events in one object of a few words."""
@@ -206,7 +207,8 @@ def undressed(tool: Tool, given: bytes, label: str) -> tuple[bytes, str]:
     kept = {
         name: value
         for name, value in values.items()
-        if (name != "topic" or "topic" in properties) and not (value is None and name in properties and name not in required)
+        if (name != "topic" or "topic" in properties)
+        and not (value is None and name in properties and name not in required)
     }
     if isinstance(topic, str) and topic.strip():
         label = label or " ".join(topic.split())[:120]

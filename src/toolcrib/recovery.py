@@ -1,4 +1,4 @@
-"""After a crash: what was queued starts, what only reads or may be repeated runs again, what may happen once is asked about.
+"""After a crash: what was queued starts, what may be repeated runs again, what may happen once is asked about.
 
 A call whose worker still lives is left alone, so that a second process on the same store harms nothing.
 """

@@ -54,6 +54,7 @@ class Scheduler:
         self._by_tool: Counter[str] = Counter()
         self._queues: OrderedDict[str, deque[Seat]] = OrderedDict()
         self._deadlines: dict[float, deque[tuple[float, Seat]]] = {}
+        self._nested = 0
         self._timer: Any = None
         self._timer_at = 0.0
 
@@ -63,6 +64,7 @@ class Scheduler:
             self._sit(seat)
             return True
         seat.queued = True
+        self._nested += seat.nested
         self._queues.setdefault(seat.session.id, deque()).append(seat)
         return False
 
@@ -106,6 +108,7 @@ class Scheduler:
 
     def _unqueue(self, seat: Seat) -> None:
         seat.queued = False
+        self._nested -= seat.nested
         queue = self._queues[seat.session.id]
         queue.remove(seat)
         if not queue:
@@ -117,7 +120,7 @@ class Scheduler:
         while self._queues and blocked < len(self._queues):
             session, queue = next(iter(self._queues.items()))
             self._queues.move_to_end(session)
-            seat = next((waiting for waiting in queue if self._fits(waiting)), None)
+            seat = self._first(queue)
             if seat is None:
                 blocked += 1
                 continue
@@ -125,6 +128,14 @@ class Scheduler:
             self._unqueue(seat)
             self._sit(seat)
             seat.begin()
+
+    def _first(self, queue: deque[Seat]) -> Seat | None:
+        """The first of a session's queue that fits. Where all seats are taken there is no need to look at each."""
+        limits, running = self._limits, queue[0].session.running
+        full = running >= limits.per_session or self._running >= limits.per_crib
+        if full and not self._nested:
+            return None
+        return next((seat for seat in queue if self._fits(seat)), None)
 
     def watch(self, seat: Seat, seconds: float) -> None:
         """Calls `overdue` after that many seconds, unless the call has finished by then."""

@@ -1,4 +1,4 @@
-"""`Session`: opened for an owner, with the tools it may use. What it shows is read from its log; it keeps almost nothing."""
+"""`Session`: opened for an owner, with the tools it may use. What it shows is read from its log."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from toolcrib.history import History, fold, result
 from toolcrib.live import LiveCall
 from toolcrib.loops import Loops
 from toolcrib.policy import Verdict
+from toolcrib.progress import progress
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import Row, Write
@@ -30,7 +31,9 @@ LOGOUT = "Timed out during logout"
 class Session:
     """One owner's use of a crib: call, submit, answer, cancel, events, close."""
 
-    def __init__(self, crib: Crib, id: str, owner: str, namespaces: tuple[str, ...], grants: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, crib: Crib, id: str, owner: str, namespaces: tuple[str, ...], grants: tuple[Any, ...] = ()
+    ) -> None:
         self.crib = crib
         self.pipeline = crib.pipeline
         self.id = id
@@ -91,7 +94,9 @@ class Session:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
         self.client_tools = tuple(answering.offered(tool) for tool in tools)
         self.refresh()
-        await self.log("tools_changed", {"tools": self.names(), "client": [answering.definition(t) for t in self.client_tools]})
+        await self.log(
+            "tools_changed", {"tools": self.names(), "client": [answering.definition(t) for t in self.client_tools]}
+        )
 
     def names(self) -> list[str]:
         """The ids of its tools."""
@@ -191,7 +196,9 @@ class Session:
         async for event in self.events(call=call, after=row.accepted_seq):
             if event.kind == "done":
                 return result(event.data)
-        raise Refused("unavailable", f"The crib was closed before call {call} was done", "open it again and ask for the result")
+        raise Refused(
+            "unavailable", f"The crib was closed before call {call} was done", "open it again and ask for the result"
+        )
 
     async def row(self, call: str) -> Row:
         """The index row of a call of this session.
@@ -207,6 +214,15 @@ class Session:
     async def status(self, call: str) -> Entry:
         """Where a call stands."""
         return (await self.history(await self.row(call))).entry()
+
+    async def look(self, call: str) -> tuple[Entry, Any, float]:
+        """The same, with its last output and the time of now."""
+        history = await self.history(await self.row(call))
+        return history.entry(), history.last_output, self.pipeline.clock.now()
+
+    async def progress(self) -> list[dict[str, Any]]:
+        """How far its calls are, as a tree of nodes `tool-call-progress.v1`."""
+        return progress(self.id, [event async for event in self.events(follow=False)])
 
     async def output(self, id: str, offset: int = 0, limit: int = 64 * 1024) -> str:
         """A piece of an output that was too large for its result.
@@ -323,7 +339,7 @@ class Session:
         More: `arguments` (edited), `reason`, `actor`, `key`, `scope`.
 
         Raises:
-            Refused: `not_found`, `already_answered`, `expired`, `invalid_arguments` or `denied`; the question stays as it was.
+            Refused: `not_found`, `already_answered`, `expired`, `invalid_arguments`, `denied`; the question stays.
         """
         return await answering.answer(self, question, action, value, **more)
 
@@ -420,9 +436,7 @@ class Session:
         stopped: list[LiveCall] = []
 
         def time_is_up() -> None:
-            for live in list(self.live.values()):
-                if live.stop(self._logout(live)):
-                    stopped.append(live)
+            stopped.extend(live for live in list(self.live.values()) if live.stop(self._logout(live)))
 
         clock = self.pipeline.clock
         timer = clock.call_at(clock.now() + timeout, time_is_up)
@@ -445,4 +459,3 @@ def queued(id: str) -> Result:
         "do not call the tool again for the same request."
     )
     return Result({"status": "queued", "id": id}, metadata={"note": text})
-

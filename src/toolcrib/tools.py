@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolcrib.errors import BadTool
-from toolcrib.schema import Parser, SchemaError, check_schema, nearest, output_check, schema_parser
+from toolcrib.schema import Parsed, Parser, SchemaError, check_schema, nearest, output_check, schema_parser
 from toolcrib.types import Annotations, Effect, Knowledge, Limits, Wake
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -86,16 +86,64 @@ class Tool(metaclass=_Checked):
 
     def __post_init__(self) -> None:
         derived = _Derived(self)
-        for name in ("namespace", "id", "does", "primary", "warnings", "parser", "fingerprint", "check_output", "secret"):
+        for name in (
+            "namespace",
+            "id",
+            "does",
+            "primary",
+            "warnings",
+            "parser",
+            "fingerprint",
+            "check_output",
+            "secret",
+        ):
             object.__setattr__(self, name, getattr(derived, name))
         object.__setattr__(self, "parse", derived.parser.parse)
 
-    def but(self, **changes: Any) -> Tool:
-        """The same tool with other fields; it is checked again and names its original."""
-        metadata = dict(self.metadata) | dict(changes.pop("metadata", {})) | {"original": self.id}
-        if "input_schema" in changes:
-            changes.setdefault("parser", None)
-        return replace(self, metadata=metadata, **changes)
+    def but(self, *, fixed: Mapping[str, Any] | None = None, **changes: Any) -> Tool:
+        """The same tool under another name or description, with tighter limits, or with arguments fixed and hidden.
+
+        It is a tool of its own, checked again, and names its original in `metadata`.
+
+        Raises:
+            BadTool: something about the new one does not hold.
+        """
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        given["effect"] = self.does
+        given["metadata"] = {**self.metadata, **changes.pop("metadata", {}), "original": self.id}
+        if fixed:
+            given.update(_fixed(self, fixed))
+        made: Tool = Tool(**{**given, **changes})
+        return made
+
+
+def _fixed(tool: Tool, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a tool some of whose arguments nobody gives any more."""
+    properties = dict(tool.input_schema.get("properties", {}))
+    for name in fixed:
+        if name not in properties:
+            raise BadTool(tool.name, f"fixed.{name}", "there is no such argument", tool.source)
+        del properties[name]
+    required = [name for name in tool.input_schema.get("required", ()) if name not in fixed]
+    schema = {**tool.input_schema, "properties": properties, "required": required}
+    inner = tool.parser
+    assert inner is not None
+
+    class Filled(Parser):
+        """Adds the fixed arguments to what was given, and parses both together."""
+
+        __slots__ = ()
+
+        def parse(self, raw: bytes) -> Parsed:
+            given = outer.parse(raw)
+            whole = {**outer.normalised(given), **fixed}
+            return Parsed(given.json, inner.parse(msgspec.json.encode(whole)).values)
+
+        def normalised(self, parsed: Parsed) -> dict[str, Any]:
+            return outer.normalised(outer.parse(parsed.json))
+
+    outer = schema_parser(schema)
+    return {"input_schema": schema, "parser": Filled(outer.rules), "primary": None}
 
 
 class _Derived:

@@ -32,6 +32,7 @@ CODES = (
 )
 RETRYABLE = frozenset({"invalid_arguments", "unavailable", "rate_limited", "too_large"})
 
+
 @dataclass(frozen=True, slots=True)
 class Annotations:
     """What a tool says about itself; each is false unless said."""
@@ -163,7 +164,7 @@ class Block(dict[str, Any]):
 
 
 def block(type: str, audience: tuple[str, ...] | None = None, **fields: Any) -> Block:
-    """A block: text{text}, image{data, mime_type}, audio{data, mime_type}, json{value}, resource{uri, ...}, link{uri, ...}."""
+    """A block: text{text}, image and audio{data, mime_type}, json{value}, resource{uri, ...}, link{uri, ...}."""
     given = {name: value for name, value in fields.items() if value is not None}
     return Block(type=type, **given) if audience is None else Block(type=type, audience=list(audience), **given)
 
@@ -173,11 +174,11 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Result:
-    """What came out of a call: data or a failure, blocks, state changes, a handover, metadata. Never changed once made."""
+    """What came out of a call: data or a failure, blocks, state changes, a handover, metadata."""
 
     __slots__ = ("_data", "_json", "changes", "content", "failure", "handover", "metadata")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a result
         self,
         data: Any = None,
         content: tuple[Mapping[str, Any], ...] | list[Mapping[str, Any]] = (),

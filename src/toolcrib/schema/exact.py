@@ -1,7 +1,7 @@
-"""Enums and literals that read JSON exactly.
+"""Enums, literals and iterables that read JSON exactly.
 
-pydantic takes true for the 1 of an `IntEnum` or a `Literal`, and no JSON at all for `Literal[Color.RED]`. Such parts of
-a core schema are replaced; all others stay as they are.
+pydantic takes true for the 1 of an `IntEnum` or a `Literal`, no JSON at all for `Literal[Color.RED]`, and checks the
+items of an `Iterable` only when the body asks for them. Such parts of a core schema are replaced; all others stay.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ def _node(node: Any) -> Any:
         return _exact_choice(node, node["expected"])
     if node.get("type") == "enum":
         return _exact_choice(node, node["members"])
+    if node.get("type") == "generator":
+        return {**node, "type": "list", "items_schema": _node(node["items_schema"])}
     return _unless_same(node, {key: _value(key, value) for key, value in node.items()})
 
 
@@ -63,19 +65,28 @@ def _exact_choice(node: dict[str, Any], options: list[Any]) -> Any:
     if is_sound or any(value.__hash__ is None for value in values):
         return node
     chosen = {_key(value): option for value, option in zip(values, options, strict=True)}
-    replaced: Any = core_schema.no_info_plain_validator_function(_chooser(chosen, node.get("missing")))
+    replaced: Any = core_schema.no_info_plain_validator_function(_chooser(chosen, node.get("cls")))
     return replaced | ({"ref": node["ref"]} if "ref" in node else {})
 
 
-def _chooser(options: dict[tuple[bool, Any], Any], missing: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+def _chooser(options: dict[tuple[bool, Any], Any], kind: type[Enum] | None) -> Callable[[Any], Any]:
     expected = ", ".join(repr(value) for _, value in options)
 
     def choose(value: Any) -> Any:
-        found = options.get(_key(value)) if value.__hash__ is not None else None
-        if found is None and missing is not None and not isinstance(value, bool):
-            found = missing(value)
-        if found is None and _key(value) not in options:
+        try:
+            return options[_key(value)]
+        except (KeyError, TypeError):
+            found = None if kind is None or isinstance(value, bool) else _member(kind, value)
+        if found is None:
             raise PydanticKnownError("literal_error", {"expected": expected})
         return found
 
     return choose
+
+
+def _member(kind: type[Enum], value: Any) -> Enum | None:
+    """Ask the enum itself, which may know what a missing value means."""
+    try:
+        return kind(value)
+    except ValueError:
+        return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.schema.names import nearest
 from toolcrib.schema.positions import look_up
-from toolcrib.schema.problems import Finding, Path, show, show_list
+from toolcrib.schema.problems import MOST, Finding, Path, show, show_list
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -82,11 +82,12 @@ def _unknown(error: ValidationError, schema: dict[str, Any]) -> Iterator[Finding
     holder = look_up(schema, tuple(str(step) for step in error.schema_path[:-1]))
     known = holder.get("properties", {}) if isinstance(holder, dict) else {}
     given = error.instance if isinstance(error.instance, dict) else {}
-    for name in kind.unexpected:
-        close = nearest(name, [other for other in known if other not in given], 1) or nearest(name, known, 1)
-        yield Finding(
-            (*error.instance_path, name), "unknown", f"unknown, did you mean '{close[0]}'?" if close else "unknown"
-        )
+    free = [name for name in known if name not in given]
+    # No more than can be told: comparing names is slow, and an object may have any number of them.
+    for name in kind.unexpected[:MOST]:
+        close = nearest(name, free, 1) or nearest(name, known, 1)
+        text = f"unknown, did you mean '{close[0]}'?" if close else "unknown"
+        yield Finding((*error.instance_path, name), "unknown", text)
 
 
 def _none_fits(error: ValidationError, schema: dict[str, Any]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 WORD_BORDER = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+ALIKE = 0.6
 LONGEST = 128  # comparing takes time by the square of the length, and a model chooses the name
 
 
@@ -18,8 +19,14 @@ def title(name: str) -> str:
 
 def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
     """List up to `n` candidates that look like the name, the closest first."""
-    asked = name[:LONGEST].lower()
-    known = {candidate[:LONGEST].lower(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(asked, known, n) if asked else []
-    parts = [key for key in known if len(asked) > 2 and key not in close and asked in key]
-    return [known[key] for key in (close + parts)[:n]]
+    scored = [(-_likeness(name, candidate), candidate) for candidate in dict.fromkeys(candidates)]
+    return [candidate for score, candidate in sorted(scored, key=lambda pair: pair[0]) if score][:n]
+
+
+def _likeness(name: str, candidate: str) -> float:
+    """Compare two names: 1 for the same, 0 for nothing alike."""
+    asked, known = name[:LONGEST].lower(), candidate[:LONGEST].lower()
+    matcher = difflib.SequenceMatcher(None, asked, known)
+    if matcher.real_quick_ratio() >= ALIKE and (ratio := matcher.ratio()) >= ALIKE:
+        return ratio
+    return ALIKE / 2 if len(asked) > 2 and asked in known else 0

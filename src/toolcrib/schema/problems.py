@@ -53,7 +53,8 @@ def bad_json(text: str) -> BadArguments:
 def in_order(findings: Iterable[Finding], data: Any) -> list[Problem]:
     """Sort findings for a reader: missing fields first, then in the order given, each said once."""
     findings = _without_echoes(list(dict.fromkeys(findings)))
-    findings.sort(key=lambda finding: (finding.kind != "missing", _position(finding.path, data)))
+    ranks: dict[int, dict[Any, int]] = {}
+    findings.sort(key=lambda finding: (finding.kind != "missing", _position(finding.path, data, ranks)))
     return [Problem(spell(path), kind, text) for path, kind, text in findings]
 
 
@@ -63,18 +64,19 @@ def _without_echoes(findings: list[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.kind == "type" or finding.path not in mistyped]
 
 
-def _position(path: Path, data: Any) -> list[int]:
+def _position(path: Path, data: Any, ranks: dict[int, dict[Any, int]]) -> list[int]:
     """Where a path stands in the text that was given; a missing field stands behind its siblings."""
-    position = []
+    position: list[int] = []
+    step: Any
     for step in path:
-        if isinstance(data, dict) and step in data:
-            position.append(list(data).index(step))
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
-            position.append(step)
-        else:
-            position.append(len(data) if isinstance(data, dict | list) else 0)
+        if not isinstance(data, dict | list):
             break
-        data = data[step]
+        if id(data) not in ranks:
+            names = data if isinstance(data, dict) else range(len(data))
+            ranks[id(data)] = {name: index for index, name in enumerate(names)}
+        rank = ranks[id(data)]
+        position.append(rank.get(step, len(rank)))
+        data = data[step] if step in rank else None
     return position
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from toolcrib.schema.problems import bad_json
+from toolcrib.schema.problems import BadArguments, bad_json
 from toolcrib.schema.shape import NOTHING, Shape
 
 DEEPEST = 200  # levels of nesting that pydantic-core reads
@@ -198,7 +198,7 @@ def _is_whole(value: float) -> bool:
 def _text_as(types: frozenset[str], text: str) -> Any:
     try:
         value = decode(_encoded(text))
-    except Exception:  # noqa: BLE001 - a text that is not JSON is nothing that could be meant
+    except BadArguments:
         return NOTHING
     if isinstance(value, float) and "number" not in types:
         value = as_type(types, value)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import typing_extensions
 from pydantic import ConfigDict, TypeAdapter
-from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, NoDefault
 from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema, from_json
 from pydantic_core import SchemaError as CoreSchemaError
@@ -22,6 +22,7 @@ from toolcrib.schema.typed_dicts import adopt_typed_dicts
 
 FAULTS = (PydanticUserError, PydanticUndefinedAnnotation, CoreSchemaError, TypeError, NameError, RecursionError)
 WHOLE = "arguments"
+LONGEST = 300  # of what a validator says
 
 LETTER_N, LETTER_I = ord("N"), ord("I")  # looking for one byte is many times as fast as for a word
 
@@ -52,27 +53,29 @@ class TypedParser(Parser):
     def normalised(self, parsed: Parsed) -> dict[str, Any]:
         """Read the JSON text again and fill in the defaults of the schema."""
         data: dict[str, Any] = _decoded(parsed.json)
-        self._make_sure()
-        self.rules.fill_defaults(data)
+        if self.rules.fills():
+            self._make_sure()
+            self.rules.fill_defaults(data)
         return data
 
     def _mended(self, raw: bytes) -> Parsed:
         """Read gently what is not valid as it stands, or say all that is wrong with it."""
         self._make_sure()
         text, data = self.read(raw, decode(raw))
-        try:
-            return Parsed(text, self._validate(text, strict=True))
-        except ValidationError:
-            found = self.rules.findings(data)
+        if text is not raw:
+            try:
+                return Parsed(text, self._validate(text, strict=True))
+            except ValidationError:
+                pass
+        found = self.rules.findings(data)
         try:
             values = self._validate(text, strict=False)
         except ValidationError as error:
             found += _objections(error, data, found)
-        else:
-            # What is valid by the schema may be more than pydantic takes when it is strict.
-            if not found:
-                return Parsed(text, values)
-        raise BadArguments(in_order(found, data))
+        if found:
+            raise BadArguments(in_order(found, data))
+        # What is valid by the schema may be more than pydantic takes when it is strict.
+        return Parsed(text, values)
 
     def _make_sure(self) -> None:
         """Leave to pydantic what jsonschema-rs sees otherwise: items of a set, and patterns of another dialect."""
@@ -191,7 +194,11 @@ def _field_core(core: Any, name: str) -> CoreSchema:
 
 
 def _reason(error: BaseException) -> str:
-    return str(error).split("\n\nFor further information", maxsplit=1)[0].strip().split("\n", maxsplit=1)[0]
+    line = str(error).strip().split("\n", maxsplit=1)[0]
+    if isinstance(error, PydanticSchemaGenerationError):
+        kind = line.removeprefix("Unable to generate pydantic-core schema for ").split(". ", maxsplit=1)[0]
+        return f"its type has no schema: {kind}"
+    return line
 
 
 class _CleanSchema(GenerateJsonSchema):
@@ -273,23 +280,33 @@ def _decoded(text: bytes) -> Any:
 
 def _objections(error: ValidationError, data: Any, known: Iterable[Finding]) -> list[Finding]:
     """Say what only pydantic objects to, at places of which nothing is said yet."""
+    found = [
+        Finding(_place(line["loc"], data, line["type"] == "missing"), _kind(line["type"]), _text(line["msg"]))
+        for line in error.errors(include_url=False, include_input=False)
+    ]
     said = {finding.path for finding in known}
-    found = []
-    for line in error.errors(include_url=False, include_input=False):
-        path = _place(line["loc"], data)
-        if not any(path[: len(other)] == other or other[: len(path)] == path for other in said):
-            found.append(Finding(path, _kind(line["type"]), _text(line["msg"])))
-    return found
+    # The other branches of a union object to the whole value.
+    deeper = {finding.path[:depth] for finding in found for depth in range(len(finding.path))}
+    return [
+        finding
+        for finding in found
+        if finding.path not in deeper and not any(_overlap(finding.path, other) for other in said)
+    ]
 
 
-def _place(steps: tuple[int | str, ...], data: Any) -> Path:
+def _overlap(one: Path, other: Path) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _place(steps: tuple[int | str, ...], data: Any, is_missing: bool) -> Path:
     """Leave out the steps that name a branch of a union instead of a place in the data."""
     path: list[int | str] = []
     for index, step in enumerate(steps):
         try:
             data = data[step]
         except (TypeError, KeyError, IndexError):
-            is_absent = isinstance(data, dict) and index == len(steps) - 1
+            is_absent = is_missing and isinstance(data, dict) and index == len(steps) - 1
             path += [step] * is_absent
         else:
             path.append(step)
@@ -305,5 +322,6 @@ def _kind(name: str) -> str:
 def _text(message: str) -> str:
     for opening, ours in (("Value error, ", ""), ("Assertion failed, ", ""), ("Input should ", "must ")):
         if message.startswith(opening):
-            return ours + message[len(opening) :]
-    return {"Field required": "missing"}.get(message, message)
+            message = ours + message[len(opening) :]
+    line = " ".join(message.split())
+    return {"Field required": "missing"}.get(line, line if len(line) <= LONGEST else line[: LONGEST - 1] + "…")

@@ -1,4 +1,4 @@
-"""Where tools come from. A source has a name, says whether its annotations are trusted, and gives tools; it may change."""
+"""Where tools come from. A source has a name and gives tools, which may change."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from toolcrib.errors import BadTool
 from toolcrib.schema import SchemaError, function_parser, schema_of, type_parser
 from toolcrib.schema.typed import WHOLE
 from toolcrib.tools import Body, Mode, Tool
-from toolcrib.types import AntiPattern, Annotations, Example, Knowledge, Limits
+from toolcrib.types import Annotations, AntiPattern, Example, Knowledge, Limits
 
 _ANNOTATIONS = ("read_only", "destructive", "idempotent", "open_world", "requires_confirmation")
 _LIMITS = {"timeout": "timeout_s", "output_bytes": "output_bytes", "concurrency": "concurrency"}
@@ -131,7 +131,9 @@ def _anti_patterns(given: Iterable[Any]) -> Iterable[AntiPattern]:
 def _check(check: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
     """A business check takes the arguments by name, and the context where it asks for one."""
     parameters = inspect.signature(check).parameters
-    context = next((name for name, p in parameters.items() if p.annotation in (Context, "Context") or name == "ctx"), None)
+    context = next(
+        (name for name, p in parameters.items() if p.annotation in (Context, "Context") or name == "ctx"), None
+    )
     everything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
     def checked(ctx: Any, values: Mapping[str, Any]) -> Any:
@@ -148,7 +150,9 @@ def _class_tool(cls: type, fields: dict[str, Any]) -> Tool:
     arguments = getattr(cls, "Args", None)
     run = getattr(made, "run", None)
     if arguments is None or run is None:
-        raise BadTool(name, "class", "needs a class `Args` (model, dataclass or TypedDict) and a method `run(self, ctx, args)`")
+        raise BadTool(
+            name, "class", "needs a class `Args` (model, dataclass or TypedDict) and a method `run(self, ctx, args)`"
+        )
     try:
         parser = type_parser(arguments)
     except SchemaError as error:

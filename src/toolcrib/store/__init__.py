@@ -139,7 +139,7 @@ class Store(Protocol):
     async def read(
         self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
     ) -> list[Event]:
-        """Committed events past `after`, in order; with `call` only its own, with `call=""` only those without a call."""
+        """Committed events past `after`, in order; with `call` only its own, with `""` those without a call."""
 
     async def wait(self, session: str, after: int) -> None:
         """Returns when the session has an event past `after`."""
@@ -147,14 +147,13 @@ class Store(Protocol):
     async def session(self, session: str) -> SessionRow | None:
         """The session, if there is one."""
 
-    async def sessions(self, owner: str | None = None, *, limit: int = 100, before: float | None = None) -> list[SessionRow]:
+    async def sessions(
+        self, owner: str | None = None, *, limit: int = 100, before: float | None = None
+    ) -> list[SessionRow]:
         """Sessions, the last used first; `before` pages on."""
 
     async def call(self, id: str) -> Row | None:
         """The row of a call."""
-
-    async def question(self, id: str) -> Row | None:
-        """The row of the call that waits for this question, or that asked it last."""
 
     async def calls(
         self,
@@ -165,7 +164,7 @@ class Store(Protocol):
         parent: str | None = None,
         limit: int = 1000,
     ) -> list[Row]:
-        """Rows by session and state, in order of acceptance; with `done_after` those done past it, in order of completion."""
+        """Rows in order of acceptance; with `done_after` those done past it, in order of completion."""
 
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up, the earliest first."""

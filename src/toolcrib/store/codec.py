@@ -1,4 +1,4 @@
-"""Event data as JSON text. Arguments and results keep the bytes they came in; digests are worked out when first needed."""
+"""Event data as JSON text. Arguments and results keep the bytes they came in."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Large:
 
 
 class Compact(Protocol):
-    """The data of several events of one call in one small object, written out only when somebody reads or stores them."""
+    """The data of several events in one small object, written out only when somebody reads or stores them."""
 
     def data(self, kind: str) -> dict[str, Any]:
         """The data of its event of that kind."""

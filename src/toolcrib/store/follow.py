@@ -69,7 +69,9 @@ class Followers:
         if not 0 <= skip < len(followed.tail):
             return None
         drafts = islice(followed.tail, skip, skip + limit)
-        return [Event(after + 1 + i, at, call, kind, plain(kind, data)) for i, (at, call, kind, data) in enumerate(drafts)]
+        return [
+            Event(after + 1 + i, at, call, kind, plain(kind, data)) for i, (at, call, kind, data) in enumerate(drafts)
+        ]
 
     async def wait(self, session: str, after: int, last: Callable[[], Awaitable[int]]) -> None:
         """Waits for an event past `after`; `last` tells the newest one of a session that was not followed so far."""

@@ -33,7 +33,6 @@ class MemoryStore:
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
         self._rows: dict[str, Row] = {}
-        self._questions: dict[str, str] = {}
         self._cursors: dict[tuple[str, str], int] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
         self._workers: set[str] = set()
@@ -94,8 +93,6 @@ class MemoryStore:
             row.accepted_seq = current.accepted_seq
         if row.state == "done":
             row.done_seq = len(log.events) + len(write.events)
-        elif row.question is not None:
-            self._questions[row.question] = row.id
         self._rows[row.id] = row
         return None
 
@@ -142,7 +139,9 @@ class MemoryStore:
         log = self._logs.get(session)
         return None if log is None else self._session(session, log)
 
-    async def sessions(self, owner: str | None = None, *, limit: int = 100, before: float | None = None) -> list[SessionRow]:
+    async def sessions(
+        self, owner: str | None = None, *, limit: int = 100, before: float | None = None
+    ) -> list[SessionRow]:
         """Sessions, the last used first."""
         rows = [self._session(id, log) for id, log in self._logs.items() if owner in (None, log.owner)]
         rows = [row for row in rows if before is None or row.updated_at < before]
@@ -154,10 +153,6 @@ class MemoryStore:
     async def call(self, id: str) -> Row | None:
         """The row of a call."""
         return self._rows.get(id)
-
-    async def question(self, id: str) -> Row | None:
-        """The row of the call that asked."""
-        return self._rows.get(self._questions.get(id, ""))
 
     async def calls(
         self,
@@ -233,6 +228,5 @@ class MemoryStore:
         for id in gone:
             self._wake(self._logs.pop(id))
         self._rows = {id: row for id, row in self._rows.items() if row.session not in gone}
-        self._questions = {q: id for q, id in self._questions.items() if id in self._rows}
         self._cursors = {key: seq for key, seq in self._cursors.items() if key[0] not in gone}
         self._kept = {key: data for key, data in self._kept.items() if key[0] not in gone}

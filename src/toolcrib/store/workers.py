@@ -1,4 +1,4 @@
-"""Which processes use a file: each worker holds the lock of one byte, which the system lets go when its process dies."""
+"""Which processes use a file: each worker holds the lock of one byte, which the system drops when it dies."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
--- Sessions number their events; owner and last use are what people list by.
+-- Owner and last use are what people list by; `updated_at` may be a second behind the last event.
 CREATE TABLE sessions (
     n INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     owner TEXT NOT NULL,
-    seq INTEGER NOT NULL DEFAULT 0,
     revision INTEGER NOT NULL DEFAULT 0,
     created_at REAL NOT NULL,
     updated_at REAL NOT NULL
 );
-CREATE INDEX sessions_owner ON sessions (owner, updated_at);
+CREATE INDEX sessions_owner ON sessions (owner);
 CREATE INDEX sessions_updated ON sessions (updated_at);
 
 -- The log: the truth. `large` names the fields whose values are kept in `kept`.
@@ -45,9 +44,7 @@ CREATE TABLE calls (
     done_seq INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX calls_open ON calls (session, accepted_seq) WHERE state <> 'done';
-CREATE INDEX calls_done ON calls (session, done_seq) WHERE state = 'done';
 CREATE UNIQUE INDEX calls_key ON calls (session, key) WHERE key IS NOT NULL;
-CREATE INDEX calls_question ON calls (question) WHERE question IS NOT NULL;
 CREATE INDEX calls_expiry ON calls (expires_at) WHERE state = 'waiting';
 CREATE INDEX calls_parent ON calls (parent) WHERE parent IS NOT NULL;
 
@@ -72,7 +69,9 @@ CREATE VIEW session_tool_state AS
 SELECT
     s.id AS session_id,
     s.owner AS user_id,
-    strftime('%Y-%m-%dT%H:%M:%fZ', s.updated_at, 'unixepoch') AS last_updated,
+    strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(
+        (SELECT e.at FROM events e WHERE e.session = s.n ORDER BY e.seq DESC LIMIT 1), s.updated_at), 'unixepoch'
+    ) AS last_updated,
     json_object(
         'namespaces', json(coalesce((
             SELECT json_extract(e.data, '$.namespaces') FROM events e
@@ -97,10 +96,10 @@ SELECT
                             'null')))
                         ELSE json_object('Err', json_extract(d.data, '$.failure.message')) END
                 ) AS entry
-                FROM calls c JOIN events d ON d.session = s.n AND d.seq = c.done_seq
-                WHERE c.session = s.n AND c.state = 'done' AND c.done_seq > coalesce(
+                FROM events d JOIN calls c ON c.id = d.call
+                WHERE d.session = s.n AND d.kind = 'done' AND d.seq > coalesce(
                     (SELECT seq FROM cursors WHERE session = s.n AND consumer = 'model'), 0)
-                ORDER BY c.done_seq)), '[]'))
+                ORDER BY d.seq)), '[]'))
     ) AS handler_state,
     strftime('%Y-%m-%dT%H:%M:%fZ', s.created_at, 'unixepoch') AS created_at
 FROM sessions s;

@@ -4,21 +4,23 @@ INSERT INTO sessions (id, owner, created_at, updated_at) VALUES (:id, :owner, :a
 
 -- name: session
 -- What the store knows of a session beside its log.
-SELECT id, owner, seq, revision, created_at, updated_at FROM sessions WHERE id = :id
+SELECT id, owner, (SELECT coalesce(max(seq), 0) FROM events e WHERE e.session = s.n), revision, created_at, updated_at
+FROM sessions s WHERE id = :id
 
 -- name: session_head
--- The writer needs its number, its last event and its revision.
-SELECT n, seq, revision FROM sessions WHERE id = :id
+-- The writer needs its number, its last event, its revision and its last use.
+SELECT n, (SELECT coalesce(max(seq), 0) FROM events e WHERE e.session = s.n), revision, updated_at
+FROM sessions s WHERE id = :id
 
 -- name: sessions
 -- The last used first; pages go on before the last one seen.
-SELECT id, owner, seq, revision, created_at, updated_at FROM sessions
-WHERE (:owner IS NULL OR owner = :owner) AND (:before IS NULL OR updated_at < :before)
+SELECT id, owner, (SELECT coalesce(max(seq), 0) FROM events e WHERE e.session = s.n), revision, created_at, updated_at
+FROM sessions s WHERE (:owner IS NULL OR owner = :owner) AND (:before IS NULL OR updated_at < :before)
 ORDER BY updated_at DESC, id LIMIT :limit
 
 -- name: touch_session
--- Numbers are given out by the one writer that holds the lock.
-UPDATE sessions SET seq = :seq, revision = :revision, updated_at = max(updated_at, :at) WHERE n = :n
+-- When it was last used, and the revision of its state.
+UPDATE sessions SET revision = :revision, updated_at = max(updated_at, :at) WHERE n = :n
 
 -- name: insert_event
 -- The only statement that writes the log.
@@ -58,10 +60,6 @@ SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session W
 -- A caller's idempotency key names its first call.
 SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session WHERE c.session = :n AND c.key = :key
 
--- name: call_by_question
--- The call that waits for this question, or asked it last.
-SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session WHERE c.question = :question
-
 -- name: calls_open
 -- Everything that is not done, in order of acceptance.
 SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
@@ -76,8 +74,8 @@ AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq L
 
 -- name: calls_done
 -- What a consumer has not seen, in order of completion.
-SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
-WHERE c.state = 'done' AND c.session = :n AND c.done_seq > :done_after ORDER BY c.done_seq LIMIT :limit
+SELECT c.*, s.id AS session_id FROM events d JOIN calls c ON c.id = d.call JOIN sessions s ON s.n = d.session
+WHERE d.session = :n AND d.seq > :done_after AND d.kind = 'done' ORDER BY d.seq LIMIT :limit
 
 -- name: expiring
 -- The earliest first.

@@ -1,0 +1,114 @@
+"""Which crib a command works on, and how much of it is started for that."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from toolcrib.cli.terminal import Trouble
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+DEMO = "toolcrib.demo:crib"
+
+
+def chosen(choice: str | None) -> Crib:
+    """The crib that `--crib` names, not started yet.
+
+    Raises:
+        Trouble: there is none, or it does not hold.
+    """
+    from toolcrib.cli.config import NAME, load
+
+    path = Path(choice or NAME)
+    if path.is_file():
+        return load(path)
+    if choice is None:
+        advice = f"make one, go to its folder, or name a crib; this one always works: --crib {DEMO}"
+        raise Trouble(f"There is no {NAME} in {Path.cwd()}", advice)
+    if _OBJECT.fullmatch(choice):
+        return _object(choice)
+    raise Trouble(f"There is no file {choice}", "--crib takes a crib.yaml or module:name")
+
+
+def _object(choice: str) -> Crib:
+    from toolcrib.cli.importing import BadSource, from_module, importable
+    from toolcrib.crib import Crib
+
+    importable(Path.cwd())
+    try:
+        value: Any = from_module(choice)
+    except BadSource as error:
+        raise Trouble(
+            f"--crib {choice}: {error}", "name it as module:name, from a folder where it can be imported"
+        ) from error
+    if not isinstance(value, Crib) and callable(value) and not inspect.isclass(value):
+        value = value()
+    if not isinstance(value, Crib):
+        what = type(value).__name__
+        raise Trouble(f"--crib {choice} is a {what}, not a Crib", "name a Crib object, or a function that returns one")
+    return value
+
+
+@asynccontextmanager
+async def at_work(choice: str | None) -> AsyncIterator[Crib]:
+    """The crib, started: it takes up what a crash left behind, and runs calls."""
+    async with chosen(choice) as crib:
+        yield crib
+
+
+@asynccontextmanager
+async def reading(choice: str | None) -> AsyncIterator[Crib]:
+    """The crib with its store alone: looking at sessions must not start calls that a crash left behind.
+
+    Raises:
+        Trouble: there is nothing to read yet.
+    """
+    crib = chosen(choice)
+    async with opened(crib):
+        yield crib
+
+
+@asynccontextmanager
+async def opened(crib: Crib) -> AsyncIterator[None]:
+    """The store of a crib, open; one that does not exist is not made."""
+    if (path := missing(crib)) is not None:
+        advice = "the first `toolcrib call` makes it; is this the right crib?"
+        raise Trouble(f"There is no store yet: {path} does not exist", advice, exit_code=1, code="not_found")
+    await crib.store.start(crib.pipeline.worker)
+    try:
+        yield
+    finally:
+        await crib.store.close()
+
+
+@asynccontextmanager
+async def looking(choice: str | None) -> AsyncIterator[Crib]:
+    """The crib with its sources alone, over an empty store: looking at tools touches no session."""
+    from toolcrib.store import open_store
+
+    crib = chosen(choice)
+    crib.store = crib.pipeline.store = open_store("memory:")
+    async with crib:
+        yield crib
+
+
+def missing(crib: Crib) -> Path | None:
+    """The file of a store that was not made yet."""
+    url = crib.store.url
+    if not url.startswith("sqlite:///"):
+        return None
+    path = Path(unquote(url.removeprefix("sqlite:///").partition("?")[0]))
+    return None if path.exists() else path
+
+
+def in_memory(crib: Crib) -> bool:
+    """Whether nothing outlives this command."""
+    return crib.store.url.startswith("memory:")

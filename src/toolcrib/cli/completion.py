@@ -1,0 +1,65 @@
+"""What the shell offers while a command is typed. It is quick and never complains."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+
+
+def complete_tool(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of tools that begin like that, or whose bare name does."""
+    crib = _crib(ctx)
+    if crib is None:
+        return []
+    tools = crib.catalog.view(("*",)).tools
+    fit = [tool for tool in tools if tool.id.startswith(incomplete) or tool.name.startswith(incomplete)]
+    return [(tool.id, tool.description.partition("\n")[0]) for tool in fit]
+
+
+def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of the sessions that were used last."""
+    crib = _crib(ctx)
+    try:
+        return [] if crib is None else asyncio.run(_sessions(crib, incomplete))
+    except Exception:  # noqa: BLE001 - a shell that completes nothing is better than one that shows errors
+        return []
+
+
+def complete_question(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of the questions that are open."""
+    crib = _crib(ctx)
+    try:
+        return [] if crib is None else asyncio.run(_questions(crib, incomplete))
+    except Exception:  # noqa: BLE001 - as above
+        return []
+
+
+def _crib(ctx: typer.Context) -> Crib | None:
+    from toolcrib.cli.choose import chosen
+
+    root = ctx.find_root()
+    try:
+        return chosen(ctx.params.get("crib") or root.params.get("crib"))
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
+async def _sessions(crib: Crib, incomplete: str) -> list[tuple[str, str]]:
+    from toolcrib.cli.choose import opened
+
+    async with opened(crib):
+        rows = await crib.sessions(limit=100)
+    return [(row.id, f"of {row.owner}") for row in rows if row.id.startswith(incomplete)]
+
+
+async def _questions(crib: Crib, incomplete: str) -> list[tuple[str, str]]:
+    from toolcrib.cli.choose import opened
+
+    async with opened(crib):
+        asked = await crib.questions()
+    return [(question.id, question.prompt) for question in asked if question.id.startswith(incomplete)]

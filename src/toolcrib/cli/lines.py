@@ -1,0 +1,131 @@
+"""A log in words: one line for an event, in the colour of its kind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.cli.terminal import Cell, compact, short
+
+if TYPE_CHECKING:
+    from toolcrib.types import Event
+
+COLUMNS = ("Seq", "Time", "Kind", "Call", "What")
+STYLES = {
+    "accepted": "cyan",
+    "waiting": "bold yellow",
+    "answered": "magenta",
+    "started": "blue",
+    "progress": "blue",
+    "output": "default",
+    "activity": "dim",
+    "step": "cyan",
+    "done": "bold green",
+    "notice": "yellow",
+}
+
+
+def style(event: Event) -> str:
+    """The colour of an event: a failed end is red, what concerns the session is dim."""
+    if event.kind == "done" and not event.data["ok"]:
+        return "bold red"
+    return STYLES.get(event.kind, "dim")
+
+
+def cells(event: Event, most: int = 90) -> tuple[Cell, ...]:
+    """An event as a row of a table."""
+    look = style(event)
+    what = short(describe(event), most)
+    return (str(event.seq), (clock(event.at), "dim"), (event.kind, look), (event.call or "", "dim"), (what, look))
+
+
+def line(event: Event, most: int = 1000) -> str:
+    """An event as a line."""
+    return f"{event.seq:>5}  {clock(event.at)}  {event.kind:<10} {event.call or '':<16} {short(describe(event), most)}".rstrip()
+
+
+def describe(event: Event) -> str:
+    """What an event says."""
+    say = _WORDS.get(event.kind)
+    return compact(event.data) if say is None else say(event.data)
+
+
+def clock(at: float) -> str:
+    """A time of day."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def moment(at: float) -> str:
+    """A date and a time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def span(seconds: float) -> str:
+    """A length of time, in the largest unit that fits."""
+    if seconds < 1:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    for unit, size, most in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 48 * 3600)):
+        if seconds < most:
+            return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} days"
+
+
+def progress(data: Mapping[str, Any]) -> str:
+    """How far a call is."""
+    share = data.get("progress")
+    amount = "" if share is None else f"{share:.0%}"
+    if data.get("total") is not None:
+        amount = f"{amount} ({data.get('loaded', 0):g} of {data['total']:g})".strip()
+    return " ".join(part for part in (amount, str(data.get("message") or "")) if part) or str(data.get("status", ""))
+
+
+def _accepted(data: Mapping[str, Any]) -> str:
+    by = data.get("by") or {}
+    who = by.get("name") or by.get("kind", "")
+    return f"{data['tool']} {compact(data.get('args'))} by {who}"
+
+
+def _waiting(data: Mapping[str, Any]) -> str:
+    question = data["question"]
+    return f"{question['prompt']} [{question['kind']} {question['id']}]"
+
+
+def _answered(data: Mapping[str, Any]) -> str:
+    more = [f"{name} {compact(data[name])}" for name in ("value", "args", "reason") if data.get(name) is not None]
+    return ", ".join((f"{data['action']} by {data['actor']}", *more))
+
+
+def _step(data: Mapping[str, Any]) -> str:
+    return f"{data['key']}: {compact(data.get('failure', data.get('value')))}"
+
+
+def _done(data: Mapping[str, Any]) -> str:
+    took = f" in {span(data.get('duration_ms', 0) / 1000)}" if data.get("duration_ms") else ""
+    if not data["ok"]:
+        failure = data["failure"]
+        return f"[{failure['code']}] {failure['message']}{took}"
+    given = data.get("content") or data.get("data")
+    return f"ok{took}: {compact(given)}"
+
+
+def _opened(data: Mapping[str, Any]) -> str:
+    again = "again " if data.get("restored") else ""
+    return f"{again}for {data['owner']}, namespaces {', '.join(data['namespaces'])}, {len(data.get('tools', ()))} tools"
+
+
+_WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "accepted": _accepted,
+    "waiting": _waiting,
+    "answered": _answered,
+    "started": lambda data: f"attempt {data['attempt']}",
+    "progress": progress,
+    "output": lambda data: data["delta"] if "delta" in data else compact(data.get("value")),
+    "activity": lambda data: f"{data['type']}: {compact(data.get('content', data.get('patch')))}",
+    "step": _step,
+    "done": _done,
+    "opened": _opened,
+    "namespaces": lambda data: ", ".join(data["namespaces"]),
+    "tools_changed": lambda data: f"{len(data['tools'])} tools",
+    "notice": lambda data: str(data["text"]),
+}

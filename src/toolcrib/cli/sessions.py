@@ -1,0 +1,169 @@
+"""`toolcrib sessions`: what happened, and what is open. Looking changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from toolcrib.cli.command import command, group
+from toolcrib.cli.completion import complete_session
+from toolcrib.cli.lines import clock, line, moment, span, style
+from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact, short
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+    from toolcrib.session import Session
+    from toolcrib.store import SessionRow
+    from toolcrib.types import Entry, Question
+
+app = group("sessions", "Look at sessions: what ran, what runs, what waits.")
+STATUS = {"succeeded": "green", "waiting": "yellow", "running": "blue", "streaming": "blue", "queued": "cyan"}
+SessionArgument = Annotated[str, typer.Argument(help="The session's id.", autocompletion=complete_session)]
+
+
+@command(app, "list")
+async def list_sessions(
+    terminal: Terminal,
+    owner: Annotated[str | None, typer.Option("--owner", "-o", help="Only those of this owner.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many.")] = 50,
+) -> None:
+    """List sessions, the last used first."""
+    from toolcrib.cli.choose import chosen, missing, opened
+
+    crib = chosen(terminal.crib)
+    rows: list[SessionRow] = []
+    still: Counter[str] = Counter()
+    if missing(crib) is None:
+        async with opened(crib):
+            rows = await crib.sessions(owner, limit=limit)
+            still = Counter(row.session for row in await crib.store.calls(None, ("waiting",), limit=100_000))
+    if terminal.json:
+        terminal.data([{**row._asdict(), "waiting": still[row.id]} for row in rows])
+    elif rows:
+        terminal.table(
+            ("Session", "Owner", "Events", "Waiting", "Last used"), [_row(row, still[row.id]) for row in rows]
+        )
+    else:
+        terminal.say("No sessions yet. `toolcrib call TOOL` makes one.")
+
+
+def _row(row: SessionRow, waiting: int) -> Sequence[Cell]:
+    ago = f"{span(time.time() - row.updated_at)} ago"
+    return (row.id, row.owner, str(row.seq), (str(waiting), "bold yellow") if waiting else "", ago)
+
+
+@command(app, "show")
+async def show_session(
+    terminal: Terminal,
+    session: SessionArgument,
+    last: Annotated[int, typer.Option("--last", min=1, help="How many of the completed calls.")] = 20,
+) -> None:
+    """Show a session: its calls in three lists, and the questions that are open."""
+    from toolcrib.cli.choose import reading
+
+    async with reading(terminal.crib) as crib:
+        row = await found(crib, session)
+        loaded = await crib.load(row)
+        lists = {"unresolved": await loaded.unresolved(), "ongoing": await loaded.ongoing()}
+        total, lists["completed"] = await _completed(crib, loaded, last)
+        questions = await loaded.questions()
+    if terminal.json:
+        calls = {name: [shown(entry) for entry in entries] for name, entries in lists.items()}
+        asked = [dataclasses.asdict(question) for question in questions]
+        more = {"namespaces": loaded.namespaces, "completed_total": total}
+        terminal.data({**row._asdict(), **more, **calls, "questions": asked})
+    else:
+        _head(terminal, row, loaded)
+        for name, entries in lists.items():
+            _list(terminal, name, entries, total)
+        _questions(terminal, questions)
+
+
+async def found(crib: Crib, id: str) -> SessionRow:
+    """The session of that id.
+
+    Raises:
+        Trouble: there is none.
+    """
+    from toolcrib.schema import nearest
+
+    row = await crib.store.session(id)
+    if row is None:
+        close = nearest(id, [known.id for known in await crib.sessions(limit=1000)], 1)
+        advice = f"did you mean {close[0]}?" if close else "`toolcrib sessions list` shows what there is"
+        raise Trouble(f"No such session: {id}", advice, exit_code=1, code="not_found")
+    return row
+
+
+async def _completed(crib: Crib, session: Session, last: int) -> tuple[int, list[Entry]]:
+    """The calls that ended last; only those are read in full."""
+    rows = await crib.store.calls(session.id, done_after=0, limit=1_000_000)
+    return len(rows), [(await session.history(row)).entry() for row in rows[-last:]]
+
+
+def shown(entry: Entry) -> dict[str, Any]:
+    """A call of a list as JSON."""
+    from toolcrib.cli.calls import outcome
+
+    fields = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
+    return {**fields, "result": None if entry.result is None else outcome(entry.result)}
+
+
+def _head(terminal: Terminal, row: SessionRow, session: Session) -> None:
+    terminal.text(row.id, "bold")
+    terminal.text(f"Owner {row.owner}, namespaces {', '.join(session.namespaces)}, {row.seq} events")
+    terminal.text(f"Opened {moment(row.created_at)}, last used {span(time.time() - row.updated_at)} ago")
+
+
+def _list(terminal: Terminal, name: str, entries: list[Entry], total: int) -> None:
+    count = total if name == "completed" else len(entries)
+    note = f", the last {len(entries)} shown" if count > len(entries) else ""
+    terminal.text(f"\n{name.title()} ({count}{note})", "bold")
+    if entries:
+        rows = [(entry.id, clock(entry.accepted_at), entry.tool, _status(entry), _outcome(entry)) for entry in entries]
+        terminal.table(("Call", "Accepted", "Tool", "Status", "Outcome"), rows, indent=2)
+
+
+def _status(entry: Entry) -> Cell:
+    return (entry.status, STATUS.get(entry.status, "red"))
+
+
+def _outcome(entry: Entry) -> str:
+    if entry.result is None:
+        return ""
+    return short(entry.result.text, 100)
+
+
+def _questions(terminal: Terminal, questions: list[Question]) -> None:
+    if not questions:
+        return
+    terminal.text(f"\nQuestions ({len(questions)})", "bold")
+    for question in questions:
+        left = span(question.expires_at - time.time())
+        terminal.text(f"  {question.prompt} ({question.kind}, {left} left)", "yellow")
+        terminal.text(f"    {question.tool} {short(compact(dict(question.arguments)), 200)}")
+        terminal.text(f"    toolcrib answer {question.id} accept|decline|cancel")
+
+
+@command(app, "watch")
+async def watch_session(
+    terminal: Terminal,
+    session: SessionArgument,
+    after: Annotated[int, typer.Option("--after", min=0, help="Start past this event.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Go on, or end with the log.")] = True,
+) -> None:
+    """Show a session's log as it grows; Ctrl-C leaves."""
+    from toolcrib.cli.choose import reading
+
+    async with reading(terminal.crib) as crib:
+        loaded = await crib.load(await found(crib, session))
+        async for event in loaded.events(after, follow=follow):
+            if terminal.json:
+                terminal.data(event._asdict())
+            else:
+                terminal.text(line(event), style(event))

@@ -1,0 +1,154 @@
+"""Where a command writes: rich on a terminal, plain text through a pipe, JSON when asked.
+
+Results go to standard output. Whatever is said beside them (progress, streamed output, questions, errors) goes to
+standard error, so that a pipe carries the result alone.
+"""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+Cell = str | tuple[str, str]
+"""A text, or a text and its style."""
+
+_UNSEEN = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+
+
+class Trouble(Exception):
+    """What a command can not do: said in one line, with the next step beside it."""
+
+    def __init__(self, message: str, advice: str, *, exit_code: int = 2, code: str = "usage") -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = advice
+        self.exit_code = exit_code
+        self.code = code
+
+
+def clean(text: str) -> str:
+    """A text that can not steer the terminal: control characters are shown, not sent."""
+    return text.replace("\r\n", "\n").translate(_UNSEEN)
+
+
+def compact(value: Any) -> str:
+    """JSON in one line."""
+    return jsonlib.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def short(text: str, most: int = 80) -> str:
+    """A text in one line, cut where it is longer than a line should be."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+class Terminal:
+    """The two streams of a command, and what the person wants to see on them."""
+
+    def __init__(self, crib: str | None = None, *, json: bool = False, debug: bool = False) -> None:
+        self.crib = crib
+        self.json = json
+        self.debug = debug
+
+    @cached_property
+    def out(self) -> Console:
+        """Standard output."""
+        return _console(sys.stdout)
+
+    @cached_property
+    def err(self) -> Console:
+        """Standard error."""
+        return _console(sys.stderr)
+
+    @property
+    def interactive(self) -> bool:
+        """Whether there is a person who can be asked."""
+        return not self.json and sys.stdin.isatty() and self.err.is_terminal
+
+    def data(self, value: Any) -> None:
+        """One line of JSON on standard output."""
+        print(compact(value), flush=True)
+
+    def pretty(self, value: Any) -> None:
+        """A value for people: a text as it is, anything else as indented JSON, in colours on a terminal."""
+        if isinstance(value, str):
+            self.text(value)
+        elif self.out.is_terminal:
+            from rich.json import JSON
+
+            self.out.print(JSON.from_data(value, ensure_ascii=False, default=str))
+        else:
+            self.text(jsonlib.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+    def text(self, text: str, style: str = "") -> None:
+        """A text on standard output; through a pipe it arrives as it is."""
+        if self.out.is_terminal:
+            self.out.print(styled(text, style), soft_wrap=True)
+        else:
+            print(text, flush=True)
+
+    def show(self, what: RenderableType) -> None:
+        """Something drawn, on standard output."""
+        self.out.print(what)
+
+    def say(self, text: str, style: str = "") -> None:
+        """A remark on standard error."""
+        self.err.print(styled(text, style), soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
+        """A table on a terminal; aligned columns, uncut and with no colours, through a pipe."""
+        if self.out.is_terminal:
+            self.out.print(_drawn(columns, rows, indent))
+            return
+        plain = [list(columns), *([_line(cell) for cell in row] for row in rows)]
+        widths = [max(len(row[i]) for row in plain) for i in range(len(columns))]
+        for row in plain:
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            print(f"{'':{indent}}{line.rstrip()}", flush=True)
+
+    def trouble(self, problem: Trouble) -> None:
+        """An error, and what to do about it."""
+        if self.json:
+            said = {"code": problem.code, "message": problem.message, "hint": problem.advice}
+            print(compact({"error": said}), file=sys.stderr, flush=True)
+            return
+        self.say(f"Error: {problem.message}", "red")
+        self.say(f"Next:  {problem.advice}")
+
+
+def styled(text: str, style: str = "") -> Text:
+    """A text that holds no markup and no control characters."""
+    from rich.text import Text
+
+    return Text(clean(text), style=style)
+
+
+def _line(cell: Cell) -> str:
+    return " ".join(clean(cell if isinstance(cell, str) else cell[0]).split())
+
+
+def _console(stream: Any) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, markup=False, emoji=False)
+
+
+def _drawn(columns: Sequence[str], rows: Sequence[Sequence[Cell]], indent: int) -> RenderableType:
+    from rich import box
+    from rich.padding import Padding
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for i, name in enumerate(columns):
+        # The first column names the thing, and a name that was cut can not be typed.
+        table.add_column(name, no_wrap=i == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(styled(*((cell,) if isinstance(cell, str) else cell)) for cell in row))
+    return Padding(table, (0, 0, 0, indent))

@@ -1,0 +1,61 @@
+"""Tools that look at the session they run in. They are ordinary tools, and see no other session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcrib.context import Context
+from toolcrib.errors import Refused, ToolFailure
+from toolcrib.sources.functions import tool
+
+
+@tool(namespace="builtin", read_only=True, repeat=None)
+async def call_status(ctx: Context, id: str) -> dict[str, Any]:
+    """Tell where a call stands: its status, its last output and how long it has run.
+
+    Args:
+        id: The id of the call.
+    """
+    entry, last, now = await _found(ctx.host.session.look(id))
+    started = entry.started_at or entry.accepted_at
+    return {
+        "id": entry.id,
+        "tool": entry.tool,
+        "label": entry.label,
+        "status": entry.status,
+        "last_output": last,
+        "seconds": round((entry.done_at or now) - started, 3),
+    }
+
+
+@tool(namespace="builtin", idempotent=True, repeat=None)
+async def cancel_call(ctx: Context, id: str) -> dict[str, bool]:
+    """Stop a call that is running or waiting.
+
+    Args:
+        id: The id of the call.
+    """
+    return {"cancelled": await _found(ctx.host.session.cancel(id))}
+
+
+@tool(namespace="builtin", read_only=True, repeat=None)
+async def read_output(ctx: Context, id: str, offset: int = 0, limit: int = 8192) -> str:
+    """Read a piece of an output that was too large for its result.
+
+    Args:
+        id: The id of the output, as the result says it.
+        offset: The first byte.
+        limit: How many bytes at the most.
+    """
+    piece: str = await _found(ctx.host.session.output(id, offset, limit))
+    return piece
+
+
+async def _found(work: Any) -> Any:
+    try:
+        return await work
+    except Refused as error:
+        raise ToolFailure(error.code if error.code == "not_found" else "failed", error.message) from None
+
+
+BUILTINS = (call_status, cancel_call, read_output)

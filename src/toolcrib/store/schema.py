@@ -1,0 +1,62 @@
+"""The schema of the SQLite file: numbered steps and named statements, both in `.sql` files."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from functools import cache
+from importlib.resources import files
+
+from toolcrib.errors import StoreTooNew
+
+
+@cache
+def queries() -> dict[str, str]:
+    """The statements by name."""
+    text = (files("toolcrib.store") / "sql/sqlite/queries.sql").read_text()
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return {
+        name: re.sub(r"^--.*\n", "", body, flags=re.MULTILINE).strip()
+        for name, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def migrations() -> list[tuple[int, str]]:
+    """The numbered steps of the schema."""
+    found = [f for f in (files("toolcrib.store") / "sql/sqlite").iterdir() if re.match(r"\d{3}_", f.name)]
+    return sorted((int(f.name[:3]), f.read_text()) for f in found)
+
+
+def migrate(db: sqlite3.Connection) -> int:
+    """Brings the schema up to date; the version that it has now.
+
+    Raises:
+        StoreTooNew: the file was written by a newer program.
+    """
+    steps = migrations()
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        if version > steps[-1][0]:
+            raise StoreTooNew(f"The store has schema {version}, this program knows {steps[-1][0]}. Update toolcrib.")
+        for number, text in steps:
+            if number > version:
+                for statement in _statements(text):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {number}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    return steps[-1][0]
+
+
+def _statements(text: str) -> list[str]:
+    """One statement each: a script would commit by itself in between."""
+    found, statement = [], ""
+    for line in re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            found.append(statement)
+            statement = ""
+    return found

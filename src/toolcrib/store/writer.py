@@ -1,0 +1,272 @@
+"""The one thread that writes to an SQLite file: it takes what has gathered, and commits it together."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import msgspec
+
+from toolcrib.errors import StoreError, StoreUnavailable
+from toolcrib.store import Conflict, Draft, Row, Write
+from toolcrib.store.codec import encode, split_large, written
+from toolcrib.store.follow import Followers
+from toolcrib.store.schema import queries
+
+BATCH = 512
+BEHIND_S = 0.005
+HEADS = 10_000
+TOUCH_S = 1.0
+"""How far the time of a session's last use may be behind its last event."""
+
+Do = Write | Callable[[sqlite3.Connection], Any]
+
+
+class _Job(NamedTuple):
+    """One piece of work, and where its outcome goes."""
+
+    do: Do
+    future: asyncio.Future[Any] | None
+
+
+class _Outcome(NamedTuple):
+    """What became of a job: its value or its exception, and the number of its first event."""
+
+    job: _Job
+    value: Any
+    first: int
+
+
+class _Head:
+    """What the writer knows of a session between two transactions."""
+
+    __slots__ = ("changed", "n", "revision", "seq", "used_at")
+
+    def __init__(self, n: int, seq: int, revision: int, used_at: float) -> None:
+        self.n = n
+        self.seq = seq
+        self.revision = revision
+        self.used_at = used_at
+        self.changed = False
+
+
+class Writer:
+    """Group commit: many writers wait, one transaction serves them all."""
+
+    def __init__(self, db: sqlite3.Connection, path: Path, followers: Followers) -> None:
+        self._db = db
+        self._path = path
+        self._followers = followers
+        self._loop = asyncio.get_running_loop()
+        self._behind: list[_Job] = []
+        self._queue: SimpleQueue[list[_Job]] = SimpleQueue()
+        self._timer: asyncio.TimerHandle | None = None
+        self._heads: dict[str, _Head] = {}
+        self._version = -1
+        self._rows: list[tuple[Any, ...]] = []
+        self._open = 0
+        self._sql = queries()
+        self._thread = threading.Thread(target=self._work, name="toolcrib-write", daemon=True)
+        self._thread.start()
+
+    def __bool__(self) -> bool:
+        """Whether something waits to be written."""
+        return self._open > 0 or bool(self._behind)
+
+    def put(self, write: Write) -> None:
+        """Gathers a write; it is taken within milliseconds."""
+        self._behind.append(_Job(write, None))
+        if len(self._behind) >= BATCH:
+            self._hand_over()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(BEHIND_S, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._behind:
+            jobs, self._behind = self._behind, []
+            self._open += len(jobs)
+            self._queue.put(jobs)
+
+    def do(self, do: Do) -> asyncio.Future[Any]:
+        """Takes its place behind all that was given before; the future has the outcome when it is durable."""
+        future = self._loop.create_future()
+        self._behind.append(_Job(do, future))
+        self._hand_over()
+        return future
+
+    async def stop(self) -> None:
+        """Writes what is left and ends the thread."""
+        self._hand_over()
+        self._queue.put([])
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # In the thread
+
+    def _work(self) -> None:
+        while jobs := list(self._queue.get()):
+            while len(jobs) < BATCH and not self._queue.empty():
+                more = self._queue.get()
+                if not more:
+                    self._queue.put(more)
+                    break
+                jobs += more
+            self._tell(self._transaction(jobs))
+
+    def _transaction(self, jobs: list[_Job]) -> list[_Outcome]:
+        """All jobs in one transaction; where one of them breaks it, each in its own."""
+        try:
+            self._begin()
+            done = [self._do(job) for job in jobs]
+            self._flush()
+            self._db.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - whatever broke, it goes to whoever waits for it
+            self._roll_back()
+            if len(jobs) > 1:
+                return [outcome for job in jobs for outcome in self._transaction([job])]
+            return [_Outcome(jobs[0], explain(error, self._path), 0)]
+        return done
+
+    def _begin(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        version = self._db.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version or len(self._heads) > HEADS:
+            self._heads.clear()
+            self._version = version
+
+    def _roll_back(self) -> None:
+        self._heads.clear()
+        self._rows.clear()
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+
+    def _flush(self) -> None:
+        """The events of the whole batch at once."""
+        if self._rows:
+            self._db.executemany(self._sql["insert_event"], self._rows)
+            self._rows.clear()
+
+    def _do(self, job: _Job) -> _Outcome:
+        if isinstance(job.do, Write):
+            return self._write(job, job.do)
+        self._flush()
+        return _Outcome(job, job.do(self._db), 0)
+
+    def _write(self, job: _Job, write: Write) -> _Outcome:
+        head = self._heads.get(write.session) or self._head(write.session)
+        if write.revision is not None and write.revision[0] != head.revision:
+            return _Outcome(job, Conflict(None), 0)
+        if write.row is not None:
+            conflict = self._guard(head, write, write.row)
+            if conflict is not None:
+                return _Outcome(job, conflict, 0)
+        first = head.seq + 1
+        for draft in write.events:
+            head.seq += 1
+            self._rows.append(self._event(head.n, head.seq, draft))
+        self._touch(head, write)
+        return _Outcome(job, None, first)
+
+    def _head(self, session: str) -> _Head:
+        self._flush()
+        found = self._db.execute(self._sql["session_head"], {"id": session}).fetchone()
+        if found is None:
+            raise StoreError(f"There is no session '{session}'")
+        head = self._heads[session] = _Head(*found)
+        return head
+
+    def _touch(self, head: _Head, write: Write) -> None:
+        """The session's own row is not written for every event, which would double the pages of a small commit."""
+        at, call = (write.events[-1][0], write.events[-1][1]) if write.events else (head.used_at, "")
+        if write.revision is None and call is not None and at - head.used_at < TOUCH_S:
+            return
+        head.used_at = max(head.used_at, at)
+        head.revision = write.revision[1] if write.revision else head.revision
+        self._db.execute(self._sql["touch_session"], {"n": head.n, "revision": head.revision, "at": head.used_at})
+
+    def _event(self, n: int, seq: int, draft: Draft) -> tuple[Any, ...]:
+        at, call, kind, data = draft
+        data, large = split_large(written(kind, data))
+        for part in large.values():
+            self._db.execute(self._sql["keep"], {"n": n, "id": part.id, "data": part.json})
+        names = encode({name: part.id for name, part in large.items()}).decode() if large else None
+        return (n, seq, at, call, kind, encode(data).decode(), names)
+
+    def _guard(self, head: _Head, write: Write, row: Row) -> Conflict | None:
+        done_seq = head.seq + len(write.events) if row.state == "done" else row.done_seq
+        if write.expect is None:
+            values = (row.id, head.n, row.tool, row.effect, row.state, row.attempt, row.worker, row.accepted_at)
+            rest = (row.background, row.parent, row.key, row.code, row.question, row.expires_at, row.crashes)
+            changed = self._db.execute(self._sql["insert_call"], (*values, *rest, head.seq + 1, done_seq)).rowcount
+        else:
+            new = (row.state, row.attempt, row.worker, row.code, row.question, row.expires_at, row.crashes, done_seq)
+            changed = self._db.execute(self._sql["update_call"], (*new, row.id, *write.expect)).rowcount
+        if changed:
+            return None
+        found = read_row(self._db, "call", id=row.id) or read_row(self._db, "call_by_key", n=head.n, key=row.key)
+        return Conflict(found)
+
+    # Back in the loop
+
+    def _tell(self, outcomes: list[_Outcome]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._told, outcomes)
+        except RuntimeError:  # the loop is gone: nobody is left to be told, and what was committed stays committed
+            return
+
+    def _told(self, outcomes: list[_Outcome]) -> None:
+        self._open -= len(outcomes)
+        for job, value, first in outcomes:
+            failed = isinstance(value, Exception)
+            if isinstance(job.do, Write) and value is None:
+                if self._followers and job.do.events:
+                    self._followers.committed(job.do.session, first, job.do.events)
+                if job.do.on_commit is not None:
+                    job.do.on_commit()
+            if job.future is not None and not job.future.done():
+                job.future.set_exception(value) if failed else job.future.set_result(value)
+
+
+def read_rows(db: sqlite3.Connection, query: str, **values: Any) -> list[Row]:
+    """Rows of the index."""
+    cursor = db.execute(queries()[query], values)
+    names = [column[0] for column in cursor.description]
+    return [_row(dict(zip(names, found, strict=True))) for found in cursor]
+
+
+def read_row(db: sqlite3.Connection, query: str, **values: Any) -> Row | None:
+    """The first row of the index that fits."""
+    return next(iter(read_rows(db, query, **values)), None)
+
+
+def _row(found: dict[str, Any]) -> Row:
+    found["session"] = found.pop("session_id")
+    found["background"] = bool(found["background"])
+    return Row(**found)
+
+
+def explain(error: Exception, path: Path) -> Exception:
+    """What a person can do about it, instead of SQLite's words alone."""
+    if isinstance(error, sqlite3.Error):
+        text = str(error)
+        advice = {
+            "full": "free some space; nothing was half-written",
+            "locked": "another process holds it; try again",
+            "malformed": "restore it from a backup",
+            "readonly": "check its permissions",
+        }
+        hint = next((advice[word] for word in advice if word in text), "check the file and its folder")
+        return StoreUnavailable(f"The store {path.name} can not be used now: {text} ({hint})")
+    if isinstance(error, (StoreError, msgspec.MsgspecError)):
+        return error
+    return StoreError(f"The store could not write: {type(error).__name__}: {error}")
