@@ -32,9 +32,9 @@ def main() -> int:
     """Measure, show, keep."""
     options = _parser().parse_args()
     told = Console(stderr=True)
+    RESULTS.mkdir(exist_ok=True)
     sections = list(_measured(options, told))
     report = _report(options, sections)
-    RESULTS.mkdir(exist_ok=True)
     text = json.dumps(report, indent=2)
     (RESULTS / "latest.json").write_text(text + "\n")
     if options.json:

@@ -43,6 +43,8 @@ PEERS = (
 )
 
 LIMIT = "limit"
+MEMORY = "toolcrib (memory)"
+SQLITE = "toolcrib (sqlite, read fast path)"
 
 
 def _own(row: str, worker: str, *arguments: str) -> Command:
@@ -51,6 +53,6 @@ def _own(row: str, worker: str, *arguments: str) -> Command:
 
 OWN = (
     _own(LIMIT, "limit_worker.py"),
-    _own("toolcrib (memory)", "toolcrib_worker.py", "memory"),
-    _own("toolcrib (sqlite, read fast path)", "toolcrib_worker.py", "sqlite"),
+    _own(MEMORY, "toolcrib_worker.py", "memory"),
+    _own(SQLITE, "toolcrib_worker.py", "sqlite"),
 )

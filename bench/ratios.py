@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.environments import NotInstalled, ensure
-from bench.peers import LIMIT, OWN, PEERS, WORKERS, Command
+from bench.peers import LIMIT, MEMORY, OWN, PEERS, SQLITE, WORKERS, Command
 from bench.rows import Broken, Row
 from bench.section import Section
 
@@ -140,10 +140,19 @@ def _section(plan: Plan, board: Board) -> Section:
             "limit: pydantic-core validate_json + function + to_json. x100: 100 tasks at once. Median of "
             f"{plan.rounds} interleaved rounds; each ratio is taken against the limit of its own round.",
             "A peer's row is a validated function call; a row of toolcrib is also authorized, decided on and recorded.",
+            *_against_memory(board, plan.modes),
             *(f"{name}: {row.problem}" for name, row in board.items() if row.problem),
         ),
         data={name: _data(row, limit, plan.modes) for name, row in board.items()},
     )
+
+
+def _against_memory(board: Board, modes: Sequence[Mode]) -> Iterator[str]:
+    yield f"Goal: {MEMORY} at most 14 on add and 1.8 on order; {SQLITE} at most 3 times {MEMORY}."
+    memory, sqlite = board[MEMORY], board[SQLITE]
+    if not (memory.problem or sqlite.problem):
+        times = [f"{median(_ratios(sqlite, memory, mode)):.2f} ({mode[0]} x{mode[1]:,})" for mode in modes]
+        yield f"{SQLITE} costs so many times {MEMORY}: {', '.join(times)}."
 
 
 def _label(name: str, row: Measured) -> str:

@@ -1,4 +1,4 @@
-"""Usage: durable <in flight> <calls> <turns>. Calls a second of a `once` tool, and plain sqlite3 with the same rows."""
+"""Usage: durable <full|normal> <in flight> <calls> <turns>. Calls a second of a `once` tool, and plain sqlite3's."""
 
 import asyncio
 import json
@@ -56,10 +56,10 @@ def _written(url: str) -> Written:
         db.close()
 
 
-def _raw(path: Path, rows: Written, width: int) -> float:
+def _raw(path: Path, sync: str, rows: Written, width: int) -> float:
     """The same rows, inserted with executemany, as many commits a call and as many calls a commit as ours at best."""
     db = sqlite3.connect(path, isolation_level=None)
-    for pragma in ("journal_mode = WAL", "synchronous = FULL"):
+    for pragma in ("journal_mode = WAL", f"synchronous = {sync}"):
         db.execute(f"PRAGMA {pragma}")
     for sql in rows.schema:
         db.execute(sql)
@@ -83,20 +83,20 @@ def _insert(db: sqlite3.Connection, table: str, rows: list[Any]) -> None:
         db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
 
-def _turn(width: int, calls: int) -> tuple[float, float, float]:
+def _turn(sync: str, width: int, calls: int) -> tuple[float, float, float]:
     with place("sqlite") as url:
-        ours = asyncio.run(_ours(url, width, calls))
+        ours = asyncio.run(_ours(f"{url}?sync={sync}", width, calls))
         rows = _written(url)
-        raw = _raw(_path(url).with_name("raw.db"), rows, width)
+        raw = _raw(_path(url).with_name("raw.db"), sync, rows, width)
     return ours, raw, len(rows.events) / len(rows.calls)
 
 
-def main(width: int, calls: int, turns: int) -> None:
+def main(sync: str, width: int, calls: int, turns: int) -> None:
     """Ours and the plain driver by turns."""
-    found = [_turn(width, calls) for _ in range(turns)]
+    found = [_turn(sync, width, calls) for _ in range(turns)]
     ours, raw, events = (median(values) for values in zip(*found, strict=True))
     print(json.dumps({"calls_s": round(ours), "raw_s": round(raw), "events_a_call": round(events, 2), "calls": calls}))
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]))
+    main(sys.argv[1], *map(int, sys.argv[2:5]))

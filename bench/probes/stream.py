@@ -7,12 +7,13 @@ import time
 from statistics import quantiles
 
 from bench.probes.place import place
-from bench.probes.tools import ticks
+from bench.probes.tools import EVERY_S, ticks
 from toolcrib import Crib
 
 
-async def _follow(crib: Crib, number: int, chunks: int) -> list[float]:
-    """A session a stream, as a page of its own would have."""
+async def _follow(crib: Crib, number: int, chunks: int, delay: float) -> list[float]:
+    """A session a stream, as a page of its own would have; they start apart, so that they do not tick in step."""
+    await asyncio.sleep(delay)
     session = await crib.open(f"stream-{number}", owner="bench")
     call = await session.submit("ticks", {"count": chunks})
     events = session.events(call=call.id)
@@ -23,7 +24,8 @@ async def main(streams: int, chunks: int) -> None:
     """All streams at once, one reader each."""
     with place("sqlite") as url:
         async with Crib([ticks], store=url) as crib:
-            found = await asyncio.gather(*(_follow(crib, number, chunks) for number in range(streams)))
+            apart = EVERY_S / streams
+            found = await asyncio.gather(*(_follow(crib, n, chunks, n * apart) for n in range(streams)))
     late = [delay for one in found for delay in one]
     cuts = quantiles(late, n=100)
     shown = {"p50": cuts[49], "p95": cuts[94], "max": max(late)}

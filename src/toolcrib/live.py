@@ -66,6 +66,7 @@ class LiveCall:
     parent_id: str | None = None
     depth = 0
     background = False
+    foreground = False
     wake: Wake | None = None
     timeout_s = 60.0
     concurrency: int | None = None
@@ -97,6 +98,7 @@ class LiveCall:
     stop_failure: Failure | None = None
     stop_metadata: dict[str, Any] | None = None
     children: set[LiveCall] | None = None
+    waits_for_child = False
 
     _facts: dict[str, Any] | None = None
     _stop_waiter: asyncio.Future[None] | None = None
@@ -136,8 +138,16 @@ class LiveCall:
                 self.by = By(**value) if isinstance(value, Mapping) else By(*value)
             elif name != "provider_id":
                 setattr(self, name, value)
+        self.foreground = options.get("background") is False
+        if self.background or self.key is not None:
+            self.durable = True
         if extra:
             self.extra = extra
+
+    def to_background(self) -> None:
+        """Its tool runs in the background: the caller gets its id at once."""
+        self.background = self.durable = True
+        self.extra = {**(self.extra or {}), "background": True}
 
     # What is written of it
 
@@ -473,7 +483,10 @@ class LiveCall:
         self.pipeline.start(self)
 
     def overdue(self) -> None:
-        """Its time is up."""
+        """Its time is up; the time that a call made by it waits for somebody does not count."""
+        if self.waits_for_child:
+            self.pipeline.scheduler.watch(self, self.timeout_s)
+            return
         thread = self.tool is not None and self.tool.mode in ("thread", "thread_stream")
         hint = "It runs in a thread that can not be stopped; it may still be at work." if thread else None
         self.stop(self.failure("timeout", f"Timed out after {self.timeout_s:g} s", hint=hint))

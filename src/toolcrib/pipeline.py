@@ -102,6 +102,8 @@ class Pipeline:
         live.timeout_s = tool.limits.timeout_s or self.limits.timeout_s
         live.concurrency = tool.limits.concurrency
         live.serial = tool.serial
+        if tool.background and not live.foreground and not live.background:
+            live.to_background()
         return None
 
     def _not_found(self, live: LiveCall) -> Failure:
@@ -368,8 +370,10 @@ class Pipeline:
             await self.store.keep(live.session_id, *live.spill)
         if result.changes:
             result = await self._record_with_state(live, result)
-        else:
-            await self._record(live, result)
+        elif (conflict := await self._record(live, result)) is not None and live.key is not None:
+            live.row = conflict.row  # the key was used before: the first call with it is what the caller gets
+            self.release(live)
+            return
         live.result = result
         if result.failure is not None or live.session.failing:
             live.session.remember_outcome(live, result)
@@ -396,12 +400,11 @@ class Pipeline:
         self.release(live)
         return True
 
-    async def _record(self, live: LiveCall, result: Result) -> None:
+    async def _record(self, live: LiveCall, result: Result) -> Conflict | None:
         write = self._done(live, result, records.done(live, result, self.clock.now()))
         if live.durable or live.tool is None or live.tool.does != "read":
-            await self._durably(live, write)
-        else:
-            self.store.put(write)
+            return await self._durably(live, write)
+        return self.store.put(write)
 
     async def _record_with_state(self, live: LiveCall, result: Result) -> Result:
         """State changes are committed with the `done`, all or none; a conflict keeps the data and changes nothing."""

@@ -135,7 +135,7 @@ def done(live: LiveCall, result: Result, now: float) -> dict[str, Any]:
         data["metadata"] = result.metadata
     if live.background:
         data["background"] = True
-        data["wake"] = live.wake
+        data["wake"] = live.wake or (live.tool.wake if live.tool is not None else "next_turn")
     data["duration_ms"] = round((now - live.started_at) * 1000, 3) if live.started_at else 0
     return data
 

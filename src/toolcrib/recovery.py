@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.answering import go_on, revive
+from toolcrib.answering import end_waiting, go_on, revive
 from toolcrib.live import LiveCall
 from toolcrib.outcome import to_result
 from toolcrib.store import Row
-from toolcrib.types import Result
+from toolcrib.types import Failure, Result
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -27,6 +27,7 @@ async def recover(crib: Crib, rows: Iterable[Row]) -> None:
         session = await crib.attached(row.session)
         if session is None or row.id in session.live:
             continue
+        await _end_children(crib, row)
         live = await revive(session, row, await session.history(row))
         if row.state == "queued":
             await go_on(session, live)
@@ -39,6 +40,14 @@ async def recover(crib: Crib, rows: Iterable[Row]) -> None:
             live.row = row.but(crashes=row.crashes + 1)
             live.announce = True
             await go_on(session, live)
+
+
+async def _end_children(crib: Crib, row: Row) -> None:
+    """What a call had called and still waits for somebody ends with the pass that called it."""
+    session = await crib.attached(row.session)
+    for child in await crib.store.calls(row.session, ("waiting",), parent=row.id):
+        if session is not None:
+            await end_waiting(session, child, Failure("cancelled", "The call that made it was interrupted"))
 
 
 async def _once(crib: Crib, live: LiveCall) -> None:

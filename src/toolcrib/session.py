@@ -125,8 +125,6 @@ class Session:
         `cancel_on_disconnect`. Whatever happens inside the call is in the result; nothing is raised.
         """
         live = self._new(tool, args, options)
-        if live.key is not None or live.background:
-            live.durable = True
         await self.pipeline.accept(live)
         if live.background and live.result is None and not live.stopping:
             return queued(live.id)
@@ -167,7 +165,23 @@ class Session:
         if parent.stopping is not None:
             live.stop(live.failure("cancelled", "Cancelled with the call that made it"))
         await self.pipeline.accept(live)
-        return live.result or await self._outcome(live)
+        return live.result or await self._child_outcome(parent, live)
+
+    async def _child_outcome(self, parent: LiveCall, live: LiveCall) -> Result:
+        """Waits for a child; one that waits for somebody when its parent is stopped ends with it."""
+        try:
+            await live.ended()
+            if live.result is not None:
+                return live.result
+            parent.waits_for_child = True
+            return await self.result(live.id)
+        except asyncio.CancelledError:
+            row = await self.crib.store.call(live.id)
+            if row is not None and row.state == "waiting":
+                await answering.end_waiting(self, row, Failure("cancelled", "Cancelled with the call that made it"))
+            raise
+        finally:
+            parent.waits_for_child = False
 
     async def _outcome(self, live: LiveCall) -> Result:
         try:
@@ -254,6 +268,8 @@ class Session:
                 if not follow or self.crib.ending:
                     return
                 await store.wait(self.id, after)
+                if self.crib.ending:
+                    return
 
     async def log(self, kind: str, data: dict[str, Any]) -> None:
         """Appends an event that concerns the session itself."""

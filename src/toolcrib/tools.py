@@ -126,8 +126,7 @@ def _fixed(tool: Tool, fixed: Mapping[str, Any]) -> dict[str, Any]:
         del properties[name]
     required = [name for name in tool.input_schema.get("required", ()) if name not in fixed]
     schema = {**tool.input_schema, "properties": properties, "required": required}
-    inner = tool.parser
-    assert inner is not None
+    inner = tool.parse
 
     class Filled(Parser):
         """Adds the fixed arguments to what was given, and parses both together."""
@@ -137,7 +136,7 @@ def _fixed(tool: Tool, fixed: Mapping[str, Any]) -> dict[str, Any]:
         def parse(self, raw: bytes) -> Parsed:
             given = outer.parse(raw)
             whole = {**outer.normalised(given), **fixed}
-            return Parsed(given.json, inner.parse(msgspec.json.encode(whole)).values)
+            return Parsed(given.json, inner(msgspec.json.encode(whole)).values)
 
         def normalised(self, parsed: Parsed) -> dict[str, Any]:
             return outer.normalised(outer.parse(parsed.json))

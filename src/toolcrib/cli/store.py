@@ -12,12 +12,9 @@ from toolcrib.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
-    from toolcrib.history import History
-    from toolcrib.store import Row, SessionRow
-    from toolcrib.types import Event
 
 app = group("store", "Look after the store.")
-PAGE = 1000
+EVERY = 10_000_000
 
 
 async def sweep(
@@ -60,8 +57,8 @@ async def check(terminal: Terminal) -> None:
 async def _facts(crib: Crib) -> dict[str, Any]:
     from toolcrib.store.sqlite import migrations
 
-    sessions = [row async for row in every_session(crib)]
-    states = Counter(row.state for row in await crib.store.calls(limit=10_000_000))
+    sessions = await crib.store.sessions(limit=EVERY)
+    states = Counter(row.state for row in await crib.store.calls(limit=EVERY))
     return {
         "url": crib.store.url,
         # A store that started has been brought to the newest schema.
@@ -72,13 +69,25 @@ async def _facts(crib: Crib) -> dict[str, Any]:
     }
 
 
-async def every_session(crib: Crib) -> Any:
-    """All sessions, page by page."""
-    before: float | None = None
-    seen: set[str] = set()
-    while page := await crib.store.sessions(limit=PAGE, before=before):
-        for row in page:
-            if row.id not in seen:
-                seen.add(row.id)
-                yield row
-        before = page[-1].updated_at
+@command(app, "verify")
+async def verify(terminal: Terminal) -> int:
+    """Fold the log of every session and compare it with the index of calls."""
+    from toolcrib.cli.choose import reading
+    from toolcrib.cli.verify import differences
+
+    async with reading(terminal.crib) as crib:
+        sessions = await crib.store.sessions(limit=EVERY)
+        found = [one for row in sessions for one in await differences(crib.store, row.id)]
+    if terminal.json:
+        terminal.data({"sessions": len(sessions), "differences": [one._asdict() for one in found]})
+    elif found:
+        rows = [(one.session, one.call, one.problem) for one in found]
+        terminal.table(("Session", "Call", "Problem"), rows)
+        terminal.say("The log is what counts. Keep a copy of the file and report this.", "red")
+    else:
+        terminal.text(f"{_count(len(sessions), 'session')} folded: log and index agree.")
+    return 1 if found else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

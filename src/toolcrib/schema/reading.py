@@ -6,7 +6,6 @@ Gentle reading changes a value only where its type is not allowed, so what is va
 from __future__ import annotations
 
 import copy
-import operator
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -142,21 +141,28 @@ class _Reading:
         return value
 
     def _object(self, shape: Shape, value: dict[str, Any]) -> dict[str, Any]:
-        kept: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for name, inner in value.items():
-            if inner is None and _means_absent(shape, name):
-                continue
             place = shape.of_property(name)
-            kept[name] = inner if place is None or type(inner) in place.settled else self.read(place, inner)
-        untouched = len(kept) == len(value) and all(map(operator.is_, kept.values(), value.values()))
-        return value if untouched else kept
+            if place is None:
+                continue
+            if inner is None and _means_absent(shape, name):
+                changed[name] = NOTHING
+            elif type(inner) not in place.settled and (read := self.read(place, inner)) is not inner:
+                changed[name] = read
+        if not changed:
+            return value
+        return {name: inner for name, inner in {**value, **changed}.items() if inner is not NOTHING}
 
     def _array(self, shape: Shape, value: list[Any]) -> list[Any]:
-        kept = []
+        changed: dict[int, Any] = {}
         for index, inner in enumerate(value):
             place = shape.of_item(index)
-            kept.append(inner if place is None or type(inner) in place.settled else self.read(place, inner))
-        return value if all(map(operator.is_, kept, value)) else kept
+            if place is None or type(inner) in place.settled:
+                continue
+            if (read := self.read(place, inner)) is not inner:
+                changed[index] = read
+        return [changed.get(index, inner) for index, inner in enumerate(value)] if changed else value
 
     def _choose(self, group: list[Shape], value: Any) -> Any:
         """Read a value by the branches that take it, else by the one branch that can be made to."""
@@ -216,8 +222,8 @@ def fill_defaults(shape: Shape, value: Any) -> bool:
     for group in shape.choices:
         filled |= any(branch.fills for branch in group) and _fill_choice(group, value)
     if isinstance(value, dict):
-        filled |= _fill_object(shape, value)
-    elif isinstance(value, list):
+        return _fill_object(shape, value) or filled
+    if isinstance(value, list) and shape.fills_inside:
         for index, inner in enumerate(value):
             filled |= _fill_inside(shape.of_item(index), inner)
     return filled
@@ -234,8 +240,9 @@ def _fill_object(shape: Shape, value: dict[str, Any]) -> bool:
         if name not in value:
             value[name] = copy.deepcopy(default) if isinstance(default, dict | list) else default
             filled = True
-    for name, inner in value.items():
-        filled |= _fill_inside(shape.of_property(name), inner)
+    if shape.fills_inside:
+        for name, inner in value.items():
+            filled |= _fill_inside(shape.of_property(name), inner)
     return filled
 
 

@@ -22,7 +22,7 @@ class Shape:
     """One schema of the tree: what it says about a value, and the shapes of what stands inside the value."""
 
     __slots__ = (
-        *("accepts", "additional", "bare", "choices", "default", "defaults", "fills", "items"),
+        *("accepts", "additional", "bare", "choices", "default", "defaults", "fills", "fills_inside", "items"),
         *("parts", "prefix", "properties", "required", "settled", "takes_null", "types"),
     )
 
@@ -43,6 +43,7 @@ class Shape:
         self.settled: frozenset[type] = EVERY_TYPE  # what reading never changes
         self.defaults: dict[str, Any] = {}
         self.fills = False  # there are defaults here or further inside
+        self.fills_inside = False
 
     def of_property(self, name: str) -> Shape | None:
         """Give the shape of a property, declared or not."""
@@ -215,3 +216,5 @@ def _spread_fills(shapes: list[Shape]) -> None:
         for shape in shapes:
             if not shape.fills and any(other.fills for other in (*shape.same_place(), *shape.inside())):
                 shape.fills = changed = True
+    for shape in shapes:
+        shape.fills_inside = any(place.fills for place in shape.inside())

@@ -46,6 +46,8 @@ class MemoryStore:
     async def close(self) -> None:
         """The worker is gone; the data stays while the object does."""
         self._workers.discard(self._worker or "")
+        for log in self._logs.values():
+            self._wake(log)
 
     async def open(self, session: str, owner: str, at: float) -> tuple[SessionRow, bool]:
         """Makes or finds a session."""

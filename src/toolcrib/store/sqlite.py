@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class SqliteStore:
-    """A store in one file. `?sync=normal` is faster and may lose the last moments before a power cut; a kill loses nothing."""
+    """A store in one file. `?sync=normal` is faster; a power cut may then take the last moments, a kill nothing."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -73,6 +73,7 @@ class SqliteStore:
     async def close(self) -> None:
         """Writes what is left, stops the threads and lets go of the file."""
         await self.flush()
+        self._followers.nudge()
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
