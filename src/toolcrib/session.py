@@ -256,7 +256,7 @@ class Session:
         store = self.crib.store
         if call is not None:
             after = max(after, (await self.row(call)).accepted_seq - 1)
-        while True:
+        while not self.crib.ending:
             page = await store.read(self.id, after, limit=PAGE)
             for event in page:
                 after = event.seq
@@ -265,11 +265,9 @@ class Session:
                     if call is not None and event.kind == "done":
                         return
             if not page:
-                if not follow or self.crib.ending:
+                if not follow:
                     return
                 await store.wait(self.id, after)
-                if self.crib.ending:
-                    return
 
     async def log(self, kind: str, data: dict[str, Any]) -> None:
         """Appends an event that concerns the session itself."""

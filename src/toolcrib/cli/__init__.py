@@ -1,4 +1,4 @@
-"""The command line. It is the only part that reads files and the environment; what it needs is loaded when a command runs."""
+"""The command line. Only it reads files and the environment; what a command needs is loaded when it runs."""
 
 from __future__ import annotations
 

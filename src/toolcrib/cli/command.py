@@ -35,7 +35,7 @@ _SHARED = {"crib": (CribOption, None), "json": (JsonOption, False), "debug": (De
 
 def group(name: str, help: str) -> typer.Typer:
     """A group of commands that shows its list when it is named alone."""
-    return typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode="rich")
+    return typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
 
 
 def command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
@@ -45,11 +45,8 @@ def command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
         def run(ctx: typer.Context, **given: Any) -> None:
-            shared = {
-                option: given.pop(option) or (ctx.obj or {}).get(option, default)
-                for option, (_, default) in _SHARED.items()
-            }
-            terminal = Terminal(shared["crib"], json=shared["json"], debug=shared["debug"])
+            shared = {name: given.pop(name) or (ctx.obj or {}).get(name) for name in _SHARED}
+            terminal = Terminal(shared["crib"], json=bool(shared["json"]), debug=bool(shared["debug"]))
             raise typer.Exit(perform(terminal, lambda: function(terminal, **given)))
 
         run.__doc__ = function.__doc__

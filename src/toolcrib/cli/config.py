@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
+import yaml
+
 from toolcrib.cli.importing import BadSource, from_file, from_module, importable
 from toolcrib.cli.terminal import Trouble, short
 
 if TYPE_CHECKING:
-    import yaml
-
     from toolcrib.crib import Crib
 
 NAME = "crib.yaml"
@@ -92,10 +92,9 @@ class _Reading:
         raise BadConfig(self.path, self.problems)
 
     def _root(self) -> yaml.Node | None:
-        import yaml
-
         try:
-            return yaml.compose(self.path.read_text("utf-8"), yaml.SafeLoader)
+            root: yaml.Node | None = yaml.compose(self.path.read_text("utf-8"), yaml.SafeLoader)
+            return root
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             said = ", ".join(part for part in (error.context, error.problem) if part)
@@ -217,9 +216,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _plain(node: yaml.Node) -> Any:
-    from yaml.constructor import SafeConstructor
-
-    return SafeConstructor().construct_document(node)
+    return yaml.constructor.SafeConstructor().construct_document(node)
 
 
 def _expected(node: yaml.Node, kind: type) -> _Wrong:
@@ -244,13 +241,13 @@ def _number(node: yaml.Node, kind: type, name: str) -> int | float:
 
 
 def _items(node: yaml.Node) -> list[yaml.Node]:
-    if node.id != "sequence":
+    if not isinstance(node, yaml.SequenceNode):
         raise _expected(node, list)
     return list(node.value)
 
 
 def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    if node.id != "mapping":
+    if not isinstance(node, yaml.MappingNode):
         raise _expected(node, dict)
     yield from node.value
 

@@ -42,7 +42,8 @@ def cells(event: Event, most: int = 90) -> tuple[Cell, ...]:
 
 def line(event: Event, most: int = 1000) -> str:
     """An event as a line."""
-    return f"{event.seq:>5}  {clock(event.at)}  {event.kind:<10} {event.call or '':<16} {short(describe(event), most)}".rstrip()
+    what = short(describe(event), most)
+    return f"{event.seq:>5}  {clock(event.at)}  {event.kind:<10} {event.call or '':<16} {what}".rstrip()
 
 
 def describe(event: Event) -> str:

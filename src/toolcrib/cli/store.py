@@ -55,7 +55,7 @@ async def check(terminal: Terminal) -> None:
 
 
 async def _facts(crib: Crib) -> dict[str, Any]:
-    from toolcrib.store.sqlite import migrations
+    from toolcrib.store.schema import migrations
 
     sessions = await crib.store.sessions(limit=EVERY)
     states = Counter(row.state for row in await crib.store.calls(limit=EVERY))

@@ -1,0 +1,58 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from toolcrib.cli import calls, sessions, store, tools
+from toolcrib.cli.command import CribOption, DebugOption, JsonOption, command, leave
+
+app = typer.Typer(
+    name="toolcrib",
+    help="Run and watch the tools of a crib.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+command(app, "call")(calls.call)
+command(app, "answer")(calls.answer)
+command(app, "sweep")(store.sweep)
+for part in (tools.app, sessions.app, store.app):
+    app.add_typer(part)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from toolcrib import __version__
+
+        print(f"toolcrib {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _shared(
+    ctx: typer.Context,
+    crib: CribOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    ctx.obj = {"crib": crib, "json": json, "debug": debug}
+
+
+def run() -> None:
+    """Runs the command that the arguments name."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that can not show a character shows its code
+            stream.reconfigure(errors="backslashreplace")
+    code = 0
+    try:
+        app()
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else 1
+    leave(code)

@@ -1,0 +1,189 @@
+"""Questions to the person at the terminal. Reading blocks nothing, so that an answer from elsewhere is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolcrib.cli.schemas import in_words
+from toolcrib.cli.terminal import Terminal, compact
+
+if TYPE_CHECKING:
+    from toolcrib.types import Question
+
+MASK = "•••"
+_SKIPPED: Any = object()
+
+
+class Given(NamedTuple):
+    """What a person said to a question."""
+
+    action: str
+    value: Any = None
+    arguments: Mapping[str, Any] | None = None
+    reason: str | None = None
+
+
+class Left(Exception):
+    """The person leaves the question open."""
+
+
+def explain(terminal: Terminal, question: Question) -> None:
+    """Shows what is asked, and about what."""
+    terminal.say(f"? {question.prompt}", "bold yellow")
+    for name, value in question.arguments.items():
+        terminal.say(f"    {name} = {compact(value)}")
+    if question.data is not None:
+        terminal.say(f"    {compact(question.data)}")
+    terminal.say("  Ctrl-D leaves it waiting, Ctrl-C cancels the call.", "dim")
+
+
+async def ask(terminal: Terminal, question: Question) -> Given:
+    """Asks until there is an answer.
+
+    Raises:
+        Left: the person wants to answer later.
+    """
+    if question.kind == "confirm":
+        return await _confirm(terminal, question)
+    if question.kind == "input":
+        return Given("accept", await value_for(terminal, question.schema))
+    choice = await pick(terminal, "Send a result?", {"y": "yes", "f": "it failed", "n": "decline", "l": "later"})
+    if choice == "y":
+        return Given("accept", await value_for(terminal, question.schema, "result"))
+    return await _refusal(terminal, {"f": "fail", "n": "decline"}[choice])
+
+
+async def _confirm(terminal: Terminal, question: Question) -> Given:
+    choices = {"y": "yes", "n": "no", "e": "edit", "l": "later"}
+    if MASK in question.arguments.values():  # what is hidden can not be sent back
+        del choices["e"]
+    choice = await pick(terminal, "Allow it?", choices)
+    if choice == "y":
+        return Given("accept")
+    if choice == "n":
+        return await _refusal(terminal, "decline")
+    while True:
+        changes = _json(await line(terminal, 'What changes, as JSON ({"name": value}): '))
+        if isinstance(changes, dict):
+            return Given("accept", arguments={**question.arguments, **changes})
+        terminal.say("That is no JSON object.", "red")
+
+
+async def _refusal(terminal: Terminal, action: str) -> Given:
+    reason = await line(terminal, "Why? (Enter says nothing) ")
+    return Given(action, reason=reason.strip() or None)
+
+
+async def pick(terminal: Terminal, prompt: str, choices: Mapping[str, str]) -> str:
+    """One of some choices, by its letter or its word; `later` leaves.
+
+    Raises:
+        Left: the choice is `later`.
+    """
+    shown = ", ".join(
+        f"[{letter}]{word[1:]}" if word.startswith(letter) else f"[{letter}] {word}" for letter, word in choices.items()
+    )
+    while True:
+        said = (await line(terminal, f"{prompt} {shown}: ")).strip().lower()
+        letter = next((letter for letter, word in choices.items() if said in (letter, word)), None)
+        if letter == "l":
+            raise Left
+        if letter is not None:
+            return letter
+
+
+async def value_for(terminal: Terminal, schema: Any, name: str = "answer") -> Any:
+    """A value that a schema describes, asked for field by field."""
+    from toolcrib.schema import llm_schema
+
+    view = llm_schema(schema) if isinstance(schema, Mapping) else {}
+    while True:
+        value = await _value(terminal, view, name, required=True)
+        if value is not _SKIPPED:
+            return value
+
+
+async def _value(terminal: Terminal, schema: Mapping[str, Any], name: str, *, required: bool) -> Any:
+    if schema.get("type") == "object" and schema.get("properties"):
+        return await _object(terminal, schema, name)
+    described = f" ({schema['description']})" if schema.get("description") else ""
+    kind = f" <{in_words(schema)}>" if schema else ""
+    optional = "" if required else ", Enter leaves it out"
+    while True:
+        text = await line(terminal, f"{name}{described}{kind}{optional}: ")
+        if not text and not required:
+            return _SKIPPED
+        value = _read(text, schema)
+        if value is not _SKIPPED:
+            return value
+        terminal.say(f"Expected {in_words(schema)}.", "red")
+
+
+async def _object(terminal: Terminal, schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+    required = set(schema.get("required", ()))
+    found: dict[str, Any] = {}
+    for inner, what in schema["properties"].items():
+        said = what if isinstance(what, Mapping) else {}
+        value = await _value(terminal, said, f"{name}.{inner}", required=inner in required)
+        if value is not _SKIPPED:
+            found[inner] = value
+    return found
+
+
+def _read(text: str, schema: Mapping[str, Any]) -> Any:
+    """What somebody typed, as the schema wants it; `_SKIPPED` where it can not be that."""
+    kind = schema.get("type")
+    if "enum" in schema:
+        return next((value for value in schema["enum"] if text.strip() in (value, compact(value))), _SKIPPED)
+    if kind == "string":
+        return text
+    if kind == "boolean":
+        words = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+        return words.get(text.strip().lower(), _SKIPPED)
+    value = _json(text)
+    if kind is None:
+        return text if value is _SKIPPED else value
+    fits = {"integer": (int,), "number": (int, float), "array": (list,), "object": (dict,)}.get(str(kind), (object,))
+    return value if isinstance(value, fits) and (not isinstance(value, bool) or object in fits) else _SKIPPED
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _SKIPPED
+
+
+async def line(terminal: Terminal, prompt: str) -> str:
+    """One line that a person types.
+
+    Raises:
+        Left: the person ended the input with Ctrl-D.
+    """
+    from toolcrib.cli.terminal import styled
+
+    terminal.err.print(styled(prompt, "bold"), end="")
+    terminal.err.file.flush()
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[bytes] = loop.create_future()
+    stdin = sys.stdin.fileno()
+
+    def take() -> None:
+        loop.remove_reader(stdin)
+        if not ready.done():
+            ready.set_result(os.read(stdin, 65536))
+
+    loop.add_reader(stdin, take)
+    try:
+        typed = await ready
+    finally:
+        loop.remove_reader(stdin)
+    if not typed:
+        terminal.say("")
+        raise Left
+    return typed.decode("utf-8", "replace").rstrip("\r\n")

@@ -1,0 +1,203 @@
+"""`toolcrib call` and `toolcrib answer`: a call from the terminal, to its result or the question it waits for."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import secrets
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from toolcrib.cli.completion import complete_question, complete_session, complete_tool
+from toolcrib.cli.terminal import Terminal, Trouble, short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from toolcrib.crib import Crib
+    from toolcrib.session import Session
+    from toolcrib.tools import Tool
+    from toolcrib.types import Result
+
+Namespaces = Annotated[
+    list[str] | None,
+    typer.Option("--namespace", "-n", help="Open only these in the session. A new session has all of them."),
+]
+
+
+async def call(  # noqa: PLR0913 - the options of a command
+    terminal: Terminal,
+    tool: Annotated[str, typer.Argument(help="Its id, or its bare name.", autocompletion=complete_tool)],
+    arguments: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="The arguments; - reads them from stdin.")
+    ] = None,
+    arg: Annotated[
+        list[str] | None, typer.Option("--arg", "-a", metavar="KEY=VALUE", help="One argument, again for more.")
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session", "-s", help="Go on in this session, or name a new one.", autocompletion=complete_session
+        ),
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "-o", help="Whose session it is; without it yours.")] = None,
+    namespace: Namespaces = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept confirmations.")] = False,
+) -> int:
+    """Call a tool and show its result.
+
+    Exit codes: 0 it succeeded, 1 it failed, 2 it was not called, 3 it waits for an answer.
+    """
+    from toolcrib.cli.choose import at_work
+    from toolcrib.cli.following import follow
+    from toolcrib.types import By
+
+    given = read_object(_stdin() if arguments == "-" else arguments, "The arguments")
+    async with at_work(terminal.crib) as crib:
+        known = _known(crib, tool, session)
+        given |= dict(_pair(text, known) for text in arg or ())
+        opened = await _open(crib, session, owner, namespace)
+        called = await opened.submit(tool, given, by=By("user", user()))
+        return await follow(terminal, opened, called.id, yes=yes)
+
+
+async def answer(  # noqa: PLR0913 - the options of a command
+    terminal: Terminal,
+    question: Annotated[str, typer.Argument(help="The question's id.", autocompletion=complete_question)],
+    action: Annotated[Literal["accept", "decline", "cancel", "fail"], typer.Argument(help="What to do.")],
+    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="The answer itself, as JSON.")] = None,
+    args: Annotated[
+        str | None, typer.Option("--args", metavar="JSON", help="Arguments to change before it runs.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", "-r", help="Why.")] = None,
+    actor: Annotated[str | None, typer.Option("--actor", help="Who answers; without it you.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept later confirmations of the same call.")] = False,
+) -> int:
+    """Answer a question; the call that waited for it goes on here, and its result is shown.
+
+    Exit codes: 0 it succeeded, 1 it failed, 2 it was not answered, 3 it waits for the next answer.
+    """
+    from toolcrib.cli.choose import at_work
+    from toolcrib.cli.following import follow
+
+    said = read_value(value)
+    edited = read_object(args, "--args") if args is not None else None
+    async with at_work(terminal.crib) as crib:
+        session, call_id = await _asked(crib, question)
+        if edited is not None:
+            edited = await _merged(session, question, edited)
+        row = await crib.store.session(session.id)
+        after = 0 if row is None else row.seq
+        await session.answer(question, action, said, arguments=edited, reason=reason, actor=actor or user())
+        return await follow(terminal, session, call_id, after=after, yes=yes)
+
+
+def user() -> str:
+    """Who sits at the terminal."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        return "operator"
+
+
+def outcome(result: Result) -> dict[str, Any]:
+    """A result as JSON, with what it has."""
+    from dataclasses import asdict
+
+    said: dict[str, Any] = {"ok": result.ok, "data": result.data}
+    if result.failure is not None:
+        said["failure"] = asdict(result.failure)
+    if result.content:
+        said["content"] = list(result.content)
+    if result.handover is not None:
+        said["handover"] = asdict(result.handover)
+    if result.metadata:
+        said["metadata"] = dict(result.metadata)
+    return said
+
+
+def read_object(text: str | None, name: str) -> dict[str, Any]:
+    """A JSON object that somebody typed.
+
+    Raises:
+        Trouble: it is none.
+    """
+    if text is None or not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        advice = """quote the whole of it: '{"order": "A-7"}'; or give each one by itself: -a order=A-7"""
+        raise Trouble(f"{name}: {short(text, 60)!r} is no JSON: {error}", advice) from None
+    if not isinstance(value, dict):
+        raise Trouble(f"{name}: expected a JSON object, got {short(text, 60)!r}", """write them as '{"name": value}'""")
+    return value
+
+
+def read_value(text: str | None) -> Any:
+    """A JSON value that somebody typed; a plain word is a text.
+
+    Raises:
+        Trouble: it begins like JSON and is none.
+    """
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip()[:1] in ("{", "[", '"'):
+            raise Trouble(f"The value is no JSON: {error}", 'quote the whole of it: \'{"city": "Bern"}\'') from None
+        return text
+
+
+def _stdin() -> str:
+    return sys.stdin.read()
+
+
+def _pair(text: str, tool: Tool | None) -> tuple[str, Any]:
+    """One `key=value`; where the schema wants a text it is one, else JSON is read as JSON."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise Trouble(f"-a {text!r} is no argument", "write it as -a key=value")
+    properties: Mapping[str, Any] = {} if tool is None else tool.input_schema.get("properties", {})
+    wanted = properties.get(name, {})
+    if isinstance(wanted, dict) and wanted.get("type") == "string":
+        return name, value
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def _known(crib: Crib, name: str, session: str | None) -> Tool | None:
+    """The tool, before anything is logged; an existing session may have tools of its own."""
+    from toolcrib.cli.tools import find
+
+    view = crib.catalog.view(("*",))
+    return view.names.get(name) if session is not None else find(view, name)
+
+
+async def _open(crib: Crib, id: str | None, owner: str | None, namespaces: list[str] | None) -> Session:
+    """A new session with everything open, or an existing one as it is, whoever owns it: this is its operator."""
+    row = None if id is None else await crib.store.session(id)
+    if row is not None:
+        return await crib.open(row.id, owner=owner or row.owner, namespaces=namespaces)
+    return await crib.open(id or f"cli-{secrets.token_hex(4)}", owner=owner or user(), namespaces=namespaces or ("*",))
+
+
+async def _asked(crib: Crib, question: str) -> tuple[Session, str]:
+    """The session and the call of a question."""
+    row = await crib.store.call(question.rpartition("-")[0])  # a question is named after its call
+    session = None if row is None else await crib.attached(row.session)
+    if row is None or session is None:
+        advice = "`toolcrib sessions list` shows what waits, `toolcrib sessions show ID` the questions"
+        raise Trouble(f"No such question: {question}", advice, exit_code=1, code="not_found")
+    return session, row.id
+
+
+async def _merged(session: Session, question: str, edited: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the call with those that change."""
+    asked = {one.id: one for one in await session.questions()}
+    return {**asked[question].arguments, **edited} if question in asked else edited

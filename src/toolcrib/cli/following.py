@@ -1,0 +1,201 @@
+"""A call from its first event to its last: shown while it runs, its questions asked, its result printed."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import time
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.cli.asking import Given, Left, ask, explain
+from toolcrib.cli.command import INTERRUPTED
+from toolcrib.cli.lines import span
+from toolcrib.cli.showing import Showing
+from toolcrib.cli.terminal import Terminal, compact
+from toolcrib.errors import Refused
+from toolcrib.history import question as read_question
+from toolcrib.history import result as read_result
+
+if TYPE_CHECKING:
+    from toolcrib.session import Session
+    from toolcrib.types import Event, Question, Result
+
+FAILED = 1
+WAITING = 3
+_ADVICE = {
+    "not_found": "toolcrib tools list",
+    "invalid_arguments": "toolcrib tools show {tool}",
+    "denied": "toolcrib tools show {tool}",
+    "internal": "run it again with --debug to see the stack",
+}
+
+
+async def follow(terminal: Terminal, session: Session, call: str, *, after: int = 0, yes: bool = False) -> int:
+    """Follows a call until it is done or has to wait; the exit code. Ctrl-C cancels the call."""
+    following = _Following(terminal, session, call, yes)
+    try:
+        return await following.run(after)
+    except asyncio.CancelledError:
+        following.showing.stop()
+        return await following.cancel()
+
+
+def command_line(terminal: Terminal, *words: str) -> str:
+    """A command that works on the same crib."""
+    crib = ("--crib", terminal.crib) if terminal.crib else ()
+    return shlex.join(("toolcrib", *crib, *words))
+
+
+class _Following:
+    """One call that is followed."""
+
+    def __init__(self, terminal: Terminal, session: Session, call: str, yes: bool) -> None:
+        self.terminal = terminal
+        self.session = session
+        self.call = call
+        self.yes = yes
+        self.tool = ""
+        self.showing = Showing(terminal)
+
+    async def run(self, after: int) -> int:
+        with self.showing:
+            async for event in self.session.events(after, self.call):
+                self.tool = event.data.get("tool", self.tool) if event.kind == "accepted" else self.tool
+                self.showing.take(event)
+                if event.kind == "waiting" and not await self._settle(event):
+                    return self._waits(read_question(event.data["question"]))
+                if event.kind == "done":
+                    self.showing.stop()
+                    return self.finish(read_result(event.data))
+        raise Refused("unavailable", "The log ended before the call did", "look at it with `toolcrib sessions show`")
+
+    async def cancel(self) -> int:
+        """Stops the call, and says what became of it."""
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        self.terminal.say("Cancelling …", "yellow")
+        await self.session.cancel(self.call)
+        self.finish(await self.session.result(self.call))
+        return INTERRUPTED
+
+    # Questions
+
+    async def _settle(self, event: Event) -> bool:
+        """Whether the question was answered, here or elsewhere."""
+        asked = read_question(event.data["question"])
+        if asked.kind == "confirm" and self.yes:
+            if not self.terminal.json:
+                self.terminal.say(f"{asked.prompt} Accepted by --yes.", "yellow")
+            return await self._answer(asked, Given("accept"))
+        if not self.terminal.interactive:
+            return False
+        self.showing.stop()
+        explain(self.terminal, asked)
+        while True:
+            given = await self._ask(asked, event.seq)
+            if given is None:
+                return False
+            if await self._answer(asked, given):
+                return True
+
+    async def _ask(self, asked: Question, seq: int) -> Given | None:
+        """What the person says; None to leave the question open. An answer from elsewhere ends the waiting for one."""
+        try:
+            return await first(ask(self.terminal, asked), self._moved_on(seq))
+        except Left:
+            return None
+
+    async def _moved_on(self, seq: int) -> Given:
+        async for event in self.session.events(seq, self.call):
+            if event.kind in ("answered", "done"):
+                break
+        self.terminal.say("\nIt was answered elsewhere.", "yellow")
+        return Given("elsewhere")
+
+    async def _answer(self, asked: Question, given: Given) -> bool:
+        from toolcrib.cli.calls import user
+
+        if given.action == "elsewhere":
+            return True
+        try:
+            said = {"arguments": given.arguments, "reason": given.reason, "actor": user()}
+            await self.session.answer(asked.id, given.action, given.value, **said)
+        except Refused as refused:
+            self.terminal.say(str(refused), "red")
+            return refused.code in ("already_answered", "expired")
+        return True
+
+    def _waits(self, asked: Question) -> int:
+        """Says how to go on with a call that nobody here answers."""
+        self.showing.stop()
+        terminal = self.terminal
+        if terminal.json:
+            import dataclasses
+
+            said = {"session": self.session.id, "call": self.call, "status": "waiting"}
+            terminal.data({**said, "question": dataclasses.asdict(asked)})
+            return WAITING
+        terminal.say(f"Waiting: {asked.prompt}", "bold yellow")
+        terminal.say(f"  {asked.tool} {compact(dict(asked.arguments))}")
+        terminal.say(f"  Question {asked.id}, open for {span(asked.expires_at - time.time())}.")
+        if self.session.crib.store.url.startswith("memory:"):
+            terminal.say(
+                "Next:  the store is in memory and ends with this command; name one in crib.yaml, or say --yes"
+            )
+        else:
+            terminal.say(f"Next:  {command_line(terminal, 'answer', asked.id, 'accept')}{_what(asked)}   (or decline)")
+        return WAITING
+
+    # The end
+
+    def finish(self, result: Result) -> int:
+        """Prints the result."""
+        from toolcrib.cli.calls import outcome
+
+        terminal = self.terminal
+        if terminal.json:
+            terminal.data({"session": self.session.id, "call": self.call, **outcome(result)})
+        elif result.failure is None:
+            self._print(result)
+        else:
+            self._explain(result)
+        return FAILED if result.failure is not None else 0
+
+    def _print(self, result: Result) -> None:
+        terminal = self.terminal
+        if edited := result.metadata.get("edited"):
+            terminal.say(f"Arguments were changed before running: {compact(edited)}", "yellow")
+        for block in result.content:
+            terminal.pretty(block["text"] if block.get("type") == "text" else dict(block))
+        if not result.content:
+            terminal.pretty("(no output)" if result.data is None and terminal.out.is_terminal else result.data)
+        if terminal.err.is_terminal:
+            terminal.say(f"✓ {self.tool} (session {self.session.id}, call {self.call})", "dim green")
+
+    def _explain(self, result: Result) -> None:
+        failure = result.failure
+        assert failure is not None
+        self.terminal.say(f"✗ {self.tool or 'the call'}: [{failure.code}] {failure.message}", "red")
+        if failure.hint:
+            self.terminal.say(f"Hint:  {failure.hint}")
+        log = command_line(self.terminal, "sessions", "show", self.session.id)
+        again = "it may be tried again" if failure.retryable else log
+        self.terminal.say(f"Next:  {_ADVICE.get(failure.code, again).format(tool=self.tool)}")
+
+
+def _what(asked: Question) -> str:
+    return "" if asked.kind == "confirm" else " VALUE"
+
+
+async def first(*works: Coroutine[Any, Any, Given]) -> Given:
+    """What the first to finish gives; the others are stopped."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task in done).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

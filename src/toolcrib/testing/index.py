@@ -1,0 +1,73 @@
+"""Whether the index of a store says what the log says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolcrib.history import History, fold
+from toolcrib.store import Row, Store
+from toolcrib.types import Event
+
+PAGE = 1000
+
+
+async def check_index(store: Store, session: str) -> dict[str, History]:
+    """Folds the log of a session and compares it with the rows of its calls; the fold, for whoever wants to look on.
+
+    Raises:
+        AssertionError: naming every difference.
+    """
+    events = await read_all(store, session)
+    calls = fold(session, events)
+    rows = {row.id: row for row in await store.calls(session, limit=len(calls) + 1)}
+    wrong = [f"the log is not numbered 1 to {len(events)}"] if [e.seq for e in events] != _numbers(events) else []
+    wrong += [f"call {id} has events and no row" for id in calls.keys() - rows.keys()]
+    wrong += [f"call {id} has a row and no events" for id in rows.keys() - calls.keys()]
+    for id in calls.keys() & rows.keys():
+        lines = [event for event in events if event.call == id]
+        wrong += [f"call {id}: {what}" for what in _differences(calls[id], rows[id], lines)]
+    if wrong:
+        raise AssertionError("; ".join(sorted(wrong)))
+    return calls
+
+
+async def read_all(store: Store, session: str) -> list[Event]:
+    """The whole log, page by page."""
+    events: list[Event] = []
+    while page := await store.read(session, events[-1].seq if events else 0, limit=PAGE):
+        events += page
+    return events
+
+
+def _numbers(events: list[Event]) -> list[int]:
+    return list(range(1, len(events) + 1))
+
+
+def _differences(call: History, row: Row, lines: list[Event]) -> Iterator[str]:
+    states = _states(call, lines)
+    if row.state not in states:
+        yield f"state {row.state}, in the log {' or '.join(sorted(states))}"
+    code = None if call.done is None or call.done["ok"] else call.done["failure"]["code"]
+    if row.code != code:
+        yield f"code {row.code}, in the log {code}"
+    if row.accepted_seq != lines[0].seq:
+        yield f"accepted_seq {row.accepted_seq}, in the log {lines[0].seq}"
+    done = [event.seq for event in lines if event.kind == "done"]
+    if [row.done_seq] != (done or [None]):
+        yield f"done_seq {row.done_seq}, in the log {done}"
+    if done and lines[-1].seq != done[0]:
+        yield f"events after its done at {done[0]}"
+    if call.question is not None and row.question != call.question.id:
+        yield f"question {row.question}, in the log {call.question.id}"
+
+
+def _states(call: History, lines: list[Event]) -> set[str]:
+    """The states that a row may be in. A call that goes on after an answer is claimed without a line of its own."""
+    if call.done is not None:
+        return {"done"}
+    if call.question is not None:
+        return {"waiting"}
+    if call.started is None:
+        return {"queued"}
+    turns = [event.kind for event in lines if event.kind in ("started", "answered")]
+    return {"queued", "running"} if turns[-1] == "answered" else {"running"}
