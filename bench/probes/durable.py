@@ -59,7 +59,7 @@ def _written(url: str) -> Written:
 def _raw(path: Path, sync: str, rows: Written, width: int) -> float:
     """The same rows, inserted with executemany, as many commits a call and as many calls a commit as ours at best."""
     db = sqlite3.connect(path, isolation_level=None)
-    for pragma in ("journal_mode = WAL", f"synchronous = {sync}"):
+    for pragma in ("journal_mode = WAL", f"synchronous = {'full' if sync == 'full' else 'normal'}"):
         db.execute(f"PRAGMA {pragma}")
     for sql in rows.schema:
         db.execute(sql)

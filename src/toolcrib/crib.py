@@ -21,7 +21,7 @@ from toolcrib.recovery import recover
 from toolcrib.scheduler import Clock, SystemClock
 from toolcrib.session import Session
 from toolcrib.sources import Fixed, Source, as_source
-from toolcrib.sources.builtins import BUILTINS
+from toolcrib.sources.builtins import builtins
 from toolcrib.state import Mode, State
 from toolcrib.store import SessionRow, Store, open_store
 from toolcrib.tools import Tool
@@ -67,7 +67,7 @@ class Crib:
         self.state_keys = dict(state_keys or {})
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
-        self._sources: list[Source] = [Fixed("builtin", BUILTINS), *(as_source(given) for given in sources)]
+        self._sources: list[Source] = [Fixed("builtin", builtins()), *(as_source(given) for given in sources)]
         self._of_source: dict[int, set[str]] = {}
         self._sessions: dict[str, Session] = {}
         self._opening: dict[str, asyncio.Lock] = {}

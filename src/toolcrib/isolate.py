@@ -22,8 +22,8 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
@@ -120,7 +120,7 @@ async def _process() -> AsyncIterator[tuple[asyncio.subprocess.Process, socket.s
         given.callback(os.close, lifeline)
         program = START.format(path=[str(place) for place in sys.path], channel=theirs.fileno(), lifeline=lifeline)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", program),
+            *(sys.executable, "-u", "-c", program),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=2,
             pass_fds=(theirs.fileno(), lifeline),
@@ -135,18 +135,11 @@ async def _process() -> AsyncIterator[tuple[asyncio.subprocess.Process, socket.s
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Kills the whole group at once and waits until its first process is reaped, also when cancelled meanwhile."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):  # all of it is gone; some systems say it the second way
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # all of it is gone; some systems say it the second way
-        pass
-    cancelled: asyncio.CancelledError | None = None
     while process.returncode is None:
-        try:
+        with suppress(asyncio.CancelledError):  # what it would say is known to the call, and this is a moment
             await process.wait()
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
 
 
 class Peer:
@@ -156,16 +149,14 @@ class Peer:
         self._live = live
         self._reader = reader
         self._writer = writer
-        self._outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._steps: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._steps: dict[int, asyncio.Future[tuple[str, Any]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, job: dict[str, Any]) -> Any:
         """Hands over the job, listens, and gives what comes out."""
         try:
             self._send("job", 0, job)
-            self._start(self._listen())
-            return await self._outcome
+            return await self._listen()
         finally:
             self._writer.transport.abort()
             for task in self._tasks:
@@ -174,18 +165,7 @@ class Peer:
     def _send(self, verb: str, id: int, body: Any) -> None:
         self._writer.write(_frame(verb, id, Raw(to_json(body, fallback=str))))
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self._outcome.done():
-            self._outcome.set_exception(error)
-
-    async def _listen(self) -> None:
+    async def _listen(self) -> Any:
         """Takes one message after the other; where the log is behind, so is the process."""
         live = self._live
         while True:
@@ -194,13 +174,22 @@ class Peer:
                 live.told(*body)
             elif verb == "chunk":
                 live.chunk(body)
-            elif verb == "stepped":
-                self._steps.pop(id).set_result(body)
-            elif verb in ("ask", "step", "call"):
-                self._start(self._answer(verb, id, body))
+            elif id in self._steps:
+                self._steps.pop(id).set_result((verb, body))
+            elif id:
+                task = asyncio.create_task(self._answer(verb, id, body))
+                self._tasks.add(task)
+                task.add_done_callback(self._answered)
             else:
                 return self._end(verb, body)
             await live.room()
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        """What ends the whole pass, such as `Parked`, is for us and not for the process."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._reader.set_exception(error)  # type: ignore[arg-type]  # it takes any exception
 
     async def _receive(self) -> Any:
         try:
@@ -211,7 +200,7 @@ class Peer:
         except (asyncio.IncompleteReadError, ConnectionError):
             raise Gone from None
 
-    def _end(self, verb: str, body: Any) -> None:
+    def _end(self, verb: str, body: Any) -> Any:
         """The last word of the process."""
         if verb == "failed":
             raise ToolFailure(**body)
@@ -221,12 +210,11 @@ class Peer:
             raise Raised(body)
         if verb == "unwritable":
             self._live.pipeline.note(self._live, Raised(body))
-            body = Result(failure=Failure("internal", "The tool ran, but its output can not be written as JSON"))
-        if not self._outcome.done():
-            self._outcome.set_result(_unpacked(body) if verb == "result" else body)
+            return Result(failure=Failure("internal", "The tool ran, but its output can not be written as JSON"))
+        return _unpacked(body) if verb == "result" else body
 
     async def _answer(self, verb: str, id: int, body: Any) -> None:
-        """Answers a request. What ends the whole pass, such as `Parked`, is for us and not for the process."""
+        """Does what the process asks for, and says what came of it."""
         live = self._live
         try:
             if verb == "ask":
@@ -244,12 +232,10 @@ class Peer:
         """Lets the process run the step it asked about."""
         self._steps[id] = asyncio.get_running_loop().create_future()
         self._send("run", id, None)
-        said = await self._steps[id]
-        if "failure" in said:
-            raise ToolFailure(**said["failure"])
-        if "raised" in said:
-            raise Raised(said["raised"])
-        return said["value"]
+        said, body = await self._steps[id]
+        if said == "failed":
+            raise ToolFailure(**body)
+        return body
 
 
 def _frame(verb: str, id: int, body: Any) -> bytes:
@@ -282,11 +268,8 @@ _loading: Host | None = None
 def serve(channel: int, lifeline: int) -> None:
     """The whole life of the process: it takes its one job, says how that ended, and waits to be killed."""
     _end_with_parent(lifeline)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # nothing could replace it yet
     host = Host(channel)
-    ending = _perform(host, host.job())
-    sys.stdout.flush()
-    host.send(*ending)
+    host.send(*_perform(host, host.job()))
     threading.Event().wait()
 
 
@@ -366,10 +349,11 @@ class Host:
     def __init__(self, channel: int) -> None:
         os.set_inheritable(channel, False)
         self._socket = socket.socket(fileno=channel)
+        self._input = self._socket.makefile("rb")
         self._sending = threading.Lock()
         self._ids = itertools.count(1)
         self._answers: dict[int, SimpleQueue[tuple[str, Any]]] = {0: SimpleQueue()}
-        os.register_at_fork(after_in_child=self._socket.close)  # so that it closes when this process is gone
+        os.register_at_fork(after_in_child=lambda: os.close(self._socket.detach()))  # it closes with this process
         threading.Thread(target=self._listen, name="toolcrib-channel", daemon=True).start()
 
     def job(self) -> dict[str, Any]:
@@ -386,22 +370,12 @@ class Host:
             self._socket.sendall(frame)
 
     def _listen(self) -> None:
-        try:
+        with suppress(ValueError, OSError):  # cut off
             while True:
-                verb, id, body = decode(self._exactly(int.from_bytes(self._exactly(HEAD), "big")))
+                verb, id, body = decode(self._input.read(int.from_bytes(self._input.read(HEAD), "big")))
                 if id in self._answers:
                     self._answers[id].put((verb, body))
-        except (EOFError, OSError):  # the parent is gone
-            os.killpg(0, signal.SIGKILL)
-
-    def _exactly(self, size: int) -> bytes:
-        read = bytearray()
-        while len(read) < size:
-            piece = self._socket.recv(size - len(read))
-            if not piece:
-                raise EOFError
-            read += piece
-        return bytes(read)
+        os.killpg(0, signal.SIGKILL)  # the parent is gone
 
     def _request(self, verb: str, body: Any, do: Callable[[], Any] = lambda: None) -> Any:
         """Asks and waits for the answer; a step that is not recorded runs here in between."""
@@ -411,7 +385,7 @@ class Host:
             self.send(verb, id, Raw(to_json(body, inf_nan_mode="null")))
             said, value = answers.get()
             if said == "run":
-                self._step(id, do)
+                self._run(id, do)
                 said, value = answers.get()
         finally:
             del self._answers[id]
@@ -421,15 +395,12 @@ class Host:
             raise getattr(errors, value[0])(value[1]) if value[0].startswith("Duplicate") else Raised(": ".join(value))
         return value
 
-    def _step(self, id: int, do: Callable[[], Any]) -> None:
+    def _run(self, id: int, do: Callable[[], Any]) -> None:
+        """Runs a step; one that breaks is left open on the other side, and the tool sees its own exception."""
         try:
-            said: dict[str, Any] = {"value": Raw(to_json(do()))}
+            self.send("stepped", id, Raw(to_json(do())))
         except ToolFailure as error:
-            said = {"failure": _fields(error)}
-        except BaseException:
-            self.send("stepped", id, {"raised": traceback.format_exc()})
-            raise
-        self.send("stepped", id, said)
+            self.send("failed", id, _fields(error))
 
     def snapshot(self) -> Snapshot:
         """The state when the call started."""
@@ -441,10 +412,8 @@ class Host:
             body = to_json(data, inf_nan_mode="null")
         except (ValueError, TypeError, RecursionError):
             body = to_json({name: str(value).encode("utf-8", "replace") for name, value in data.items()})
-        try:
+        with suppress(OSError):  # a process that the tool forked has no channel
             self.send("told", 0, [kind, Raw(body)])
-        except OSError:  # a process that the tool forked has no channel
-            return
 
     def ask(self, question: dict[str, Any]) -> Any:
         """The recorded answer; where there is none, the process is killed meanwhile."""

@@ -18,7 +18,7 @@ from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
-from toolcrib.store.codec import decode, digest, encode, raw
+from toolcrib.store.codec import LARGE, decode, digest, encode, raw
 from toolcrib.tools import Tool
 from toolcrib.types import RETRYABLE, Answer, By, Failure, Result, Wake
 
@@ -164,7 +164,14 @@ class LiveCall:
     @property
     def plain(self) -> bool:
         """Whether it ran at once and there is nothing special about it that the log would have to say."""
-        return self.row is None and self.extra is None and not self.label and not self.secrets and not self.durable
+        return (
+            self.row is None
+            and len(self.args) <= LARGE
+            and self.extra is None
+            and not self.label
+            and not self.secrets
+            and not self.durable
+        )
 
     @property
     def output_bytes(self) -> int:

@@ -27,6 +27,7 @@ from toolcrib.policy import Policy, Verdict
 from toolcrib.scheduler import Clock, Scheduler
 from toolcrib.schema import BadArguments, nearest
 from toolcrib.store import Conflict, Draft, Row, Store, Write
+from toolcrib.store.codec import LARGE
 from toolcrib.streams import drain_async, drain_thread
 from toolcrib.tools import Tool
 from toolcrib.types import CribLimits, Failure, Layer, Result
@@ -253,6 +254,7 @@ class Pipeline:
             return True
         await self._keep_secrets(live)
         write = live.write(events, row)
+        write.first = True
         live.row = row
         return await self.store.commit(write) is None
 
@@ -381,7 +383,13 @@ class Pipeline:
 
     def _over_at_once(self, live: LiveCall, result: Result) -> bool:
         """The common case, in one small write behind: a plain call that read, never paused and succeeded."""
-        if not live.plain or result.failure is not None or result.content or result.metadata:
+        if (
+            not live.plain
+            or result.failure is not None
+            or result.content
+            or result.metadata
+            or len(result.json) > LARGE
+        ):
             return False
         live.flush()
         if live.row is not None or live.session.failing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -25,27 +26,38 @@ class Quick(msgspec.Struct, gc=False):
     tool: Tool
     by: By
     args: bytes
-    json: bytes
+    result: bytes
     timeout_s: float
     verdict: Verdict
     duration_ms: float
+    digest: bytes = b""
 
-    def data(self, kind: str) -> dict[str, Any]:
-        """The data of its event of that kind."""
+    def json(self, kind: str) -> bytes:
+        """Put together from ready pieces, since a busy store writes little else."""
         if kind == "done":
-            return {"ok": True, "data": raw(self.json), "duration_ms": self.duration_ms}
-        made = digest(self.session, self.call, self.tool.fingerprint, self.args)
+            return b'{"ok":true,"data":%b,"duration_ms":%.3f}' % (self.result, self.duration_ms)
+        if not self.digest:
+            self.digest = digest(self.session, self.call, self.tool.fingerprint, self.args).encode()
         if kind == "started":
-            data = {"attempt": 1, "args": raw(self.args), "digest": made, "timeout_s": self.timeout_s}
-            return {**data, "verdict": self.verdict.data()}
-        return {
-            "tool": self.tool.id,
-            "label": _label(self.tool.name),
-            "args": raw(self.args),
-            "by": self.by._asdict(),
-            "digest": made,
-            "effect": "read",
-        }
+            rest = _judged(self.timeout_s, self.verdict)
+            return b'{"attempt":1,"args":%b,"digest":"%b",%b' % (self.args, self.digest, rest)
+        head, by = _head(self.tool.id, self.tool.name), _by(self.by)
+        return b'{%b,"args":%b,"by":%b,"digest":"%b","effect":"read"}' % (head, self.args, by, self.digest)
+
+
+@lru_cache(10_000)
+def _head(id: str, name: str) -> bytes:
+    return encode({"tool": id, "label": _label(name)})[1:-1]
+
+
+@lru_cache(10_000)
+def _by(by: By) -> bytes:
+    return encode(by._asdict())
+
+
+@lru_cache(10_000)
+def _judged(timeout_s: float, verdict: Verdict) -> bytes:
+    return encode({"timeout_s": timeout_s, "verdict": verdict.data()})[1:]
 
 
 CONFIRM = "policy:confirm"

@@ -81,6 +81,7 @@ async def answer(  # noqa: PLR0913 - the options of a command
     """
     from toolcrib.cli.choose import at_work
     from toolcrib.cli.following import follow
+    from toolcrib.errors import Refused
 
     said = read_value(value)
     edited = read_object(args, "--args") if args is not None else None
@@ -88,10 +89,16 @@ async def answer(  # noqa: PLR0913 - the options of a command
         session, call_id = await _asked(crib, question)
         if edited is not None:
             edited = await _merged(session, question, edited)
-        row = await crib.store.session(session.id)
-        after = 0 if row is None else row.seq
-        await session.answer(question, action, said, arguments=edited, reason=reason, actor=actor or user())
-        return await follow(terminal, session, call_id, after=after, yes=yes)
+        # Who says the same again, after a lost connection say, gets the same outcome.
+        who = actor or user()
+        more = {"arguments": edited, "reason": reason, "actor": who, "key": f"cli:{who}"}
+        try:
+            await session.answer(question, action, said, **more)
+        except Refused as refused:
+            look = terminal.command("sessions", "show", session.id)
+            advice = f"{refused.hint}; see {look}" if refused.hint else look
+            raise Trouble(refused.message, advice, exit_code=1, code=refused.code) from None
+        return await follow(terminal, session, call_id, after=await _answered(session, call_id, question), yes=yes)
 
 
 def user() -> str:
@@ -195,6 +202,14 @@ async def _asked(crib: Crib, question: str) -> tuple[Session, str]:
         advice = "`toolcrib sessions list` shows what waits, `toolcrib sessions show ID` the questions"
         raise Trouble(f"No such question: {question}", advice, exit_code=1, code="not_found")
     return session, row.id
+
+
+async def _answered(session: Session, call: str, question: str) -> int:
+    """Where in the log that question was answered."""
+    async for event in session.events(call=call, follow=False):
+        if event.kind == "answered" and event.data["question"] == question:
+            return event.seq
+    return 0
 
 
 async def _merged(session: Session, question: str, edited: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.cli.asking import Given, Left, ask, explain
 from toolcrib.cli.command import INTERRUPTED
 from toolcrib.cli.lines import span
+from toolcrib.cli.schemas import outline
 from toolcrib.cli.showing import Showing
 from toolcrib.cli.terminal import Terminal, compact
 from toolcrib.errors import Refused
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 FAILED = 1
 WAITING = 3
 _ADVICE = {
-    "not_found": "toolcrib tools list",
-    "invalid_arguments": "toolcrib tools show {tool}",
-    "denied": "toolcrib tools show {tool}",
-    "internal": "run it again with --debug to see the stack",
+    "not_found": ("tools", "list"),
+    "invalid_arguments": ("tools", "show", "{tool}"),
+    "denied": ("tools", "show", "{tool}"),
 }
 
 
@@ -39,12 +38,6 @@ async def follow(terminal: Terminal, session: Session, call: str, *, after: int 
     except asyncio.CancelledError:
         following.showing.stop()
         return await following.cancel()
-
-
-def command_line(terminal: Terminal, *words: str) -> str:
-    """A command that works on the same crib."""
-    crib = ("--crib", terminal.crib) if terminal.crib else ()
-    return shlex.join(("toolcrib", *crib, *words))
 
 
 class _Following:
@@ -83,8 +76,11 @@ class _Following:
     # Questions
 
     async def _settle(self, event: Event) -> bool:
-        """Whether the question was answered, here or elsewhere."""
+        """Whether the question was answered, here or elsewhere, now or before."""
         asked = read_question(event.data["question"])
+        row = await self.session.row(self.call)
+        if (row.state, row.question) != ("waiting", asked.id):
+            return True
         if asked.kind == "confirm" and self.yes:
             if not self.terminal.json:
                 self.terminal.say(f"{asked.prompt} Accepted by --yes.", "yellow")
@@ -145,7 +141,7 @@ class _Following:
                 "Next:  the store is in memory and ends with this command; name one in crib.yaml, or say --yes"
             )
         else:
-            terminal.say(f"Next:  {command_line(terminal, 'answer', asked.id, 'accept')}{_what(asked)}   (or decline)")
+            terminal.say(f"Next:  {terminal.command('answer', asked.id, 'accept')}{_what(asked)}   (or decline)")
         return WAITING
 
     # The end
@@ -180,13 +176,14 @@ class _Following:
         self.terminal.say(f"✗ {self.tool or 'the call'}: [{failure.code}] {failure.message}", "red")
         if failure.hint:
             self.terminal.say(f"Hint:  {failure.hint}")
-        log = command_line(self.terminal, "sessions", "show", self.session.id)
-        again = "it may be tried again" if failure.retryable else log
-        self.terminal.say(f"Next:  {_ADVICE.get(failure.code, again).format(tool=self.tool)}")
+        words = _ADVICE.get(failure.code, ("sessions", "show", self.session.id))
+        look = self.terminal.command(*(word.format(tool=self.tool) for word in words))
+        again = "it may be tried again, or look at" if failure.retryable and failure.code not in _ADVICE else "look at"
+        self.terminal.say(f"Next:  {again}: {look}")
 
 
 def _what(asked: Question) -> str:
-    return "" if asked.kind == "confirm" else " VALUE"
+    return "" if asked.kind == "confirm" else f" VALUE   where VALUE is {outline(asked.schema or {})}"
 
 
 async def first(*works: Coroutine[Any, Any, Given]) -> Given:

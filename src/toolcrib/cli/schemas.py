@@ -81,5 +81,5 @@ def outline(schema: Mapping[str, Any]) -> str:
     from toolcrib.schema import llm_schema
 
     view = llm_schema(schema)
-    fields = [f"{name}: {in_words(what)}" for name, what in view.get("properties", {}).items()]
+    fields = [f'"{name}": {in_words(what)}' for name, what in view.get("properties", {}).items()]
     return short(f"{{{', '.join(fields)}}}" if fields else in_words(view), 200)

@@ -147,7 +147,7 @@ def _questions(terminal: Terminal, questions: list[Question]) -> None:
         left = span(question.expires_at - time.time())
         terminal.text(f"  {question.prompt} ({question.kind}, {left} left)", "yellow")
         terminal.text(f"    {question.tool} {short(compact(dict(question.arguments)), 200)}")
-        terminal.text(f"    toolcrib answer {question.id} accept|decline|cancel")
+        terminal.text(f"    {terminal.command('answer', question.id, 'accept')}   (or decline, or cancel)")
 
 
 @command(app, "watch")

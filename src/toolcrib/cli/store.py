@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolcrib.cli.command import command, group
+from toolcrib.cli.lines import span
 from toolcrib.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ async def sweep(
         terminal.text("Retention is off (retention: null): nothing is swept.")
     else:
         verb = "would be deleted" if dry_run else "deleted"
-        terminal.text(f"{_count(count, 'session')} {verb}, unused for {crib.retention}.")
+        terminal.text(f"{_count(count, 'session')} {verb}, unused for {span(kept)}.")
 
 
 @command(app, "check")

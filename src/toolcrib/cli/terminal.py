@@ -7,6 +7,7 @@ standard error, so that a pipe carries the result alone.
 from __future__ import annotations
 
 import json as jsonlib
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import cached_property
@@ -71,6 +72,10 @@ class Terminal:
     def interactive(self) -> bool:
         """Whether there is a person who can be asked."""
         return not self.json and sys.stdin.isatty() and self.err.is_terminal
+
+    def command(self, *words: str) -> str:
+        """A command to type next, on the same crib."""
+        return shlex.join(("toolcrib", *(("--crib", self.crib) if self.crib else ()), *words))
 
     def data(self, value: Any) -> None:
         """One line of JSON on standard output."""

@@ -25,6 +25,15 @@ _EFFECTS_IN_WORDS = {
     "once": "never runs twice; after a crash it is reported as unknown",
 }
 
+_LIMITS = {
+    "timeout_s": "runs at most {:g} s",
+    "output_bytes": "{:,} bytes of output",
+    "concurrency": "{} at a time",
+    "wait_s": "waits at most {:g} s for an answer",
+    "repeat": "{} identical failures in a row",
+    "idle_timeout": "silent for at most {:g} s",
+}
+
 
 @command(app, "list")
 async def list_tools(
@@ -162,7 +171,7 @@ def _facts(crib: Crib, tool: Tool, model_name: str) -> Iterator[tuple[str, str]]
         yield "Needs", ", ".join(tool.capabilities)
     if tool.tags:
         yield "Tags", ", ".join(tool.tags)
-    yield "Limits", ", ".join(f"{name} {value:g}" for name, value in limits(crib, tool).items())
+    yield "Limits", ", ".join(_LIMITS[name].format(value) for name, value in limits(crib, tool).items())
     yield "Source", tool.source
     for warning in tool.warnings:
         yield "Warning", warning
@@ -172,7 +181,7 @@ def _show_knowledge(terminal: Terminal, tool: Tool) -> None:
     if tool.knowledge.examples:
         terminal.text("\nExamples", "bold")
     for example in tool.knowledge.examples:
-        terminal.text(f"  toolcrib call {tool.id} '{compact(dict(example.arguments))}'")
+        terminal.text(f"  {terminal.command('call', tool.id, compact(dict(example.arguments)))}")
         if example.title or example.result is not None:
             terminal.text("    " + ": ".join(part for part in (example.title, _told(example.result)) if part), "dim")
     if tool.knowledge.anti_patterns:

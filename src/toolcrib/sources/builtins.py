@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.errors import Refused, ToolFailure
-from toolcrib.sources.functions import tool
+from toolcrib.sources.functions import as_tool
+from toolcrib.tools import Tool
 
 
-@tool(namespace="builtin", read_only=True, repeat=None)
 async def call_status(ctx: Context, id: str) -> dict[str, Any]:
     """Tell where a call stands: its status, its last output and how long it has run.
 
@@ -28,7 +29,6 @@ async def call_status(ctx: Context, id: str) -> dict[str, Any]:
     }
 
 
-@tool(namespace="builtin", idempotent=True, repeat=None)
 async def cancel_call(ctx: Context, id: str) -> dict[str, bool]:
     """Stop a call that is running or waiting.
 
@@ -38,7 +38,6 @@ async def cancel_call(ctx: Context, id: str) -> dict[str, bool]:
     return {"cancelled": await _found(ctx.host.session.cancel(id))}
 
 
-@tool(namespace="builtin", read_only=True, repeat=None)
 async def read_output(ctx: Context, id: str, offset: int = 0, limit: int = 8192) -> str:
     """Read a piece of an output that was too large for its result.
 
@@ -58,4 +57,12 @@ async def _found(work: Any) -> Any:
         raise ToolFailure(error.code if error.code == "not_found" else "failed", error.message) from None
 
 
-BUILTINS = (call_status, cancel_call, read_output)
+@cache
+def builtins() -> tuple[Tool, ...]:
+    """The built-in tools, made when the first crib is."""
+    shared: dict[str, Any] = {"namespace": "builtin", "source": "builtin", "repeat": None}
+    return (
+        as_tool(call_status, read_only=True, **shared),
+        as_tool(cancel_call, idempotent=True, **shared),
+        as_tool(read_output, read_only=True, **shared),
+    )

@@ -9,8 +9,7 @@ from typing import Any, overload
 
 from toolcrib.context import Context
 from toolcrib.errors import BadTool
-from toolcrib.schema import SchemaError, function_parser, schema_of, type_parser
-from toolcrib.schema.typed import WHOLE
+from toolcrib.schema import SchemaError
 from toolcrib.tools import Body, Mode, Tool
 from toolcrib.types import Annotations, AntiPattern, Example, Knowledge, Limits
 
@@ -44,6 +43,8 @@ def as_tool(function: Any, **fields: Any) -> Tool:
         return function
     if inspect.isclass(function):
         return _class_tool(function, fields)
+    from toolcrib.schema import function_parser  # all of pydantic, which a program without typed tools never loads
+
     name = fields.pop("name", None) or getattr(function, "__name__", "")
     deps = tuple(fields.pop("deps", ()))
     try:
@@ -110,6 +111,8 @@ def _made(given: dict[str, Any]) -> Tool:
     if examples or wrong:
         given["knowledge"] = Knowledge(tuple(_examples(examples)), tuple(_anti_patterns(wrong)))
     if isinstance(given.get("output_schema"), type):
+        from toolcrib.schema import schema_of
+
         given["output_schema"] = schema_of(given["output_schema"])
     if "tags" in given:
         given["tags"] = tuple(given["tags"])
@@ -145,6 +148,8 @@ def _check(check: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], Any]
 
 def _class_tool(cls: type, fields: dict[str, Any]) -> Tool:
     """A class with `Args`, a `run` method and, if it likes, `validate` and `reconcile` methods."""
+    from toolcrib.schema.typed import WHOLE, type_parser
+
     made = cls()
     name = fields.pop("name", None) or getattr(cls, "name", cls.__name__)
     arguments = getattr(cls, "Args", None)

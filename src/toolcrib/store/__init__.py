@@ -61,10 +61,11 @@ class Write:
     """Events of one session, and the row of at most one call that they change.
 
     `expect` is None for a new row, else the (state, attempt) that must still stand; otherwise nothing is written.
-    `revision` is (expected, new) for a write that changes the session's state.
+    `revision` is (expected, new) for a write that changes the session's state. `first` marks a write that must outlive
+    even a power cut before it is acknowledged: the start of what may happen only once.
     """
 
-    __slots__ = ("events", "expect", "on_commit", "revision", "row", "session")
+    __slots__ = ("events", "expect", "first", "on_commit", "revision", "row", "session")
 
     def __init__(
         self,
@@ -82,6 +83,7 @@ class Write:
         self.expect = expect
         self.revision = revision
         self.on_commit = on_commit
+        self.first = False
 
 
 class Conflict(NamedTuple):

@@ -27,8 +27,8 @@ class Large:
 class Compact(Protocol):
     """The data of several events in one small object, written out only when somebody reads or stores them."""
 
-    def data(self, kind: str) -> dict[str, Any]:
-        """The data of its event of that kind."""
+    def json(self, kind: str) -> bytes:
+        """The JSON text of its event of that kind."""
 
 
 def digest(session: str, call: str, fingerprint: str, args: bytes) -> str:
@@ -71,14 +71,10 @@ def decode(json: bytes | str) -> Any:
     return _decoder.decode(json)
 
 
-def written(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
-    """Event data in its full form."""
-    return data if type(data) is dict else data.data(kind)  # type: ignore[union-attr]
-
-
 def plain(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
     """Event data as a reader sees it, apart from the writer's objects."""
-    read: dict[str, Any] = _decoder.decode(_encoder.encode(written(kind, data)))
+    text = _encoder.encode(data) if isinstance(data, dict) else data.json(kind)
+    read: dict[str, Any] = _decoder.decode(text)
     return read
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.store import Conflict, Draft, Row, Write
-from toolcrib.store.codec import encode, split_large, written
+from toolcrib.store.codec import encode, split_large
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import queries
 
@@ -58,7 +58,7 @@ class _Head:
 class Writer:
     """Group commit: many writers wait, one transaction serves them all."""
 
-    def __init__(self, db: sqlite3.Connection, path: Path, followers: Followers) -> None:
+    def __init__(self, db: sqlite3.Connection, path: Path, followers: Followers, *, always_full: bool) -> None:
         self._db = db
         self._path = path
         self._followers = followers
@@ -70,6 +70,8 @@ class Writer:
         self._version = -1
         self._rows: list[tuple[Any, ...]] = []
         self._open = 0
+        self._always_full = always_full
+        self._full: bool | None = None
         self._sql = queries()
         self._thread = threading.Thread(target=self._work, name="toolcrib-write", daemon=True)
         self._thread.start()
@@ -126,6 +128,7 @@ class Writer:
     def _transaction(self, jobs: list[_Job]) -> list[_Outcome]:
         """All jobs in one transaction; where one of them breaks it, each in its own."""
         try:
+            self._sync(jobs)
             self._begin()
             done = [self._do(job) for job in jobs]
             self._flush()
@@ -136,6 +139,13 @@ class Writer:
                 return [outcome for job in jobs for outcome in self._transaction([job])]
             return [_Outcome(jobs[0], explain(error, self._path), 0)]
         return done
+
+    def _sync(self, jobs: list[_Job]) -> None:
+        """A start that may not be forgotten waits for the disk itself; a kill of the process takes nothing else either."""
+        full = self._always_full or any(isinstance(job.do, Write) and job.do.first for job in jobs)
+        if full is not self._full:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+            self._full = full
 
     def _begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -196,7 +206,9 @@ class Writer:
 
     def _event(self, n: int, seq: int, draft: Draft) -> tuple[Any, ...]:
         at, call, kind, data = draft
-        data, large = split_large(written(kind, data))
+        if not isinstance(data, dict):
+            return (n, seq, at, call, kind, data.json(kind).decode(), None)
+        data, large = split_large(data)
         for part in large.values():
             self._db.execute(self._sql["keep"], {"n": n, "id": part.id, "data": part.json})
         names = encode({name: part.id for name, part in large.items()}).decode() if large else None

@@ -1,0 +1,26 @@
+"""The demo: an order desk, and a tour of it (`python -m toolcrib.demo`). `--crib toolcrib.demo:crib` names its crib."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+from toolcrib.crib import Crib
+from toolcrib.demo import desk
+
+
+def crib(folder: Path | None = None) -> Crib:
+    """The crib of the order desk, on SQLite in a folder that all runs of the demo share."""
+    folder = folder or home()
+    store = f"sqlite:///{quote(str(folder.resolve() / 'demo.db'))}"
+    return Crib([desk], store=store, deps={"shop": desk.Shop(folder)}, default_namespaces=("desk",))
+
+
+def home() -> Path:
+    """Where the demo keeps its files: `TOOLCRIB_DEMO`, else a folder of this user among the temporary ones."""
+    folder = Path(os.environ.get("TOOLCRIB_DEMO") or Path(tempfile.gettempdir()) / f"toolcrib-demo-{getpass.getuser()}")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
