@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import types
 from collections.abc import Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import Any
@@ -70,13 +69,17 @@ _enter = asyncio.tasks._enter_task
 _leave = asyncio.tasks._leave_task
 
 
-class _Spare:
-    """A task that waits for work which has already begun."""
+class _Spare(Coroutine[Any, Any, None]):
+    """What a spare task runs: nothing, until it is given work that has already begun.
+
+    It is no `async def`, since it may be cancelled before the loop has stepped it once, and the work must hear of it.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ready: asyncio.Future[None] = loop.create_future()
         self._work: Work | None = None
-        self.task = loop.create_task(self._run())
+        self._going = False
+        self.task = loop.create_task(self)
 
     def take_over(self, work: Work, context: Context, paused_on: Any) -> None:
         """Goes on with work that paused."""
@@ -84,36 +87,35 @@ class _Spare:
         if not self._ready.done():
             self._ready.set_result(None)
 
-    async def _run(self) -> None:
-        error: BaseException | None = None
-        try:
-            await self._ready
-        except asyncio.CancelledError as cancelled:
-            if self._work is None:
-                raise
-            error = cancelled
-        assert self._work is not None
-        await _go_on(self._work, self._context, self._paused_on, error)
+    def send(self, value: Any) -> Any:
+        """The next step: to wait for work, to wait for what the work waits for, or a step of the work itself."""
+        if self._work is None:
+            return self._ready.__await__().send(None)
+        if not self._going:
+            self._going = True
+            return self._paused_on
+        return self._context.run(self._work.send, value)
+
+    def throw(self, error: Any, value: Any = None, traceback: Any = None) -> Any:
+        """A cancel that comes before the first step reaches what the work waits for, as any other would."""
+        if self._work is None:
+            raise error
+        if not self._going:
+            self._going = True
+            if self._paused_on is not None and self._paused_on.cancel():
+                return self._paused_on
+        return self._context.run(self._work.throw, error)
+
+    def close(self) -> None:
+        """The loop lets go of it."""
+        if self._work is not None:
+            self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        raise RuntimeError("a spare task's work is not awaited")
 
 
-@types.coroutine
-def _go_on(work: Work, context: Context, paused_on: Any, error: BaseException | None) -> Generator[Any, Any, None]:
-    """Every further step in the context of the first. A cancel that came in between reaches what the work waits for."""
-    if error is not None and paused_on is not None and paused_on.cancel():
-        error = None
-    try:
-        while True:
-            try:
-                if error is not None:
-                    raise error
-                given = yield paused_on
-            except BaseException as raised:  # noqa: BLE001 - whatever it is, it belongs to the work
-                error = None
-                paused_on = context.run(work.throw, raised)
-            else:
-                paused_on = context.run(work.send, given)
-    except StopIteration:
-        return
-
-
-Starter = EagerStarter if sys.version_info >= (3, 12) else SpareStarter
+if sys.version_info >= (3, 12):
+    Starter = EagerStarter
+else:
+    Starter = SpareStarter
