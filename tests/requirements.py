@@ -20,7 +20,12 @@ from tests.shared import SHARED
 
 CONTRACT: dict[str, str] = {}
 
-SESSIONS: dict[str, str] = {}  # aomi.*
+SESSIONS: dict[str, str] = {  # aomi.*
+    "aomi.guide.1": "The guide defines, registers and calls a first tool in three steps, in at most 10 lines.",
+    "aomi.guide.2": "The guide has a tool of each kind and a test, each a file that is run.",
+    "aomi.guide.3": "The guide has the table of namespaces and a checklist from the name to the test.",
+    "aomi.guide.4": "A page maps every part of an Aomi tool to what it is here.",
+}
 
 STORE: dict[str, str] = {}
 

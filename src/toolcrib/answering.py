@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from toolcrib import records
 from toolcrib.errors import BadTool, Refused
 from toolcrib.history import History
 from toolcrib.live import LiveCall
@@ -13,11 +15,13 @@ from toolcrib.schema import BadArguments, output_check
 from toolcrib.store import Draft, Row, Write
 from toolcrib.store.codec import decode, encode
 from toolcrib.tools import Tool, canonical
-from toolcrib.types import Annotations, Answer, By, Failure, Question, Result
+from toolcrib.types import Annotations, Answer, By, Failure, Limits, Question, Result
 
 if TYPE_CHECKING:
     from toolcrib.session import Session
 
+ENDED = "The question is no longer open: the call has ended"
+OPEN = "the question is still open"
 ACTIONS = ("accept", "decline", "cancel", "fail")
 _USER_NAMES = {"chain_id": "chainId", "is_connected": "isConnected", "ens_name": "ensName"}
 _USER_BYTES = 8 * 1024
@@ -32,6 +36,7 @@ _SHOWN = (
     "capabilities",
     "effect",
     "annotations",
+    "limits",
 )
 
 
@@ -48,25 +53,27 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
     scope: str = "once",
 ) -> Answer:
     """Applies an answer, or refuses it and leaves the question open."""
+    if session.closing:
+        raise Refused("unavailable", "Session is closing", "open it again and answer then")
     row, history = await _asked(session, question)
     asked = history.questions[question]
     given = _given(session, asked, action, value, arguments, reason, actor, key, scope)
-    first = history.answers.get(asked.key)
-    if first is not None and first.question == question:
-        return _repeated(first, given)
+    live = await revive(session, row, history)
+    if (first := history.answer(question)) is not None:
+        return _repeated(live, first, given)
     if row.state != "waiting" or row.question != question:
-        raise Refused("expired", "The question is no longer open: the call has ended", "look at the result of the call")
+        raise Refused("expired", ENDED, "look at the result of the call")
     if session.pipeline.clock.now() >= asked.expires_at:
         raise Refused("expired", "The question has expired", "call the tool again")
-    live = await revive(session, row, history)
-    _check(live, asked, given)
+    if given.action == "accept":
+        given = await _checked(live, asked, given)
     events: list[Draft] = [(given.at, row.id, "answered", _data(given))]
     ending = _ending(live, asked, given)
     if ending is not None:
-        await _write_end(session, live, row, events, ending)
+        won = await live.pipeline.end_parked(live, row, ending, events)
     else:
-        await _write_on(session, live, row, events, given, asked)
-    return given
+        won = await _write_on(session, live, row, events, given)
+    return given if won else await _second(session, question, given)
 
 
 async def _asked(session: Session, question: str) -> tuple[Row, History]:
@@ -95,6 +102,8 @@ def _given(  # noqa: PLR0913 - the fields of an answer
         raise Refused("invalid_arguments", f"'{action}' is no answer", f"use {', '.join(ACTIONS)}")
     if action == "fail" and asked.kind not in ("client", "external"):
         raise Refused("invalid_arguments", "Only client and external questions can fail", "decline it instead")
+    if action != "accept" and arguments is not None:
+        raise Refused("invalid_arguments", "Only who accepts can change arguments")
     if scope not in ("once", "session"):
         raise Refused("invalid_arguments", f"'{scope}' is no scope", "use once or session")
     try:
@@ -107,40 +116,70 @@ def _given(  # noqa: PLR0913 - the fields of an answer
     return Answer(asked.id, action, actor or session.owner, made, value, arguments, reason, scope, now)  # type: ignore[arg-type]
 
 
-def _repeated(first: Answer, given: Answer) -> Answer:
-    same = dataclasses.replace(given, at=first.at)
-    if same == first:
+def _repeated(live: LiveCall, first: Answer, given: Answer) -> Answer:
+    """The first answer to the same question, if this is the same one again."""
+    if given.key == first.key and given.arguments is not None and first.arguments is not None:
+        with contextlib.suppress(Refused):
+            given = _edited(live, given)
+    if dataclasses.replace(given, at=first.at) == first:
         return first
     raise Refused("already_answered", f"The question was answered by {first.actor}", f"the answer was {first.action}")
 
 
-def _check(live: LiveCall, asked: Question, given: Answer) -> None:
+async def _second(session: Session, question: str, given: Answer) -> Answer:
+    """Somebody else was quicker, perhaps the same answerer with the same answer."""
+    row, history = await _asked(session, question)
+    first = history.answer(question)
+    if first is None:
+        raise Refused("expired", ENDED, "look at the result of the call")
+    return _repeated(await revive(session, row, history), first, given)
+
+
+async def _checked(live: LiveCall, asked: Question, given: Answer) -> Answer:
     """What does not fit is refused to the answerer."""
-    if given.action != "accept":
-        return
     if given.arguments is not None:
-        _check_edited(live, asked, given)
-    if asked.schema is not None and asked.kind != "confirm":
-        problem = output_check(dict(asked.schema))(given.value)
-        if problem is not None:
-            raise Refused("invalid_arguments", f"The answer does not fit: {problem}", "the question is still open")
+        if asked.resume != "run":
+            raise Refused("invalid_arguments", "Only a confirmation can change arguments", OPEN)
+        given = _edited(live, given)
+        await _check_edited(live)
+    problem = None if asked.schema is None else output_check(dict(asked.schema))(given.value)
+    if problem is None and asked.resume == "use" and live.tool is not None and live.tool.check_output is not None:
+        problem = live.tool.check_output(given.value)
+    if problem is not None:
+        raise Refused("invalid_arguments", f"The answer does not fit: {problem}", OPEN)
+    return given
 
 
-def _check_edited(live: LiveCall, asked: Question, given: Answer) -> None:
-    if asked.kind != "confirm":
-        raise Refused("invalid_arguments", "Only a confirmation can change arguments")
-    assert live.tool is not None
+def _edited(live: LiveCall, given: Answer) -> Answer:
+    """Puts edited arguments in the place of the old ones; the answer then says them as they may be seen.
+
+    A mask where a secret stood means that it stays.
+    """
+    tool = live.tool
+    if tool is None:
+        raise Refused("not_found", f"Unknown tool: {live.name}", "answer without changed arguments")
+    arguments: Any = given.arguments
+    if tool.hidden is not None:
+        arguments = tool.hidden.restored(arguments, decode(live.args))
     try:
-        live.parsed = live.tool.parse(encode(given.arguments))
+        live.parsed = tool.parse(encode(arguments))
     except BadArguments as error:
-        raise Refused(
-            "invalid_arguments", f"The changed arguments do not fit: {error}", "the question is still open"
-        ) from None
-    failure = live.pipeline.decide(live)
+        raise Refused("invalid_arguments", f"The changed arguments do not fit: {error}", OPEN) from None
+    live.given = live.parsed.json
+    if tool.hidden is not None:
+        live.hide(tool)
+    return dataclasses.replace(given, arguments=records.final(live))
+
+
+async def _check_edited(live: LiveCall) -> None:
+    """New arguments are looked at as those of a new call are; an ask is settled by who edited them."""
+    pipeline = live.pipeline
+    failure = None if live.tool is None or live.tool.validate is None else await pipeline.business(live)
     if failure is not None:
-        raise Refused(
-            "denied", f"The changed arguments are not allowed: {failure.message}", "the question is still open"
-        )
+        raise Refused("invalid_arguments", f"The changed arguments do not fit: {failure.message}", OPEN)
+    failure = pipeline.decide(live)
+    if failure is not None:
+        raise Refused("denied", f"The changed arguments are not allowed: {failure.message}", OPEN)
 
 
 def _data(given: Answer) -> dict[str, Any]:
@@ -166,35 +205,37 @@ def _ending(live: LiveCall, asked: Question, given: Answer) -> Result | None:
     if given.action == "fail":
         return Result(failure=live.failure("failed", given.reason or "The client could not do it"))
     if asked.resume == "use":
-        return Result(given.value)
+        gone = live.pipeline.find(live) or live.pipeline.authorize(live)
+        return Result(given.value) if gone is None else Result(failure=gone)
     return None
 
 
-async def _write_end(session: Session, live: LiveCall, row: Row, events: list[Draft], outcome: Result) -> None:
-    if not await live.pipeline.end_parked(live, row, outcome, events):
-        raise Refused("already_answered", "Somebody else was quicker", "look at the result of the call")
-
-
-async def _write_on(
-    session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer, asked: Question
-) -> None:
-    """The call is queued again, durably, and then runs here."""
-    queued = row.but(state="queued", expires_at=None)
+async def _write_on(session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer) -> bool:
+    """The call is queued again, durably, and then runs here; False where it waits no more."""
+    if live.secrets and given.arguments is not None:
+        await session.crib.store.keep(session.id, _kept(row.id, given), live.args)
+    queued = row.but(state="queued", worker=live.pipeline.worker, expires_at=None)
     conflict = await session.crib.store.commit(Write(session.id, events, queued, ("waiting", row.attempt)))
     if conflict is not None:
-        raise Refused("already_answered", "Somebody else was quicker", "look at the result of the call")
+        return False
     assert live.history is not None
-    live.history.answers[asked.key] = given
+    live.history.take(given)
     live.edited = live.history.edited
     live.row = queued
     await go_on(session, live)
+    return True
+
+
+def _kept(call: str, edit: Answer | None) -> str:
+    """Where arguments are kept that hold a secret: as given, or as the last approver left them."""
+    return f"args:{call}" if edit is None else f"args:{call}:{edit.key}"
 
 
 async def revive(session: Session, row: Row, history: History) -> LiveCall:
     """A call of the log as a call in flight again, with the tool of now."""
     said = history.accepted
     store, pipeline = session.crib.store, session.pipeline
-    kept = await store.kept(session.id, f"args:{row.id}") if said.get("secret") else None
+    kept = await store.kept(session.id, _kept(row.id, history.edit)) if said.get("secret") else None
     live = LiveCall(pipeline, session, said["tool"], kept or history.args, row.id, history.accepted_at)
     live.row, live.history, live.durable = row, history, True
     live.tool_id = said["tool"]
@@ -213,28 +254,40 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
 async def go_on(session: Session, live: LiveCall) -> None:
     """Lets a revived call run: what it needs is looked at again, and an approval holds only for what was approved."""
     pipeline = session.pipeline
-    failure = pipeline.find(live) or pipeline.authorize(live) or pipeline.validate(live)
-    if failure is None:
-        pipeline.decide(live)
-        if live.verdict is not None and live.verdict.effect == "deny":
-            failure = live.failure("denied", live.verdict.message or "Not allowed")
-        failure = failure or _unapproved(live)
+    failure = pipeline.find(live) or pipeline.authorize(live) or _unapproved(live)
+    failure = failure or pipeline.validate(live) or pipeline.decide(live)
     if failure is not None:
         await pipeline.conclude(live, Result(failure=failure))
+        return
+    asks = _still_asks(live)
+    if asks is not None:
+        await pipeline.park(live, asks)
         return
     session.live[live.id] = live
     if pipeline.scheduler.enter(live):
         pipeline.start(live)
 
 
+def _still_asks(live: LiveCall) -> dict[str, Any] | None:
+    """What has to be asked before it runs, by the policy and the tool of now, and was not yet."""
+    assert live.history is not None and live.verdict is not None and live.tool is not None
+    if live.verdict.effect == "ask" and records.CONFIRM not in live.history.answers:
+        return records.confirm(live)
+    return records.client(live) if live.tool.run is None else None
+
+
 def _unapproved(live: LiveCall) -> Failure | None:
-    """A tool that changed since somebody said yes to it."""
+    """A tool that changed since somebody said yes to it. Who edited the arguments has settled what was before."""
     assert live.history is not None
+    bound: list[Question] = []
     for asked in live.history.questions.values():
-        approved = live.history.answers.get(asked.key)
-        bound = asked.kind == "confirm" and approved is not None and approved.arguments is None
-        if bound and asked.digest != live.digest():
-            return live.failure("denied", "The tool or its arguments changed after the approval")
+        approved = live.history.answer(asked.id)
+        if approved is not None and approved.arguments is not None:
+            bound = []
+        elif approved is not None and asked.kind == "confirm":
+            bound.append(asked)
+    if any(asked.digest != live.digest() for asked in bound):
+        return live.failure("denied", "The tool or its arguments changed after the approval")
     return None
 
 
@@ -255,18 +308,35 @@ def offered(given: Tool | Mapping[str, Any]) -> Tool:
         if given.run is not None:
             raise BadTool(given.name, "run", "a client tool is run by the client", "client")
         given = {name: getattr(given, name) for name in _SHOWN}
-    said = given.get("annotations")
-    annotations = Annotations(**said) if isinstance(said, Mapping) else said
-    fields = {**given, "annotations": annotations, "namespace": "client", "source": "client", "trusted": False}
+    fields = {**given, "namespace": "client", "source": "client", "trusted": False}
+    for name, kind in (("annotations", Annotations), ("limits", Limits)):
+        if isinstance(given.get(name), Mapping):
+            fields[name] = kind(**given[name])
     made: Tool = Tool(**fields)
     return made
+
+
+def offers(given: Iterable[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
+    """All tools that a client offers.
+
+    Raises:
+        BadTool: one does not hold.
+        Refused: `conflict`, two have one name.
+    """
+    tools = {}
+    for tool in map(offered, given):
+        if tool.id in tools:
+            raise Refused("conflict", f"Tool '{tool.name}' is already registered in namespace 'client'", "rename one")
+        tools[tool.id] = tool
+    return tuple(tools.values())
 
 
 def definition(tool: Tool) -> dict[str, Any]:
     """What the log keeps of a client's tool."""
     shown = {name: getattr(tool, name) for name in _SHOWN}
-    if tool.annotations is not None:
-        shown["annotations"] = dataclasses.asdict(tool.annotations)
+    for name in ("annotations", "limits"):
+        if shown[name] is not None:
+            shown[name] = dataclasses.asdict(shown[name])
     return {name: value for name, value in shown.items() if value not in (None, ())}
 
 

@@ -39,20 +39,25 @@ class View:
     def model_names(self, taken: Mapping[str, str] | None = None) -> dict[str, Tool]:
         """What a model calls them, within the letters that every provider takes; `taken` names keep their ids."""
         local = Counter(tool.name for tool in self.tools if tool.trusted)
+        used = dict(taken or {})
+        known = {id: name for name, id in used.items()}
         named: dict[str, Tool] = {}
         for tool in self.tools:
-            name = model_name(tool, bare=tool.trusted and local[tool.name] == 1)
-            if (taken or {}).get(name, tool.id) != tool.id:
-                name = model_name(tool, bare=False)
+            bare = tool.trusted and local[tool.name] == 1
+            tries = (model_name(tool, bare=bare), model_name(tool, bare=False), model_name(tool, bare=False, sure=True))
+            name = known.get(tool.id) or next(name for name in tries if used.setdefault(name, tool.id) == tool.id)
             named[name] = tool
         return named
 
 
-def model_name(tool: Tool, *, bare: bool) -> str:
-    """The name shown to a model: bare where it is unique, always within `[A-Za-z0-9_-]{1,64}`."""
+def model_name(tool: Tool, *, bare: bool, sure: bool = False) -> str:
+    """The name shown to a model: bare where it is unique, always within `[A-Za-z0-9_-]{1,64}`.
+
+    Where that is taken, what ends in a digest of the id is `sure` not to be.
+    """
     wanted = tool.name if bare else f"{tool.namespace}__{tool.name}"
     fit = _UNFIT.sub("_", wanted)
-    if fit == wanted and len(fit) <= 64:
+    if fit == wanted and len(fit) <= 64 and not sure:
         return fit
     return f"{fit[:55]}_{hashlib.sha256(tool.id.encode()).hexdigest()[:8]}"
 
@@ -84,26 +89,57 @@ class Catalog:
         Raises:
             Refused: `conflict`, an id is taken and nothing says who wins.
         """
-        fresh = dict(self._tools)
-        shadowed = {id: list(tools) for id, tools in self._shadowed.items()}
+        fresh, shadowed = self._copy()
         for tool in tools:
             other = fresh.get(tool.id)
             if other is None or replace:
                 fresh[tool.id] = tool
-                continue
-            winner, loser = self._settle(other, tool)
-            fresh[tool.id] = winner
-            shadowed.setdefault(tool.id, []).append(loser)
-        self._tools, self._shadowed = fresh, shadowed
-        self._declared.update(tool.namespace for tool in fresh.values())
+            else:
+                self._settle(fresh, shadowed, tool)
+        self._take(fresh, shadowed)
+
+    def exchange(self, old: Iterable[Tool], new: Iterable[Tool]) -> None:
+        """What one source has now instead of what it had, in one change; tools of other sources stay where they are.
+
+        Raises:
+            Refused: `conflict`, an id is taken and nothing says who wins; nothing is changed.
+        """
+        fresh, shadowed = self._copy()
+        replaced = set()
+        for tool in old:
+            hidden = shadowed.get(tool.id, [])
+            if tool in hidden:
+                hidden.remove(tool)
+            elif fresh.get(tool.id) is tool:
+                del fresh[tool.id]
+                if hidden:
+                    fresh[tool.id] = hidden.pop(0)
+            else:
+                replaced.add(tool.id)
+        for tool in new:
+            if tool.id not in fresh:
+                fresh[tool.id] = tool
+            elif tool.id not in replaced:
+                self._settle(fresh, shadowed, tool)
+        self._take(fresh, shadowed)
+
+    def _copy(self) -> tuple[dict[str, Tool], dict[str, list[Tool]]]:
+        return dict(self._tools), {id: list(tools) for id, tools in self._shadowed.items()}
+
+    def _take(self, tools: dict[str, Tool], shadowed: dict[str, list[Tool]]) -> None:
+        self._tools, self._shadowed = tools, shadowed
+        self._declared.update(tool.namespace for tool in tools.values())
         self._changed()
 
-    def _settle(self, one: Tool, two: Tool) -> tuple[Tool, Tool]:
+    def _settle(self, tools: dict[str, Tool], shadowed: dict[str, list[Tool]], two: Tool) -> None:
+        """Puts the tool that wins to the front, and the other behind it."""
+        one = tools[two.id]
         ranks = {source: rank for rank, source in enumerate(self._precedence)}
         if one.source != two.source and (one.source in ranks or two.source in ranks):
-            last = len(ranks)
-            first, second = sorted((one, two), key=lambda tool: ranks.get(tool.source, last))
-            return first, second
+            behind = [one, *shadowed.get(two.id, ()), two]
+            behind.sort(key=lambda tool: ranks.get(tool.source, len(ranks)))
+            tools[two.id], *shadowed[two.id] = behind
+            return
         raise Refused(
             "conflict",
             f"Tool '{two.name}' is already registered in namespace '{two.namespace}'",

@@ -143,7 +143,7 @@ class Context:
         status: str = "running",
     ) -> None:
         """Tells how far it is; the newest always arrives, at most ten a second do."""
-        if progress is None and loaded is not None and total:
+        if progress is None and isinstance(loaded, int | float) and isinstance(total, int | float) and total:
             progress = loaded / total
         given = {"status": status, "progress": progress, "loaded": loaded, "total": total, "message": message}
         self._host.told("progress", {name: value for name, value in given.items() if value is not None})

@@ -23,7 +23,7 @@ from toolcrib.session import Session
 from toolcrib.sources import Fixed, Source, as_source
 from toolcrib.sources.builtins import builtins
 from toolcrib.state import Mode, State
-from toolcrib.store import SessionRow, Store, open_store
+from toolcrib.store import Row, SessionRow, Store, open_store
 from toolcrib.tools import Tool
 from toolcrib.types import Change, CribLimits, Failure, Layer, Question
 
@@ -68,7 +68,7 @@ class Crib:
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
         self._sources: list[Source] = [Fixed("builtin", builtins()), *(as_source(given) for given in sources)]
-        self._of_source: dict[int, set[str]] = {}
+        self._of_source: dict[int, list[Tool]] = {}
         self._sessions: dict[str, Session] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._prefix = f"c{secrets.token_hex(6)}"
@@ -78,6 +78,7 @@ class Crib:
         for source in self._sources:
             if isinstance(source, Fixed):
                 self._register(source, source.tools)
+        self.catalog.listen(self._tools_changed)
 
     # Opening and closing
 
@@ -95,13 +96,13 @@ class Crib:
             StoreUnavailable, StoreTooNew: the store can not be used.
         """
         self.ending = self.pipeline.stopping = False
+        self.pipeline.worker = f"w-{secrets.token_hex(8)}"  # what an earlier start left behind is not alive
         limits = self.pipeline.limits
         self.pipeline.attach(ThreadPoolExecutor(limits.per_crib, "toolcrib-tool"))
         await self.store.start(self.pipeline.worker)
         for source in self._sources:
             if id(source) not in self._of_source:
                 self._register(source, await source.start(lambda tools, s=source: self._register(s, tools)))  # type: ignore[misc]
-        self.catalog.listen(self._tools_changed)
         await recover(self, await self.store.calls(None, ("queued", "running"), limit=1_000_000))
         when = await self.store.next_expiry()
         if when is not None:
@@ -152,14 +153,8 @@ class Crib:
     def _register(self, source: Source, tools: Iterable[Tool]) -> None:
         """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
         tools = list(tools)
-        before = self._of_source.get(id(source), set())
-        now = {tool.id for tool in tools}
-        if before - now:
-            self.catalog.remove(sorted(before - now))
-        if before & now:
-            self.catalog.add([tool for tool in tools if tool.id in before], replace=True)
-        self.catalog.add([tool for tool in tools if tool.id not in before])
-        self._of_source[id(source)] = now
+        self.catalog.exchange(self._of_source.get(id(source), ()), tools)
+        self._of_source[id(source)] = tools
 
     def _tools_changed(self) -> None:
         for session in list(self._sessions.values()):
@@ -212,7 +207,7 @@ class Crib:
         if row.owner != owner:
             raise Refused("denied", f"Session '{id}' can not be opened")
         session = self._sessions.get(id)
-        if session is None or session.closing:
+        if session is None or session.closing or made:
             session = (
                 Session(self, id, owner, wanted or self.default_namespaces, grants) if made else await self.load(row)
             )
@@ -221,10 +216,10 @@ class Crib:
             self._sessions[id] = session
             opened = {"owner": owner, "namespaces": session.namespaces, "tools": session.names(), "restored": not made}
             await session.log("opened", opened | ({"grants": list(grants)} if grants else {}))
-            if not made:
-                await recover(self, await self.store.calls(id, ("queued", "running"), limit=1_000_000))
         elif wanted is not None and wanted != session.namespaces:
             await self.set_namespaces(session, wanted)
+        if not made:
+            await recover(self, await self.store.calls(id, ("queued", "running"), limit=1_000_000))
         await self._sweep_sometimes(now)
         return session
 
@@ -312,15 +307,15 @@ class Crib:
             for row in rows:
                 session = await self.attached(row.session)
                 if session is not None:
-                    await answering.end_waiting(session, row, await self._nobody(session, row.id))
+                    await answering.end_waiting(session, row, await self._nobody(session, row))
         when = await self.store.next_expiry()
         if when is not None and not self.ending:
             self._expiry_changed(when)
 
-    async def _nobody(self, session: Session, call: str) -> Failure:
-        question = (await session.history(await session.row(call))).question
-        seconds = 0.0 if question is None else question.expires_at - question.asked_at
-        return Failure("timeout", f"Nobody answered within {_span(seconds)}", False)
+    async def _nobody(self, session: Session, row: Row) -> Failure:
+        question = (await session.history(row)).question
+        seconds = 0.0 if question is None else round(question.expires_at - question.asked_at, 3)
+        return Failure("timeout", f"Nobody answered within {_span(seconds)}", row.effect != "once")
 
     async def sweep(self, *, dry_run: bool = False) -> int:
         """Deletes sessions that were not used for the retention time; how many."""

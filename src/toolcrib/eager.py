@@ -50,6 +50,9 @@ class SpareStarter:
         except StopIteration:
             self._spare = spare
             return None
+        except BaseException:
+            self._spare = spare
+            raise
         finally:
             _leave(loop, task)
             if outer is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolcrib.store.codec import encode
-from toolcrib.types import Answer, By, Call, Entry, Event, Failure, Handover, Question, Result, Status
+from toolcrib.types import Answer, By, Call, Change, Entry, Event, Failure, Handover, Question, Result, Status
 
 _ENDED: dict[str, Status] = {"cancelled": "cancelled", "timeout": "timed_out", "unknown": "unknown"}
 
@@ -63,7 +63,21 @@ class History:
             scope=given.get("scope", "once"),
             at=event.at,
         )
+        self.take(answer)
+
+    def take(self, answer: Answer) -> None:
+        """Takes an answer that was given just now."""
         self.answers[self.questions[answer.question].key] = answer
+
+    def answer(self, question: str) -> Answer | None:
+        """What was answered to that very question."""
+        found = self.answers.get(self.questions[question].key)
+        return found if found is not None and found.question == question else None
+
+    @property
+    def edit(self) -> Answer | None:
+        """The last answer that changed the arguments."""
+        return next((answer for answer in reversed(self.answers.values()) if answer.arguments is not None), None)
 
     def _started(self, event: Event) -> None:
         self.started = event.data
@@ -84,17 +98,16 @@ class History:
     @property
     def args(self) -> bytes:
         """The arguments to run with: as edited by the last approver, else as accepted."""
-        edited = next((a.arguments for a in reversed(self.answers.values()) if a.arguments is not None), None)
-        return encode(self.accepted.get("args") if edited is None else edited)
+        return encode(self.accepted.get("args") if self.edit is None else self.edit.arguments)
 
     @property
     def edited(self) -> dict[str, Any] | None:
         """What an approver changed."""
-        edited = next((a.arguments for a in reversed(self.answers.values()) if a.arguments is not None), None)
-        if edited is None:
+        if self.edit is None:
             return None
-        given = self.accepted.get("args") or {}
-        return {name: value for name, value in edited.items() if name not in given or given[name] != value}
+        now, before = self.edit.arguments or {}, self.questions[self.edit.question].arguments
+        changed = {name: value for name, value in now.items() if name not in before or before[name] != value}
+        return changed | {name: None for name in before if name not in now}
 
     @property
     def status(self) -> Status:
@@ -167,6 +180,7 @@ def result(done: dict[str, Any]) -> Result:
         data=done.get("data"),
         content=done.get("content") or (),
         failure=None if failure is None else Failure(**failure),
+        changes=[Change(**change) for change in done.get("state", {}).get("changes", ())],
         handover=None if handover is None else Handover(**handover),
         metadata=done.get("metadata"),
     )

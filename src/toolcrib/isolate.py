@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 import itertools
 import os
 import signal
@@ -22,12 +21,14 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import ExitStack, asynccontextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic_core import to_json
 
@@ -42,7 +43,7 @@ from toolcrib.tools import Tool
 from toolcrib.types import Answer, Block, Change, Failure, Result
 
 MAIN = ("__main__", "__mp_main__")
-START = "import sys; sys.path[:] = {path!r}; from toolcrib.isolate import serve; serve({channel}, {lifeline})"
+START = "import sys; sys.path[:] = {path}; from toolcrib.isolate import serve; serve{passed}"
 STARTS_ITSELF = 'The script calls tools while it is imported; put what starts it under `if __name__ == "__main__":`'
 HEAD = 4
 FRAME = 64
@@ -50,10 +51,6 @@ FRAME = 64
 
 class Raised(Exception):
     """What a tool raised in its process, as text for the trace."""
-
-
-class Gone(Exception):
-    """The process ended without a word."""
 
 
 async def run_isolated(live: LiveCall) -> Any:
@@ -64,26 +61,25 @@ async def run_isolated(live: LiveCall) -> Any:
         Parked, Stopped: the call has to wait, or is not this process's any more.
         Raised: anything else that the tool raised.
     """
-    if _loading is not None:
-        _loading.send("raised", 0, STARTS_ITSELF)
+    if Host.loading is not None:
+        Host.loading.send("raised", 0, STARTS_ITSELF)
         os._exit(1)
-    job = _job(live)
+    tool = live.tool
+    assert tool is not None
+    job = _job(live, tool)
     async with _process() as (process, ours):
-        try:
+        with suppress(EOFError, ConnectionError):  # it ended without a word
             return await Peer(live, *await asyncio.open_unix_connection(sock=ours)).run(job)
-        except Gone:
-            pass
-    raise _died(live, process.returncode or 0)
+    raise _died(process.returncode or 0, tool.does == "once")
 
 
-def _job(live: LiveCall) -> dict[str, Any]:
+def _job(live: LiveCall, tool: Tool) -> dict[str, Any]:
     """All that the process has to know."""
-    tool, state, facts = live.tool, live.snapshot(), live.facts
-    assert tool is not None and live.parsed is not None
+    state, facts = live.snapshot(), live.facts
     module, _, name = (tool.target or "").partition(":")
     if not name:
         raise Raised(f"{tool.id} does not say where its process finds it: it has no target")
-    job: dict[str, Any] = {"name": name, "argv": sys.argv, "args": live.parsed.json.decode()}
+    job: dict[str, Any] = {"name": name, "argv": sys.argv, "args": live.args.decode()}
     job["module"], job["script"] = _main() if module in MAIN else (module, None)
     job["facts"] = {**facts, "run": facts["run"] if isinstance(facts["run"], str) else None}
     return {**job, "state": dict(state), "revision": state.revision}
@@ -100,16 +96,14 @@ def _main() -> tuple[str | None, str | None]:
     return None, str(Path(path).absolute())
 
 
-def _died(live: LiveCall, code: int) -> ToolFailure:
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    assert live.tool is not None
-    if live.tool.does == "once":
-        return ToolFailure("unknown", f"The tool's process died ({how}); it may have run")
-    return ToolFailure("failed", f"The tool's process died ({how})")
+def _died(code: int, once: bool) -> ToolFailure:
+    name = next((known.name for known in signal.Signals if known == -code), str(-code))
+    text = f"The tool's process died ({f'signal {name}' if code < 0 else f'exit code {code}'})"
+    return ToolFailure("unknown", f"{text}; it may have run") if once else ToolFailure("failed", text)
 
 
 @asynccontextmanager
-async def _process() -> AsyncIterator[tuple[asyncio.subprocess.Process, socket.socket]]:
+async def _process() -> AsyncIterator[tuple[Process, socket.socket]]:
     """A new process and our end of its channel; afterwards it is dead and reaped, whatever happens."""
     with ExitStack() as kept, ExitStack() as given:
         ours, theirs = socket.socketpair()
@@ -118,13 +112,10 @@ async def _process() -> AsyncIterator[tuple[asyncio.subprocess.Process, socket.s
         lifeline, held = os.pipe()
         kept.callback(os.close, held)
         given.callback(os.close, lifeline)
-        program = START.format(path=[str(place) for place in sys.path], channel=theirs.fileno(), lifeline=lifeline)
+        passed = (theirs.fileno(), lifeline)
+        program = START.format(path=[str(place) for place in sys.path], passed=passed)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-u", "-c", program),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=2,
-            pass_fds=(theirs.fileno(), lifeline),
-            start_new_session=True,
+            *(sys.executable, "-u", "-c", program), stdin=DEVNULL, stdout=2, pass_fds=passed, start_new_session=True
         )
         given.close()
         try:
@@ -133,7 +124,7 @@ async def _process() -> AsyncIterator[tuple[asyncio.subprocess.Process, socket.s
             await _end(process)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: Process) -> None:
     """Kills the whole group at once and waits until its first process is reaped, also when cancelled meanwhile."""
     with suppress(ProcessLookupError, PermissionError):  # all of it is gone; some systems say it the second way
         os.killpg(process.pid, signal.SIGKILL)
@@ -146,9 +137,7 @@ class Peer:
     """This side of the channel: it does for the call what the function asks of its context."""
 
     def __init__(self, live: LiveCall, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._live = live
-        self._reader = reader
-        self._writer = writer
+        self._live, self._reader, self._writer = live, reader, writer
         self._steps: dict[int, asyncio.Future[tuple[str, Any]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -163,7 +152,7 @@ class Peer:
                 task.cancel()
 
     def _send(self, verb: str, id: int, body: Any) -> None:
-        self._writer.write(_frame(verb, id, Raw(to_json(body, fallback=str))))
+        self._writer.write(_frame(verb, id, Raw(to_json(body, inf_nan_mode="null", fallback=str))))
 
     async def _listen(self) -> Any:
         """Takes one message after the other; where the log is behind, so is the process."""
@@ -192,13 +181,10 @@ class Peer:
             self._reader.set_exception(error)  # type: ignore[arg-type]  # it takes any exception
 
     async def _receive(self) -> Any:
-        try:
-            size = int.from_bytes(await self._reader.readexactly(HEAD), "big")
-            if size > self._live.pipeline.limits.largest_output + FRAME:
-                raise ToolFailure("too_large", f"The output has {size} bytes, more than can be kept")
-            return decode(await self._reader.readexactly(size))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            raise Gone from None
+        size = int.from_bytes(await self._reader.readexactly(HEAD), "big")
+        if size > self._live.pipeline.limits.largest_output + FRAME:
+            raise ToolFailure("too_large", f"The output has {size} bytes, more than can be kept")
+        return decode(await self._reader.readexactly(size))
 
     def _end(self, verb: str, body: Any) -> Any:
         """The last word of the process."""
@@ -262,14 +248,11 @@ def _unpacked(body: dict[str, Any]) -> Result:
 # What follows runs in the other process
 
 
-_loading: Host | None = None
-
-
 def serve(channel: int, lifeline: int) -> None:
     """The whole life of the process: it takes its one job, says how that ended, and waits to be killed."""
     _end_with_parent(lifeline)
     host = Host(channel)
-    host.send(*_perform(host, host.job()))
+    host.send(*_perform(host))
     threading.Event().wait()
 
 
@@ -284,13 +267,13 @@ def _end_with_parent(lifeline: int) -> None:
         fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
 
 
-def _perform(host: Host, job: dict[str, Any]) -> tuple[str, int, Any]:
+def _perform(host: Host) -> tuple[str, int, Any]:
     """Runs the tool; the message that says how it ended."""
     try:
-        tool = _find(host, job)
+        tool = _find(host)
         assert tool.run is not None
-        value = tool.run(ProcessContext(host, lambda value: value), tool.parse(job["args"].encode()).values)
-        return _said(_drained(host, value) if inspect.isgenerator(value) else value)
+        value = tool.run(ProcessContext(host, lambda value: value), tool.parse(host.job["args"].encode()).values)
+        return _said(_drained(host, value) if isinstance(value, Generator) else value)
     except StreamClosed:
         return "closed", 0, None
     except ToolFailure as error:
@@ -299,15 +282,13 @@ def _perform(host: Host, job: dict[str, Any]) -> tuple[str, int, Any]:
         return "raised", 0, traceback.format_exc()
 
 
-def _find(host: Host, job: dict[str, Any]) -> Tool:
-    global _loading  # noqa: PLW0603 - a script that starts itself knows it from nothing else
+def _find(host: Host) -> Tool:
+    job = host.job
     sys.argv[:] = job["argv"]
-    _loading = host
-    found: Any = importlib.import_module(job["module"]) if job["script"] is None else _script(job["script"])
-    _loading = None
-    for part in job["name"].split("."):
-        found = getattr(found, part)
-    return as_tool(found, isolate=True)
+    Host.loading = host
+    module = importlib.import_module(job["module"]) if job["script"] is None else _script(job["script"])
+    Host.loading = None
+    return as_tool(attrgetter(job["name"])(module), isolate=True)
 
 
 def _script(path: str) -> ModuleType:
@@ -319,7 +300,7 @@ def _script(path: str) -> ModuleType:
     return module
 
 
-def _drained(host: Host, values: Iterator[Any]) -> Any:
+def _drained(host: Host, values: Generator[Any, None, None]) -> Any:
     last: Any = None
     for last in values:
         host.send("chunk", 0, Raw(to_json(last, inf_nan_mode="null")))
@@ -343,25 +324,21 @@ def _said(value: Any) -> tuple[str, int, Any]:
 class Host:
     """The call as its process sees it: the other end of the channel. Any thread of the tool may tell and ask."""
 
+    loading: ClassVar[Host | None] = None
     deps = Deps()
     stopping: str | None = None
 
     def __init__(self, channel: int) -> None:
         os.set_inheritable(channel, False)
         self._socket = socket.socket(fileno=channel)
+        os.register_at_fork(after_in_child=lambda: os.close(self._socket.detach()))  # it closes with this process
         self._input = self._socket.makefile("rb")
         self._sending = threading.Lock()
         self._ids = itertools.count(1)
-        self._answers: dict[int, SimpleQueue[tuple[str, Any]]] = {0: SimpleQueue()}
-        os.register_at_fork(after_in_child=lambda: os.close(self._socket.detach()))  # it closes with this process
+        self._answers: dict[int, SimpleQueue[tuple[str, Any]]] = {}
+        self.job: dict[str, Any] = self._receive()[2]
+        self.facts = {**self.job["facts"], "namespaces": tuple(self.job["facts"]["namespaces"])}
         threading.Thread(target=self._listen, name="toolcrib-channel", daemon=True).start()
-
-    def job(self) -> dict[str, Any]:
-        """What there is to do; the first message."""
-        job: dict[str, Any] = self._answers[0].get()[1]
-        self.facts = {**job["facts"], "namespaces": tuple(job["facts"]["namespaces"])}
-        self._state = Snapshot(job["state"], job["revision"])
-        return job
 
     def send(self, verb: str, id: int, body: Any) -> None:
         """Sends one message; waits while the other side is behind."""
@@ -369,13 +346,15 @@ class Host:
         with self._sending:
             self._socket.sendall(frame)
 
+    def _receive(self) -> Any:
+        return decode(self._input.read(int.from_bytes(self._input.read(HEAD), "big")))
+
     def _listen(self) -> None:
-        with suppress(ValueError, OSError):  # cut off
+        with suppress(ValueError, OSError):  # cut off: the parent is gone
             while True:
-                verb, id, body = decode(self._input.read(int.from_bytes(self._input.read(HEAD), "big")))
-                if id in self._answers:
-                    self._answers[id].put((verb, body))
-        os.killpg(0, signal.SIGKILL)  # the parent is gone
+                verb, id, body = self._receive()
+                self._answers.get(id, SimpleQueue()).put((verb, body))
+        os.killpg(0, signal.SIGKILL)
 
     def _request(self, verb: str, body: Any, do: Callable[[], Any] = lambda: None) -> Any:
         """Asks and waits for the answer; a step that is not recorded runs here in between."""
@@ -398,13 +377,13 @@ class Host:
     def _run(self, id: int, do: Callable[[], Any]) -> None:
         """Runs a step; one that breaks is left open on the other side, and the tool sees its own exception."""
         try:
-            self.send("stepped", id, Raw(to_json(do())))
+            self.send("stepped", id, Raw(to_json(do(), inf_nan_mode="null")))
         except ToolFailure as error:
             self.send("failed", id, _fields(error))
 
     def snapshot(self) -> Snapshot:
         """The state when the call started."""
-        return self._state
+        return Snapshot(self.job["state"], self.job["revision"])
 
     def told(self, kind: str, data: dict[str, Any]) -> None:
         """Passes on what the tool tells; that never fails."""

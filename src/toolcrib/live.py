@@ -8,19 +8,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_core import to_json
 
 from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
+from toolcrib.schema import output_check
+from toolcrib.schema.hidden import MASK, texts_of, without
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
-from toolcrib.store.codec import LARGE, decode, digest, encode, raw
+from toolcrib.store.codec import LARGE, decode, digest, encode
+from toolcrib.telling import Telling
 from toolcrib.tools import Tool
-from toolcrib.types import RETRYABLE, Answer, By, Failure, Result, Wake
+from toolcrib.types import CODES, RETRYABLE, Answer, By, Failure, Kind, Result, Resume, Wake
 
 if TYPE_CHECKING:
     from toolcrib.history import History
@@ -43,12 +45,9 @@ OPTIONS = (
     "cancel_on_disconnect",
 )
 LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent")
-JOIN_S = 0.05
-JOIN_BYTES = 4096
-THIN_S = 0.1
 
 
-class LiveCall:
+class LiveCall(Telling):
     """One call in flight. Its defaults stand on the class, so that a call that needs little costs little."""
 
     tool: Tool | None = None
@@ -68,16 +67,15 @@ class LiveCall:
     background = False
     foreground = False
     wake: Wake | None = None
-    timeout_s = 60.0
+    timeout_s = 0.0
     concurrency: int | None = None
     serial = False
     nested = False
     cancel_on_disconnect = False
     durable = False
-    row: Row | None = None
     history: History | None = None
     edited: dict[str, Any] | None = None
-    secrets: tuple[str, ...] = ()
+    shown: Any = None
     base: Snapshot | None = None
     announce = True
     broken: Exception | None = None
@@ -87,9 +85,6 @@ class LiveCall:
 
     seated = False
     queued = False
-    in_body = False
-    concluding = False
-    finished = False
     asked: dict[str, Any] | None = None
     task: asyncio.Task[None] | None = None
     future: asyncio.Future[None] | None = None
@@ -104,16 +99,7 @@ class LiveCall:
     _stop_waiter: asyncio.Future[None] | None = None
     _asked: set[str] | None = None
     _stepped: set[str] | None = None
-    _text: list[str] | None = None
-    _text_size = 0
-    _text_timer: asyncio.TimerHandle | None = None
-    _progress: dict[str, Any] | None = None
-    _progress_at = -1.0
-    _progress_timer: asyncio.TimerHandle | None = None
-    outputs = 0
-    unwritten = 0
-    unwritten_bytes = 0
-    _room: asyncio.Future[None] | None = None
+    _steps: dict[str, dict[str, Any]] | None = None
 
     def __init__(self, pipeline: Pipeline, session: Session, name: str, given: bytes, id: str, at: float) -> None:
         self.pipeline = pipeline
@@ -184,11 +170,15 @@ class LiveCall:
         return [self.agent] if self.agent else []
 
     def hide(self, tool: Tool) -> None:
-        """Remembers the values that nobody may see."""
-        assert self.parsed is not None
-        given = (self.parsed.values.get(name) for name in tool.secret)
-        self.secrets = tuple(value for value in given if isinstance(value, str) and value)
+        """Remembers the values that nobody may see, and the arguments as they may be seen."""
+        assert tool.hidden is not None
+        try:
+            self.shown, values = tool.hidden.part(decode(self.args))
+        except (ValueError, RecursionError):
+            self.shown, values = MASK, []
+        self.secrets = texts_of(values)
         self.extra = {**(self.extra or {}), "secret": True}
+        self.durable = True  # whoever goes on with it finds in the log only that there was a secret
 
     def digest(self) -> str:
         """The digest of what will run."""
@@ -217,7 +207,10 @@ class LiveCall:
         return Write(self.session_id, events, row, None if current is None else (current.state, current.attempt))
 
     def failure(self, code: str, message: str, *, retryable: bool | None = None, hint: str | None = None) -> Failure:
-        """A failure with the hint of an anti-pattern that fits."""
+        """A failure with the hint of an anti-pattern that fits; a code that nobody knows is `failed`."""
+        if code not in CODES:
+            code, message = "failed", message or code
+        message = str(message)
         if hint is None and self.tool is not None:
             patterns = self.tool.knowledge.anti_patterns
             hint = next((p.hint for p in patterns if p.match.lower() in message.lower()), None)
@@ -227,9 +220,7 @@ class LiveCall:
 
     def masked(self, text: str) -> str:
         """A text without the values of secret arguments."""
-        for secret in self.secrets:
-            text = text.replace(secret, "•••")
-        return text
+        return without(self.secrets, text) if self.secrets else text
 
     # What its context does
 
@@ -244,7 +235,7 @@ class LiveCall:
         async def waited() -> Any:
             try:
                 return True, await work
-            except (Parked, Stopped) as signal:  # a thread can not be handed a BaseException by its future
+            except BaseException as signal:  # noqa: BLE001 - handed to the thread; a `SystemExit` here would end the loop
                 return False, signal
 
         ok, value = asyncio.run_coroutine_threadsafe(waited(), self.pipeline.loop).result()
@@ -274,6 +265,10 @@ class LiveCall:
             }
         return self._facts
 
+    def forget_facts(self) -> None:
+        """What was true before it started is not true of its body."""
+        self._facts = None
+
     @property
     def deps(self) -> Deps:
         """What the crib was made with."""
@@ -281,12 +276,11 @@ class LiveCall:
 
     def snapshot(self) -> Snapshot:
         """The state when this pass started."""
-        if self.base is None:
-            self.base = self.session.state.snapshot()
-        return self.base
+        return self.base or self.session.state.snapshot()
 
     async def ask(self, question: dict[str, Any]) -> Answer:
         """The recorded answer, or the end of this pass."""
+        _check_question(question)
         key = question["key"]
         if key is None:
             what = [question["kind"], question["prompt"], question["schema"]]
@@ -309,12 +303,25 @@ class LiveCall:
         if key in self._stepped:
             raise DuplicateStep(f"Step '{key}' was used twice in one pass. Give each step its own key.")
         self._stepped.add(key)
-        recorded = self.history.steps.get(key) if self.history is not None else None
+        if self._steps is None:
+            self._steps = {} if self.history is None else self.history.steps
+        recorded = self._steps.get(key)
         if recorded is None:
-            recorded = await self._take_step(key, do)
+            recorded = self._steps[key] = await self._take_step(key, do)
         if "failure" in recorded:
             raise ToolFailure(**recorded["failure"])
+        if "kept" in recorded:
+            return decode(await self.pipeline.store.kept(self.session_id, recorded["kept"]) or b"null")
         return recorded.get("value")
+
+    async def _kept_step(self, data: dict[str, Any]) -> dict[str, Any]:
+        """A value that tells a secret is kept beside the log, which shows it masked."""
+        shown = without(self.secrets, data["value"]) if self.secrets else data["value"]
+        if shown == data["value"]:
+            return data
+        id = f"args:{self.id}:step:{data['key']}"
+        await self.pipeline.store.keep(self.session_id, id, encode(data["value"]))
+        return {**data, "value": shown, "kept": id}
 
     async def _take_step(self, key: str, do: Callable[[], Any]) -> dict[str, Any]:
         data: dict[str, Any] = {"key": key}
@@ -323,18 +330,19 @@ class LiveCall:
             if inspect.isawaitable(value):
                 value = await value
             data["value"] = decode(to_json(value))
+            data = await self._kept_step(data)
         except ToolFailure as error:
             data["failure"] = {
                 "code": error.code,
-                "message": error.message,
+                "message": self.masked(error.message),
                 "retryable": error.retryable,
-                "hint": error.hint,
+                "hint": error.hint and self.masked(error.hint),
             }
         self.pipeline.begin_behind(self)
-        self.flush()
+        self.flush_text()
         assert self.row is not None
         draft = (self.pipeline.clock.now(), self.id, "step", data)
-        if await self.pipeline.store.commit(self.write([draft], self.row)) is not None:
+        if await self.pipeline.durably(self, self.write([draft], self.row)) is not None:
             raise Stopped
         return data
 
@@ -349,116 +357,14 @@ class LiveCall:
                 self._stop_waiter = self.pipeline.loop.create_future()
             await asyncio.shield(self._stop_waiter)
 
-    # What it tells its readers
-
-    def told(self, kind: str, data: dict[str, Any]) -> None:
-        """Takes what the body tells, from any thread; after the end it does nothing."""
-        if threading.get_ident() == self.pipeline.thread:
-            self.tell(kind, data)
-            return
-        try:
-            self.pipeline.loop.call_soon_threadsafe(self.tell, kind, data)
-        except RuntimeError:  # the loop has closed: nobody listens any more
-            return
-
-    def tell(self, kind: str, data: dict[str, Any]) -> None:
-        """Joins text, thins progress, writes the rest at once; the order stays."""
-        if self.finished or self.concluding:
-            self.pipeline.refused_after_done += 1
-        elif kind == "progress":
-            self._tell_progress(data)
-        elif "delta" in data:
-            self._tell_text(data["delta"])
-        else:
-            self.flush_text()
-            self.put(kind, _frozen(data))
-
-    def _tell_text(self, text: str) -> None:
-        self.outputs += 1
-        if self._text is None:
-            self._text = []
-            self._text_timer = self.pipeline.loop.call_later(JOIN_S, self.flush_text)
-        self._text.append(text)
-        self._text_size += len(text)
-        if self._text_size >= JOIN_BYTES:
-            self.flush_text()
-
-    def flush_text(self) -> None:
-        """Writes the text that was joined so far."""
-        if self._text is not None:
-            text, self._text, self._text_size = "".join(self._text), None, 0
-            if self._text_timer is not None:
-                self._text_timer.cancel()
-                self._text_timer = None
-            self.put("output", {"delta": self.masked(text)}, len(text))
-
-    def _tell_progress(self, data: dict[str, Any]) -> None:
-        wait = self._progress_at + THIN_S - self.pipeline.loop.time()
-        self._progress = data
-        if wait <= 0:
-            self.flush_progress()
-        elif self._progress_timer is None:
-            self._progress_timer = self.pipeline.loop.call_later(wait, self.flush_progress)
-
-    def flush_progress(self) -> None:
-        """Writes the newest progress."""
-        if self._progress is not None:
-            data, self._progress = self._progress, None
-            if self._progress_timer is not None:
-                self._progress_timer.cancel()
-                self._progress_timer = None
-            self._progress_at = self.pipeline.loop.time()
-            self.flush_text()
-            self.put("progress", data)
-
-    def flush(self) -> None:
-        """Writes all that was held back."""
-        if self._progress is not None:
-            self.flush_progress()
-        if self._text is not None:
-            self.flush_text()
-
-    def chunk(self, value: Any) -> None:
-        """A value that a generator yielded: one event, never joined."""
-        if self.finished or self.concluding:
-            return
-        self.flush()
-        self.outputs += 1
-        self.put("output", {"value": raw(to_json(value, inf_nan_mode="null"))})
-
-    def put(self, kind: str, data: dict[str, Any], size: int = 0) -> None:
-        """Writes one event behind what was written before."""
-        if self.finished or self.concluding:
-            return
-        self.pipeline.begin_behind(self)
-        assert self.row is not None
-        self.unwritten += 1
-        self.unwritten_bytes += size
-        write = self.write([(self.pipeline.clock.now(), self.id, kind, data)], self.row)
-        write.on_commit = lambda: self._written(size)
-        self.pipeline.store.put(write)
-        if self.unwritten_bytes > self.pipeline.limits.unwritten_bytes:
-            self.stop(self.failure("too_large", "The tool writes faster than its output can be kept"))
-
-    def _written(self, size: int) -> None:
-        self.unwritten -= 1
-        self.unwritten_bytes -= size
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
-
-    async def room(self) -> None:
-        """Waits until few enough chunks are unwritten."""
-        while self.unwritten >= self.pipeline.limits.unwritten_chunks:
-            self._room = self.pipeline.loop.create_future()
-            await self._room
-
     # How it is started, stopped and run again
 
     def again(self) -> None:
         """The body runs from its start once more, on the state of now."""
         self.retries += 1
-        self.base = None
-        self._asked = self._stepped = None
+        self.concluding = False
+        self.announce = True
+        self._facts = self._asked = self._stepped = None
 
     def watch_silence(self, seconds: float) -> None:
         """Stops it when nothing was put out for that long."""
@@ -498,6 +404,11 @@ class LiveCall:
         hint = "It runs in a thread that can not be stopped; it may still be at work." if thread else None
         self.stop(self.failure("timeout", f"Timed out after {self.timeout_s:g} s", hint=hint))
 
+    @property
+    def halted(self) -> bool:
+        """Whether it was asked to stop."""
+        return self.stopping is not None
+
     def stop(self, failure: Failure, **metadata: Any) -> bool:
         """Asks it to stop, and its children with it; whether that was news."""
         if self.finished or self.concluding or self.stopping is not None:
@@ -522,9 +433,7 @@ class LiveCall:
     def end(self) -> None:
         """Lets go of timers and wakes whoever waits for it."""
         self.finished = True
-        for timer in (self._text_timer, self._progress_timer):
-            if timer is not None:
-                timer.cancel()
+        self.hush()
         if self.parent is not None and self.parent.children is not None:
             self.parent.children.discard(self)
         if self.future is not None and not self.future.done():
@@ -538,9 +447,11 @@ class LiveCall:
             await asyncio.shield(self.future)
 
 
-def _frozen(data: dict[str, Any]) -> dict[str, Any]:
-    """Told data as JSON of this moment; what can not be written as JSON is told as text, since telling never fails."""
-    try:
-        return {name: raw(to_json(value, inf_nan_mode="null")) for name, value in data.items()}
-    except (ValueError, TypeError, RecursionError):
-        return {name: str(value) for name, value in data.items()}
+def _check_question(question: Mapping[str, Any]) -> None:
+    """What can not be asked is the tool's fault, and is told to it at once."""
+    for name, known in (("kind", get_args(Kind)), ("resume", (None, *get_args(Resume)))):
+        if question[name] not in known:
+            raise ValueError(f"{question[name]!r} is no {name} of a question")
+    if question["schema"] is not None:
+        output_check(question["schema"])
+    encode(decode(to_json(question["data"])))

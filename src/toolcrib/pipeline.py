@@ -11,23 +11,24 @@ import inspect
 import logging
 import secrets
 import threading
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
 from toolcrib import records
 from toolcrib.catalog import Catalog
-from toolcrib.context import Deps, Parked, Stopped
+from toolcrib.context import Context, Deps, Parked, Stopped
 from toolcrib.eager import Starter
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
 from toolcrib.isolate import run_isolated
 from toolcrib.live import LiveCall
-from toolcrib.outcome import conflicting, to_result
+from toolcrib.outcome import conflicting, on_purpose, presentable, to_result
 from toolcrib.policy import Policy, Verdict
 from toolcrib.scheduler import Clock, Scheduler
 from toolcrib.schema import BadArguments, nearest
 from toolcrib.store import Conflict, Draft, Row, Store, Write
-from toolcrib.store.codec import LARGE
+from toolcrib.store.codec import LARGE, whole
 from toolcrib.streams import drain_async, drain_thread
 from toolcrib.tools import Tool
 from toolcrib.types import CribLimits, Failure, Layer, Result
@@ -73,18 +74,32 @@ class Pipeline:
         if failure is None:
             failure = self.decide(live)
         if failure is not None:
-            await self.conclude(live, Result(failure=failure))
+            await self._see_through(live, self.conclude(live, Result(failure=failure)))
         elif live.verdict.effect == "ask":  # type: ignore[union-attr]
-            await self.park(live, records.confirm(live))
+            await self._see_through(live, self.park(live, records.confirm(live)))
         elif live.tool.run is None:  # type: ignore[union-attr]
-            await self.park(live, records.client(live))
+            await self._see_through(live, self.park(live, records.client(live)))
         elif live.durable:
-            await self._take_durably(live)
+            await self._see_through(live, self._take_durably(live))
         elif self.scheduler.enter(live):
             self.start(live)
         else:
             live.session.live[live.id] = live
             self._write(live, live.new_row("queued"), [records.accepted(live)])
+
+    async def _see_through(self, live: LiveCall, work: Coroutine[Any, Any, None]) -> None:
+        """Does what accepts a call even if the caller goes away in the middle; nothing is left of one that failed."""
+
+        async def done() -> None:
+            try:
+                await work
+            except BaseException:
+                self.release(live)
+                raise
+
+        task = self.starter.start(done())
+        if task is not None:
+            await asyncio.shield(task)
 
     def _gone(self, live: LiveCall) -> Failure | None:
         if live.session.closing:
@@ -100,7 +115,7 @@ class Pipeline:
             return self._not_found(live)
         live.tool = tool
         live.tool_id = tool.id
-        live.timeout_s = tool.limits.timeout_s or self.limits.timeout_s
+        live.timeout_s = live.timeout_s or tool.limits.timeout_s or self.limits.timeout_s
         live.concurrency = tool.limits.concurrency
         live.serial = tool.serial
         if tool.background and not live.foreground and not live.background:
@@ -109,13 +124,16 @@ class Pipeline:
 
     def _not_found(self, live: LiveCall) -> Failure:
         view = live.session.view
+        live.name = whole(live.name)
         if live.name in view.ambiguous:
             names = ", ".join(view.ambiguous[live.name])
             return live.failure("invalid_arguments", f"'{live.name}' is ambiguous; say which: {names}")
-        hidden = self.catalog.get(live.name)
-        if hidden is not None:
-            live.tool_id = hidden.id
-            return self._closed_namespace(live, hidden.namespace)
+        closed = self.catalog.get(live.name)
+        if closed is not None:
+            live.tool_id = closed.id
+            if closed.hidden is not None:
+                live.hide(closed)
+            return self._closed_namespace(live, closed.namespace)
         close = nearest(live.name, list(view.names))
         return live.failure(
             "not_found", f"Unknown tool: {live.name}", hint=f"similar: {', '.join(close)}" if close else None
@@ -126,6 +144,8 @@ class Pipeline:
     def authorize(self, live: LiveCall) -> Failure | None:
         """The session's namespaces are checked here again, whoever found the tool; then depth and turn."""
         assert live.tool is not None
+        if live.tool.hidden is not None:
+            live.hide(live.tool)
         if not live.session.sees(live.tool):
             return self._closed_namespace(live, live.tool.namespace)
         if live.depth > self.limits.depth:
@@ -156,7 +176,9 @@ class Pipeline:
             live.parsed = tool.parse(live.given)
         except BadArguments as error:
             return live.failure("invalid_arguments", str(error))
-        if tool.secret:
+        except BaseException as error:  # noqa: BLE001 - a type of the tool may check itself, and raise whatever it likes
+            return self.unexpected(live, error)
+        if tool.hidden is not None:
             live.hide(tool)
         return None
 
@@ -165,15 +187,21 @@ class Pipeline:
         tool = live.tool
         assert tool is not None and tool.validate is not None and live.parsed is not None
         try:
-            said = tool.validate(live.context(), live.parsed.values)
+            said = tool.validate(Context(live), live.parsed.values)
             if inspect.isawaitable(said):
                 said = await asyncio.wait_for(said, live.timeout_s)
         except ValueError as error:
             said = str(error) or "The arguments were refused"
         except ToolFailure as error:
             return live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint)
+        except asyncio.CancelledError as error:
+            if (caller := asyncio.current_task()) is not None and caller.cancelling():
+                raise  # whoever called went away before anything was accepted
+            return self.unexpected(live, error)
         except BaseException as error:  # noqa: BLE001 - nothing that a check raises may break the session
             return self.unexpected(live, error)
+        finally:
+            live.forget_facts()
         return live.failure("invalid_arguments", said) if isinstance(said, str) and said else None
 
     # 4. decide
@@ -235,13 +263,25 @@ class Pipeline:
         except StoreUnavailable as error:
             live.result = live.result or Result(failure=live.failure("unavailable", str(error)))
         except Exception as error:  # noqa: BLE001 - a fault of our own ends this call alone
-            await self.conclude(live, Result(failure=self.unexpected(live, error)))
+            await self._end_of_fault(live, error)
         finally:
             if not live.finished and (not live.concluding or live.result is not None):
                 self.release(live)
 
+    async def _end_of_fault(self, live: LiveCall, error: Exception) -> None:
+        """What could not be written as it is ends as `internal`, even where the first try had already begun."""
+        outcome = Result(failure=self.unexpected(live, error))
+        live.concluding = False
+        try:
+            await self.conclude(live, outcome)
+        except Exception as again:  # noqa: BLE001 - the caller at least is told
+            self.note(live, again)
+            live.result = outcome
+
     async def claim(self, live: LiveCall) -> bool:
-        """Makes this process the one that runs it. A `once` body never starts before that is durable."""
+        """Makes this process the one that runs it. A `once` body never starts before that is durable, nor does one that
+        another process may be about to take up as well.
+        """
         live.started_at = self.clock.now()
         old = live.row
         if old is None:
@@ -249,14 +289,14 @@ class Pipeline:
         else:
             row = old.but(state="running", attempt=old.attempt + 1, worker=self.worker, expires_at=None)
             events = [records.started(live, row.attempt)] if live.announce else []
-        if row.effect != "once":
+        if row.effect != "once" and live.history is None:
             self._write(live, row, events)
             return True
         await self._keep_secrets(live)
         write = live.write(events, row)
         write.first = True
         live.row = row
-        return await self.store.commit(write) is None
+        return await self.durably(live, write) is None
 
     def _needs_no_claim(self, live: LiveCall) -> bool:
         """A new call that only reads writes nothing before it runs: after a kill it never happened."""
@@ -276,13 +316,16 @@ class Pipeline:
 
     async def execute(self, live: LiveCall) -> Result | None:
         """Runs the body from its start; its result, or None where it has to wait."""
+        if live.halted:
+            return self._stopped(live)
+        live.base = live.session.state.now
         live.in_body = True
         try:
             value = await self._body(live)
         except Parked:
             return None if live.stopping is None else self._stopped(live)
         except ToolFailure as error:
-            return self._on_purpose(live, error)
+            return self._on_purpose(live, error) if live.stopping is None else self._stopped(live)
         except Stopped:
             return self._stopped(live)
         except asyncio.CancelledError:
@@ -292,26 +335,20 @@ class Pipeline:
                 return Result(failure=self.unexpected(live, RuntimeError("the tool cancelled itself")))
             return self._stopped(live)
         except BaseException as error:  # noqa: BLE001 - SystemExit and the like are only a failed tool
-            return Result(failure=self.unexpected(live, error))
+            failure = self.unexpected(live, error)
+            return Result(failure=failure) if live.stopping is None else self._stopped(live)
         finally:
             live.in_body = False
             if live.stopping is not None:
                 await live.calm()
-        if live.stopping is not None:
-            return self._stopped(live)
-        result = to_result(live, value)
-        return result if not result.changes else await self._settled(live, result)
+        return self._stopped(live) if live.stopping is not None else self.converted(live, value)
 
-    async def _settled(self, live: LiveCall, result: Result) -> Result | None:
-        """A tool that says so runs again where its changes came too late; never one with effect `once`."""
-        tool = live.tool
-        assert tool is not None
-        if tool.on_conflict != "retry" or tool.does == "once" or live.retries >= CONFLICT_RETRIES:
-            return result
-        if live.session.state.check(result.changes, live.snapshot().revision) is None:
-            return result
-        live.again()
-        return await self.execute(live)
+    def converted(self, live: LiveCall, value: Any) -> Result:
+        """What a body gave back as a result; it may raise whatever it likes when it is looked at."""
+        try:
+            return to_result(live, value)
+        except BaseException as error:  # noqa: BLE001 - see above
+            return Result(failure=self.unexpected(live, error))
 
     def _body(self, live: LiveCall) -> Awaitable[Any]:
         tool = live.tool
@@ -343,8 +380,7 @@ class Pipeline:
     def _on_purpose(self, live: LiveCall, error: ToolFailure) -> Result:
         if isinstance(error, StreamClosed) and live.tool is not None and live.tool.does == "once":
             return Result(failure=live.failure("unknown", "Stream closed before it finished; it may have run"))
-        failure = live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint)
-        return Result(failure=failure, metadata=error.metadata)
+        return on_purpose(live, error, error.metadata)
 
     def _stopped(self, live: LiveCall) -> Result:
         return Result(failure=live.stop_failure or live.failure("cancelled", "Cancelled"), metadata=live.stop_metadata)
@@ -357,7 +393,12 @@ class Pipeline:
     def note(self, live: LiveCall, error: BaseException) -> str:
         """Writes what went wrong to the trace; the id under which it is found."""
         id = secrets.token_hex(6)
-        trace.error("trace %s: tool %s, call %s", id, live.tool_id or live.name, live.id, exc_info=error)
+        where = ("trace %s: tool %s, call %s", id, live.tool_id or live.name, live.id)
+        if live.secrets:
+            told = live.masked("".join(traceback.format_exception(error)))
+            trace.error(f"{where[0]}\n%s", *where[1:], told)
+        else:
+            trace.error(*where, exc_info=error)
         return id
 
     # 6. record
@@ -368,10 +409,16 @@ class Pipeline:
             return
         live.flush()
         live.concluding = True
+        if live.edited or live.secrets:
+            result = presentable(live, result)
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
         if result.changes:
-            result = await self._record_with_state(live, result)
+            recorded = await self._record_with_state(live, result)
+            if recorded is None:
+                await self._once_more(live)
+                return
+            result = recorded
         elif (conflict := await self._record(live, result)) is not None and live.key is not None:
             live.row = conflict.row  # the key was used before: the first call with it is what the caller gets
             self.release(live)
@@ -411,16 +458,28 @@ class Pipeline:
     async def _record(self, live: LiveCall, result: Result) -> Conflict | None:
         write = self._done(live, result, records.done(live, result, self.clock.now()))
         if live.durable or live.tool is None or live.tool.does != "read":
-            return await self._durably(live, write)
+            return await self.durably(live, write)
         return self.store.put(write)
 
-    async def _record_with_state(self, live: LiveCall, result: Result) -> Result:
-        """State changes are committed with the `done`, all or none; a conflict keeps the data and changes nothing."""
+    async def _once_more(self, live: LiveCall) -> None:
+        """Runs the body again, on the state of now: its changes came too late."""
+        live.again()
+        if await self.claim(live):
+            result = await self.execute(live)
+            await (self.park(live, live.asked or {}) if result is None else self.conclude(live, result))
+
+    async def _record_with_state(self, live: LiveCall, result: Result) -> Result | None:
+        """State changes are committed with the `done`, all or none; a conflict keeps the data and changes nothing.
+
+        None where the tool wants to run again then; never one with effect `once`.
+        """
         session, base = live.session, live.snapshot().revision
         while True:
             state = session.state
             problem = state.check(result.changes, base)
             if problem is not None:
+                if problem.problem == "conflict" and self._may_retry(live):
+                    return None
                 result = conflicting(live, result, problem, base)
                 await self._record(live, result)
                 return result
@@ -429,13 +488,18 @@ class Pipeline:
             row = live.row
             write = self._done(live, result, data)
             write.revision = (state.revision, state.revision + 1)
-            conflict = await self._durably(live, write)
+            conflict = await self.durably(live, write)
             if conflict is None:
                 session.changed_state(result.changes, base, live.id, write.revision[1])
             if conflict is None or conflict.row is not None:
                 return result
             live.row = row
             await session.reload_state()
+
+    def _may_retry(self, live: LiveCall) -> bool:
+        tool = live.tool
+        assert tool is not None
+        return tool.on_conflict == "retry" and tool.does != "once" and live.retries < CONFLICT_RETRIES
 
     def _done(self, live: LiveCall, result: Result, data: dict[str, Any]) -> Write:
         """The last write of a call, with whatever was not written before."""
@@ -455,7 +519,7 @@ class Pipeline:
         live.row = row
         return write
 
-    async def _durably(self, live: LiveCall, write: Write) -> Conflict | None:
+    async def durably(self, live: LiveCall, write: Write) -> Conflict | None:
         """What has happened is written as soon as the store can; a call that never ran may fail instead."""
         while True:
             try:
@@ -498,13 +562,16 @@ class Pipeline:
     async def park(self, live: LiveCall, asked: Mapping[str, Any]) -> None:
         """Writes the question and lets the call go; nothing of it stays in memory."""
         live.flush()
-        live.concluding = True
         now = self.clock.now()
         data = records.waiting(live, asked, now)
+        live.concluding = True
         question = data["question"]
         draft = (now, live.id, "waiting", data)
         if live.row is not None:
-            row = live.row.but(state="waiting", question=question["id"], expires_at=question["expires_at"])
+            # One that never started since its last question has no new attempt that would tell both questions apart.
+            attempt = live.row.attempt + (live.row.state == "queued")
+            expires = question["expires_at"]
+            row = live.row.but(state="waiting", attempt=attempt, question=question["id"], expires_at=expires)
             write = live.write([draft], row)
         else:
             await self._keep_secrets(live)
@@ -512,7 +579,7 @@ class Pipeline:
             row.question, row.expires_at = question["id"], question["expires_at"]
             begun = [records.started(live, 1)] if live.started_at else []
             write = Write(live.session_id, [records.accepted(live), *begun, draft], row)
-        conflict = await self._durably(live, write)
+        conflict = await self.durably(live, write)
         live.row = row if conflict is None else conflict.row
         self.expiry_changed(question["expires_at"])
         self.release(live)
@@ -520,14 +587,16 @@ class Pipeline:
     async def end_parked(self, live: LiveCall, row: Row, result: Result, events: list[Draft]) -> bool:
         """Ends a call that waits, in one write with the events that say why; False where it waits no more."""
         if result.failure is None:
-            result = to_result(live, result)
+            result = self.converted(live, result)
+        if live.edited or live.secrets:
+            result = presentable(live, result)
         now = self.clock.now()
         done = row.but(state="done", code=None if result.failure is None else result.failure.code, expires_at=None)
         events = [*events, (now, live.id, "done", records.done(live, result, now))]
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
         live.concluding = True
-        won = await self._durably(live, Write(live.session_id, events, done, ("waiting", row.attempt))) is None
+        won = await self.durably(live, Write(live.session_id, events, done, ("waiting", row.attempt))) is None
         live.result = result
         self.release(live)
         return won

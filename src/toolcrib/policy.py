@@ -66,13 +66,14 @@ class AutoPolicy:
     """
 
     def __init__(self) -> None:
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[tuple[str, bool, bool], Verdict] = {}
 
     def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
         """The same for every call of a tool, so it is worked out once."""
-        verdict = self._verdicts.get(tool.fingerprint)
+        what = (tool.fingerprint, tool.trusted, tool.run is None)
+        verdict = self._verdicts.get(what)
         if verdict is None:
-            verdict = self._verdicts[tool.fingerprint] = self._judge(tool)
+            verdict = self._verdicts[what] = self._judge(tool)
         return verdict
 
     def _judge(self, tool: Tool) -> Verdict:

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from toolcrib.live import LiveCall
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
+from toolcrib.schema.hidden import without
 from toolcrib.store import Draft
 from toolcrib.store.codec import decode, digest, encode, raw
 from toolcrib.tools import Tool
@@ -62,7 +63,6 @@ def _judged(timeout_s: float, verdict: Verdict) -> bytes:
 
 CONFIRM = "policy:confirm"
 CLIENT = "client:result"
-MASK = "•••"
 
 _RESUME: dict[str, Resume] = {"confirm": "run", "client": "use", "input": "pass", "external": "pass"}
 _USER = By()
@@ -75,7 +75,7 @@ def accepted(live: LiveCall) -> Draft:
     tool = live.tool
     data: dict[str, Any] = {
         "tool": live.tool_id or live.name,
-        "label": live.label or _label(live.name if tool is None else tool.name),
+        "label": live.masked(live.label) or _label(live.name if tool is None else tool.name),
         "args": arguments(live),
         "by": _BY_USER if live.by is _USER else live.by._asdict(),
         "digest": live.digest(),
@@ -97,9 +97,8 @@ def _label(name: str) -> str:
 
 def arguments(live: LiveCall) -> Any:
     """The arguments as they may be seen: the bytes that came where they are valid, secrets masked."""
-    if live.secrets:
-        assert live.parsed is not None
-        return masked(live, decode(live.parsed.json))
+    if live.shown is not None:
+        return live.shown
     if live.parsed is not None:
         return raw(live.parsed.json)
     if len(live.given) > live.pipeline.limits.arguments_bytes:
@@ -110,10 +109,10 @@ def arguments(live: LiveCall) -> Any:
         return live.given.decode("utf-8", "replace")
 
 
-def masked(live: LiveCall, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Arguments without the values of those that are secret."""
-    hidden = live.tool.secret if live.tool is not None else ()
-    return {name: MASK if name in hidden and value is not None else value for name, value in values.items()}
+def final(live: LiveCall) -> dict[str, Any]:
+    """The final arguments with their defaults, as they may be seen."""
+    values, hidden = dict(live.normalised()), None if live.tool is None else live.tool.hidden
+    return values if hidden is None else hidden.part(values)[0]
 
 
 def started(live: LiveCall, attempt: int) -> Draft:
@@ -163,7 +162,7 @@ def quick(live: LiveCall, result: Result, now: float) -> Quick:
 def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, Any]:
     """The question that a call waits for, with the final arguments."""
     tool, kind = live.tool, asked["kind"]
-    assert tool is not None and live.parsed is not None and tool.parser is not None
+    assert tool is not None
     number = len(live.history.questions) + 1 if live.history is not None else 1
     limits = live.pipeline.limits
     default = limits.client_s if kind == "client" else limits.confirm_s
@@ -175,16 +174,16 @@ def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, A
         "kind": kind,
         "prompt": live.masked(asked["prompt"]),
         "key": asked["key"],
-        "arguments": masked(live, tool.parser.normalised(live.parsed)),
+        "arguments": final(live),
         "schema": asked.get("schema"),
         "resume": asked.get("resume") or _RESUME[kind],
         "digest": live.digest(),
         "path": live.path(),
         "asked_at": now,
-        "expires_at": now + (asked.get("expires_s") or tool.limits.wait_s or default),
+        "expires_at": now + next(s for s in (asked.get("expires_s"), tool.limits.wait_s, default) if s is not None),
     }
     if asked.get("data") is not None:
-        question["data"] = decode(to_json(asked["data"]))
+        question["data"] = without(live.secrets, decode(to_json(asked["data"])))
     data: dict[str, Any] = {"question": question}
     if live.verdict is not None:
         data["verdict"] = live.verdict.data()

@@ -55,6 +55,7 @@ class Scheduler:
         self._queues: OrderedDict[str, deque[Seat]] = OrderedDict()
         self._deadlines: dict[float, deque[tuple[float, Seat]]] = {}
         self._nested = 0
+        self._seating = False
         self._timer: Any = None
         self._timer_at = 0.0
 
@@ -98,8 +99,12 @@ class Scheduler:
             self._drop(seat.tool_id)
         if seat.serial:
             self._drop(f"{seat.session.id} {seat.tool_id}")
-        if self._queues:
-            self._seat_next()
+        if self._queues and not self._seating:
+            self._seating = True
+            try:
+                self._seat_next()
+            finally:
+                self._seating = False
 
     def _drop(self, key: str) -> None:
         self._by_tool[key] -= 1
@@ -115,7 +120,7 @@ class Scheduler:
             del self._queues[seat.session.id]
 
     def _seat_next(self) -> None:
-        """Goes round the sessions, one call each, until nothing more fits."""
+        """Goes round the sessions, one call each, until nothing more fits; also for calls that are over at once."""
         blocked = 0
         while self._queues and blocked < len(self._queues):
             session, queue = next(iter(self._queues.items()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib import answering
 from toolcrib.catalog import View
-from toolcrib.errors import Refused
+from toolcrib.errors import Refused, StoreError
 from toolcrib.history import History, fold, result
 from toolcrib.live import LiveCall
 from toolcrib.loops import Loops
@@ -71,10 +71,9 @@ class Session:
 
     def tool(self, name: str) -> Tool | None:
         """The tool of that id, unambiguous bare name, or name shown to a model."""
-        tool = self.view.names.get(name)
-        if tool is None and self._model_names is not None and name in self._model_names:
-            tool = self.view.names.get(self._model_names[name])
-        return tool
+        if self._model_names is not None:
+            name = self._model_names.get(name, name)
+        return self.view.names.get(name)
 
     def sees(self, tool: Tool) -> bool:
         """Whether that very tool is open to this session."""
@@ -92,7 +91,7 @@ class Session:
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
-        self.client_tools = tuple(answering.offered(tool) for tool in tools)
+        self.client_tools = answering.offers(tools)
         self.refresh()
         await self.log(
             "tools_changed", {"tools": self.names(), "client": [answering.definition(t) for t in self.client_tools]}
@@ -125,12 +124,19 @@ class Session:
         `cancel_on_disconnect`. Whatever happens inside the call is in the result; nothing is raised.
         """
         live = self._new(tool, args, options)
-        await self.pipeline.accept(live)
-        if live.background and live.result is None and not live.stopping:
-            return queued(live.id)
+        await self._accept(live)
         if live.result is not None:
             return live.result
+        if live.background and not live.stopping:
+            return queued(live.id if live.row is None else live.row.id)
         return await self._outcome(live)
+
+    async def _accept(self, live: LiveCall) -> None:
+        """What the store can not take is told to the caller of the call; nothing of it was accepted."""
+        try:
+            await self.pipeline.accept(live)
+        except StoreError as error:
+            live.result = Result(failure=live.failure("unavailable", str(error)))
 
     async def submit(self, tool: str, args: Any = None, **options: Any) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
@@ -164,7 +170,7 @@ class Session:
         parent.children.add(live)
         if parent.stopping is not None:
             live.stop(live.failure("cancelled", "Cancelled with the call that made it"))
-        await self.pipeline.accept(live)
+        await self._accept(live)
         return live.result or await self._child_outcome(parent, live)
 
     async def _child_outcome(self, parent: LiveCall, live: LiveCall) -> Result:
@@ -254,6 +260,8 @@ class Session:
     async def events(self, after: int = 0, call: str | None = None, *, follow: bool = True) -> AsyncIterator[Event]:
         """Replays what is past `after`, then follows; with `call` only its events, ending right after its `done`."""
         store = self.crib.store
+        if not follow:
+            await store.flush()  # what this process did before it asked belongs to the past
         if call is not None:
             after = max(after, (await self.row(call)).accepted_seq - 1)
         while not self.crib.ending:
@@ -407,7 +415,7 @@ class Session:
         row = await self.row(call)
         if row.state == "waiting":
             return await answering.end_waiting(self, row, Failure("cancelled", "Cancelled while it waited"))
-        if row.state == "running":
+        if row.state in ("queued", "running"):
             raise Refused("unavailable", f"Call {call} runs in another process", "cancel it there")
         return False
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from toolcrib.types import Change
 
 Mode = Literal["exclusive", "add", "append", "merge"]
+OPS = ("set", "merge", "append", "add", "delete")
 
 
 class Problem(NamedTuple):
@@ -60,10 +61,11 @@ class State:
         self._values: dict[str, Any] = {}
         self._changed: dict[str, tuple[int, str]] = {}
         self.revision = 0
+        self.now = Snapshot(self._values, 0)
 
     def snapshot(self) -> Snapshot:
         """What a call that starts now sees."""
-        return Snapshot(self._values, self.revision)
+        return self.now
 
     def check(self, changes: Iterable[Change], base: int) -> Problem | None:
         """Whether changes made on the snapshot `base` may be committed now."""
@@ -80,6 +82,7 @@ class State:
             return outcome
         self._values = outcome
         self.revision += 1
+        self.now = Snapshot(outcome, self.revision)
         for change in changes:
             self._changed[change.key] = (self.revision, call)
         return None
@@ -93,7 +96,7 @@ class State:
             last, by = self._changed.get(change.key, (0, ""))
             if mode == "exclusive" and last > base:
                 return Problem("conflict", change.key, by)
-            if mode not in ("exclusive", change.op):
+            if change.op not in OPS or mode not in ("exclusive", change.op):
                 return Problem("op", change.key)
             if not _change(values, change):
                 return Problem("type", change.key)

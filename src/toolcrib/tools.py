@@ -12,6 +12,8 @@ import msgspec
 
 from toolcrib.errors import BadTool
 from toolcrib.schema import Parsed, Parser, SchemaError, check_schema, nearest, output_check, schema_parser
+from toolcrib.schema.hidden import Hidden, holds_secrets
+from toolcrib.schema.rules import plain_schema
 from toolcrib.types import Annotations, Effect, Knowledge, Limits, Wake
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -38,6 +40,8 @@ class _Checked(type):
                     "unknown field" + (f", did you mean '{close[0]}'?" if close else ""),
                     given.get("source"),
                 )
+        if "name" not in given:
+            raise BadTool("?", "name", "is required", given.get("source"))
         return super().__call__(**given)
 
 
@@ -82,7 +86,7 @@ class Tool(metaclass=_Checked):
     warnings: tuple[str, ...] = field(init=False, default=())
     parse: Callable[[bytes], Any] = field(init=False)
     check_output: Callable[[Any], str | None] | None = field(init=False, default=None)
-    secret: tuple[str, ...] = field(init=False, default=())
+    hidden: Hidden | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         derived = _Derived(self)
@@ -95,7 +99,9 @@ class Tool(metaclass=_Checked):
             "parser",
             "fingerprint",
             "check_output",
-            "secret",
+            "hidden",
+            "input_schema",
+            "output_schema",
         ):
             object.__setattr__(self, name, getattr(derived, name))
         object.__setattr__(self, "parse", derived.parser.parse)
@@ -108,12 +114,15 @@ class Tool(metaclass=_Checked):
         Raises:
             BadTool: something about the new one does not hold.
         """
+        if "input_schema" in changes:
+            raise BadTool(self.name, "input_schema", "a wrapper keeps it; fix arguments instead", self.source)
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         given["effect"] = self.does
         given["metadata"] = {**self.metadata, **changes.pop("metadata", {}), "original": self.id}
         if fixed:
             given.update(_fixed(self, fixed))
         made: Tool = Tool(**{**given, **changes})
+        object.__setattr__(made, "hidden", self.hidden)  # a fixed secret stays one
         return made
 
 
@@ -125,24 +134,43 @@ def _fixed(tool: Tool, fixed: Mapping[str, Any]) -> dict[str, Any]:
             raise BadTool(tool.name, f"fixed.{name}", "there is no such argument", tool.source)
         del properties[name]
     required = [name for name in tool.input_schema.get("required", ()) if name not in fixed]
-    schema = {**tool.input_schema, "properties": properties, "required": required}
-    inner = tool.parse
+    shown = fixed if tool.hidden is None else tool.hidden.part(dict(fixed))[0]
+    mark = hashlib.sha256(canonical(shown)).hexdigest()  # other values make another tool: see `fingerprint`
+    schema = {**tool.input_schema, "properties": properties, "required": required, "x-toolcrib-fixed": mark}
+    assert tool.parser is not None
+    primary = None if tool.primary in fixed else tool.primary
+    return {"input_schema": schema, "parser": _Filled(schema, fixed, tool.parser), "primary": primary}
 
-    class Filled(Parser):
-        """Adds the fixed arguments to what was given, and parses both together."""
 
-        __slots__ = ()
+class _Filled(Parser):
+    """Adds the fixed arguments to what was given: what is checked, logged and approved is what runs."""
 
-        def parse(self, raw: bytes) -> Parsed:
-            given = outer.parse(raw)
-            whole = {**outer.normalised(given), **fixed}
-            return Parsed(given.json, inner(msgspec.json.encode(whole)).values)
+    __slots__ = ("_fixed", "_inner", "_outer")
 
-        def normalised(self, parsed: Parsed) -> dict[str, Any]:
-            return outer.normalised(outer.parse(parsed.json))
+    def __init__(self, schema: Mapping[str, Any], fixed: Mapping[str, Any], inner: Parser) -> None:
+        self._outer, self._fixed, self._inner = schema_parser(schema), dict(fixed), inner
+        super().__init__(self._outer.rules)
 
-    outer = schema_parser(schema)
-    return {"input_schema": schema, "parser": Filled(outer.rules), "primary": None}
+    def parse(self, raw: bytes) -> Parsed:
+        """Parse the JSON text of a call, with or without what is fixed."""
+        given = self._outer.parse(self._without_fixed(raw)).values
+        return self._inner.parse(msgspec.json.encode({**given, **self._fixed}))
+
+    def _without_fixed(self, raw: bytes) -> bytes:
+        """An approver and the log show the whole arguments, so those are taken too."""
+        try:
+            whole = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, RecursionError):
+            return raw
+        if not isinstance(whole, dict) or not whole.keys() & self._fixed.keys():
+            return raw
+        return msgspec.json.encode(
+            {name: value for name, value in whole.items() if name not in self._fixed or value != self._fixed[name]}
+        )
+
+    def normalised(self, parsed: Parsed) -> dict[str, Any]:
+        """Give all arguments as plain JSON data, the fixed ones too."""
+        return self._inner.normalised(parsed)
 
 
 class _Derived:
@@ -151,22 +179,33 @@ class _Derived:
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
         self.warnings: tuple[str, ...] = ()
+        self._texts()
         self.namespace = tool.namespace.strip().lower()
         self._names()
         self.id = f"{self.namespace}.{tool.name}"
+        self.input_schema = self._schema("input_schema", tool.input_schema)
+        self.output_schema = None if tool.output_schema is None else self._schema("output_schema", tool.output_schema)
         self.parser = self._parser()
         self.check_output = self._output()
         self.does = self._effect()
         self.primary = tool.primary or _primary(tool.input_schema)
         self.fingerprint = _fingerprint(self.id, tool)
-        self.secret = tuple(
-            name
-            for name, what in tool.input_schema.get("properties", {}).items()
-            if isinstance(what, Mapping) and what.get("x-toolcrib-kind") == "secret"
-        )
+        self.hidden = Hidden(self.input_schema) if holds_secrets(self.input_schema, self.input_schema) else None
 
     def _bad(self, name: str, problem: str) -> BadTool:
         return BadTool(self.tool.name, name, problem, self.tool.source)
+
+    def _texts(self) -> None:
+        for name in ("name", "namespace", "description"):
+            if not isinstance(getattr(self.tool, name), str):
+                raise self._bad(name, f"{getattr(self.tool, name)!r} is no text")
+
+    def _schema(self, name: str, given: Any) -> dict[str, Any]:
+        """A copy of its own, so that nobody changes a tool that was checked."""
+        try:
+            return plain_schema(given)
+        except SchemaError as error:
+            raise self._bad(name, str(error)) from None
 
     def _names(self) -> None:
         tool = self.tool
@@ -185,16 +224,16 @@ class _Derived:
         if self.tool.parser is not None:
             return self.tool.parser
         try:
-            check_schema(self.tool.input_schema)
-            return schema_parser(dict(self.tool.input_schema))
+            check_schema(self.input_schema)
+            return schema_parser(self.input_schema)
         except SchemaError as error:
             raise self._bad("input_schema", str(error)) from None
 
     def _output(self) -> Callable[[Any], str | None] | None:
-        if self.tool.output_schema is None:
+        if self.output_schema is None:
             return None
         try:
-            return output_check(dict(self.tool.output_schema))
+            return output_check(self.output_schema)
         except SchemaError as error:
             raise self._bad("output_schema", str(error)) from None
 

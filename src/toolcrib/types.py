@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -183,7 +183,7 @@ class Result:
         data: Any = None,
         content: tuple[Mapping[str, Any], ...] | list[Mapping[str, Any]] = (),
         failure: Failure | None = None,
-        changes: tuple[Change, ...] | list[Change] = (),
+        changes: Sequence[Change | Mapping[str, Any]] = (),
         handover: Handover | None = None,
         metadata: Mapping[str, Any] | None = None,
         *,
@@ -193,7 +193,9 @@ class Result:
         self._json = json
         self.content = content
         self.failure = failure
-        self.changes = changes
+        self.changes: Sequence[Change] = ()
+        if changes:
+            self.changes = [Change(**change) if isinstance(change, Mapping) else change for change in changes]
         self.handover = handover
         self.metadata: Mapping[str, Any] = metadata or _NOTHING
 
@@ -226,9 +228,9 @@ class Result:
     def _body(self) -> str:
         if self.failure is not None:
             return str(self.failure)
-        if self.content:
-            shown = (b for b in self.content if "model" in (b.get("audience") or ("model",)))
-            return "\n".join(b["text"] if b.get("type") == "text" else _compact(b) for b in shown)
+        shown = [b for b in self.content if "model" in (b.get("audience") or ("model",))]
+        if shown:
+            return "\n".join(map(_shown, shown))
         data = self.data
         if data is None:
             return "(no output)"
@@ -246,6 +248,13 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result(ok, {self.data!r})" if self.failure is None else f"Result({self.failure})"
+
+
+def _shown(block: Mapping[str, Any]) -> str:
+    """A block as the model reads it: a text as it is, JSON as it is, everything else as the JSON of the block."""
+    if block.get("type") == "text" and isinstance(block.get("text"), str):
+        return str(block["text"])
+    return _compact(block["value"] if block.get("type") == "json" and "value" in block else block)
 
 
 def _compact(value: Any) -> str:

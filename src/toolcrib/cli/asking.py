@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MASK = "•••"
 _SKIPPED: Any = object()
+_BOOLEANS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
 class Given(NamedTuple):
@@ -32,14 +33,17 @@ class Left(Exception):
     """The person leaves the question open."""
 
 
-def explain(terminal: Terminal, question: Question) -> None:
-    """Shows what is asked, and about what."""
+LEAVE = "Ctrl-D leaves it waiting, Ctrl-C cancels the call."
+
+
+def explain(terminal: Terminal, question: Question, note: str = LEAVE) -> None:
+    """Shows what is asked, about what, and how to get away."""
     terminal.say(f"? {question.prompt}", "bold yellow")
     for name, value in question.arguments.items():
         terminal.say(f"    {name} = {compact(value)}")
     if question.data is not None:
         terminal.say(f"    {compact(question.data)}")
-    terminal.say("  Ctrl-D leaves it waiting, Ctrl-C cancels the call.", "dim")
+    terminal.say(f"  {note}", "dim")
 
 
 async def ask(terminal: Terminal, question: Question) -> Given:
@@ -102,54 +106,55 @@ async def value_for(terminal: Terminal, schema: Any, name: str = "answer") -> An
     from toolcrib.schema import llm_schema
 
     view = llm_schema(schema) if isinstance(schema, Mapping) else {}
-    while True:
-        value = await _value(terminal, view, name, required=True)
-        if value is not _SKIPPED:
-            return value
+    return await _value(terminal, view, (name,), required=True)
 
 
-async def _value(terminal: Terminal, schema: Mapping[str, Any], name: str, *, required: bool) -> Any:
+async def _value(terminal: Terminal, schema: Mapping[str, Any], path: tuple[str, ...], *, required: bool) -> Any:
+    from toolcrib.schema import output_check
+
     if schema.get("type") == "object" and schema.get("properties"):
-        return await _object(terminal, schema, name)
+        return await _object(terminal, schema, path)
+    fits = output_check(dict(schema))
+    while True:
+        text = await line(terminal, _prompt(schema, path, required))
+        if not text and not required:
+            return schema.get("default", _SKIPPED)
+        value = _read(text, schema)
+        problem = fits(value)
+        if problem is None:
+            return value
+        terminal.say(f"  {problem}", "red")
+
+
+def _prompt(schema: Mapping[str, Any], path: tuple[str, ...], required: bool) -> str:
+    name = ".".join(path[1:] or path)
     described = f" ({schema['description']})" if schema.get("description") else ""
     kind = f" <{in_words(schema)}>" if schema else ""
-    optional = "" if required else ", Enter leaves it out"
-    while True:
-        text = await line(terminal, f"{name}{described}{kind}{optional}: ")
-        if not text and not required:
-            return _SKIPPED
-        value = _read(text, schema)
-        if value is not _SKIPPED:
-            return value
-        terminal.say(f"Expected {in_words(schema)}.", "red")
+    default = f"takes {compact(schema['default'])}" if "default" in schema else "leaves it out"
+    return f"{name}{described}{kind}{'' if required else f', Enter {default}'}: "
 
 
-async def _object(terminal: Terminal, schema: Mapping[str, Any], name: str) -> dict[str, Any]:
+async def _object(terminal: Terminal, schema: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     required = set(schema.get("required", ()))
     found: dict[str, Any] = {}
-    for inner, what in schema["properties"].items():
-        said = what if isinstance(what, Mapping) else {}
-        value = await _value(terminal, said, f"{name}.{inner}", required=inner in required)
+    for name, what in schema["properties"].items():
+        inner = what if isinstance(what, Mapping) else {}
+        value = await _value(terminal, inner, (*path, name), required=name in required)
         if value is not _SKIPPED:
-            found[inner] = value
+            found[name] = value
     return found
 
 
 def _read(text: str, schema: Mapping[str, Any]) -> Any:
-    """What somebody typed, as the schema wants it; `_SKIPPED` where it can not be that."""
-    kind = schema.get("type")
+    """What somebody typed, as the schema wants it; whether it fits is checked after."""
     if "enum" in schema:
-        return next((value for value in schema["enum"] if text.strip() in (value, compact(value))), _SKIPPED)
-    if kind == "string":
+        return next((value for value in schema["enum"] if text.strip() in (value, compact(value))), text)
+    if schema.get("type") == "string":
         return text
-    if kind == "boolean":
-        words = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
-        return words.get(text.strip().lower(), _SKIPPED)
+    if schema.get("type") == "boolean":
+        return _BOOLEANS.get(text.strip().lower(), text)
     value = _json(text)
-    if kind is None:
-        return text if value is _SKIPPED else value
-    fits = {"integer": (int,), "number": (int, float), "array": (list,), "object": (dict,)}.get(str(kind), (object,))
-    return value if isinstance(value, fits) and (not isinstance(value, bool) or object in fits) else _SKIPPED
+    return text if value is _SKIPPED else value
 
 
 def _json(text: str) -> Any:

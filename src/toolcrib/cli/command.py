@@ -76,8 +76,7 @@ def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | Non
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if terminal.debug:
-            logging.getLogger("toolcrib.cli").error("the command failed", exc_info=error)
+        logging.getLogger("toolcrib.cli").debug("the command failed", exc_info=error)
         problem = _explained(error)
         terminal.trouble(problem)
         return problem.exit_code
@@ -154,3 +153,4 @@ def _trace(terminal: Terminal) -> None:
     elif not terminal.json:
         handler = _OneLine(terminal)
     logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if terminal.debug else logging.WARNING)

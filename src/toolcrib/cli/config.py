@@ -13,6 +13,7 @@ state_keys: {visits: add}
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -28,6 +29,7 @@ from toolcrib.cli.terminal import Trouble, short
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
 
+log = logging.getLogger("toolcrib.cli")
 NAME = "crib.yaml"
 LATER = ("policy", "agents", "engine")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
@@ -143,6 +145,7 @@ class _Reading:
             try:
                 found += [as_source(one) for one in self._source(_text(item))]
             except (_Wrong, BadSource, BadTool) as error:
+                log.debug("a source does not load", exc_info=error)
                 self._wrong(_Wrong(str(error), item), item)
         return found
 

@@ -33,10 +33,10 @@ def style(event: Event) -> str:
     return STYLES.get(event.kind, "dim")
 
 
-def cells(event: Event, most: int = 90) -> tuple[Cell, ...]:
+def cells(event: Event, most: int = 90, more: str = "") -> tuple[Cell, ...]:
     """An event as a row of a table."""
     look = style(event)
-    what = short(describe(event), most)
+    what = short(describe(event), most) + more
     return (str(event.seq), (clock(event.at), "dim"), (event.kind, look), (event.call or "", "dim"), (what, look))
 
 
@@ -102,7 +102,7 @@ def _step(data: Mapping[str, Any]) -> str:
 
 
 def _done(data: Mapping[str, Any]) -> str:
-    took = f" in {span(data.get('duration_ms', 0) / 1000)}" if data.get("duration_ms") else ""
+    took = f" in {span(data.get('duration_ms', 0) / 1000)}" if data.get("duration_ms", 0) >= 1 else ""
     if not data["ok"]:
         failure = data["failure"]
         return f"[{failure['code']}] {failure['message']}{took}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.lines import progress
@@ -19,7 +18,7 @@ class Showing:
     """What a person sees of a call while it runs."""
 
     def __init__(self, terminal: Terminal) -> None:
-        self._view = _Silent() if terminal.json else _Bar(terminal) if terminal.err.is_terminal else _Plain()
+        self._view = _Silent() if terminal.json else _Bar(terminal) if terminal.err.is_terminal else _Plain(terminal)
 
     def __enter__(self) -> Showing:
         return self
@@ -65,7 +64,8 @@ class _Silent:
 class _Plain(_Silent):
     """Lines on a pipe: output as it comes, progress where it says something new."""
 
-    def __init__(self) -> None:
+    def __init__(self, terminal: Terminal) -> None:
+        self._file = terminal.err.file
         self._said: tuple[Any, int] = (None, -1)
         self._open = False
 
@@ -75,11 +75,11 @@ class _Plain(_Silent):
         if news != self._said:
             self._said = news
             self._end_line()
-            print(f"… {progress(data)}", file=sys.stderr, flush=True)
+            print(f"… {progress(data)}", file=self._file, flush=True)
 
     def output(self, text: str) -> None:
         """The text as it is."""
-        print(text, end="", file=sys.stderr, flush=True)
+        print(text, end="", file=self._file, flush=True)
         self._open = not text.endswith("\n")
 
     def stop(self) -> None:
@@ -88,7 +88,7 @@ class _Plain(_Silent):
 
     def _end_line(self) -> None:
         if self._open:
-            print(file=sys.stderr, flush=True)
+            print(file=self._file, flush=True)
             self._open = False
 
 

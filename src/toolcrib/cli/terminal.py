@@ -53,10 +53,13 @@ def short(text: str, most: int = 80) -> str:
 class Terminal:
     """The two streams of a command, and what the person wants to see on them."""
 
-    def __init__(self, crib: str | None = None, *, json: bool = False, debug: bool = False) -> None:
+    def __init__(
+        self, crib: str | None = None, *, json: bool = False, debug: bool = False, together: bool = False
+    ) -> None:
         self.crib = crib
         self.json = json
         self.debug = debug
+        self.together = together
 
     @cached_property
     def out(self) -> Console:
@@ -65,8 +68,8 @@ class Terminal:
 
     @cached_property
     def err(self) -> Console:
-        """Standard error."""
-        return _console(sys.stderr)
+        """Standard error, or standard output where all is to be read `together`."""
+        return self.out if self.together else _console(sys.stderr)
 
     @property
     def interactive(self) -> bool:

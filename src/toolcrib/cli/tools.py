@@ -171,7 +171,10 @@ def _facts(crib: Crib, tool: Tool, model_name: str) -> Iterator[tuple[str, str]]
         yield "Needs", ", ".join(tool.capabilities)
     if tool.tags:
         yield "Tags", ", ".join(tool.tags)
-    yield "Limits", ", ".join(_LIMITS[name].format(value) for name, value in limits(crib, tool).items())
+    yield (
+        "Limits",
+        ", ".join(_LIMITS.get(name, f"{name} {{}}").format(value) for name, value in limits(crib, tool).items()),
+    )
     yield "Source", tool.source
     for warning in tool.warnings:
         yield "Warning", warning

@@ -77,6 +77,10 @@ class Shop:
         entries = [json.loads(line) for line in lines]
         return [entry for entry in entries if call in (None, entry["call"])]
 
+    def cut_line(self) -> None:
+        """Lets the courier's line drop the next two times."""
+        self._dropped.unlink(missing_ok=True)
+
     def reach_courier(self) -> None:
         """Two of three times the courier's line drops.
 

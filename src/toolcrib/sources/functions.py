@@ -171,7 +171,7 @@ def _class_tool(cls: type, fields: dict[str, Any]) -> Tool:
         "mode": _mode(run, fields.get("isolate", False), name),
         "run": lambda context, values: run(context, values[WHOLE]),
         "source": _where(cls),
-        "reconcile": reconcile,
+        "reconcile": reconcile and (lambda context, **values: reconcile(context, values[WHOLE])),
     }
     for field in (*_ANNOTATIONS, *_LIMITS, "namespace", "effect", "capabilities", "output_schema"):
         if hasattr(cls, field):

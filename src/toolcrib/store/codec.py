@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, is_dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, Protocol
 
 import msgspec
 
 LARGE = 64 * 1024
 """Arguments and results beyond this size are stored once and referenced."""
+
+DEEPEST = 100
+"""Levels of nesting that are kept of data which could not be written as it was."""
 
 Raw = msgspec.Raw
 
@@ -62,8 +66,33 @@ _decoder = msgspec.json.Decoder()
 
 
 def encode(data: Any) -> bytes:
-    """The JSON text of event data."""
-    return _encoder.encode(data)
+    """The JSON text of event data; what JSON can not hold is written as near to it as JSON comes, for a log never fails."""
+    try:
+        return _encoder.encode(data)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return _encoder.encode(_mended(data, 0))
+
+
+def whole(text: str) -> str:
+    """A text that can be written anywhere: half surrogates become question marks."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _mended(value: Any, depth: int) -> Any:
+    """Texts become whole, keys become text, and what is nested without end is cut off."""
+    if isinstance(value, str):
+        return whole(value)
+    if depth > DEEPEST:
+        return "…"
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _mended(getattr(value, f.name), depth + 1) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {_mended(str(key), depth): _mended(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_mended(item, depth + 1) for item in value]
+    if isinstance(value, Raw | Large | bool | int | float | None):
+        return value
+    return _mended(str(value), depth)
 
 
 def decode(json: bytes | str) -> Any:
@@ -73,7 +102,7 @@ def decode(json: bytes | str) -> Any:
 
 def plain(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
     """Event data as a reader sees it, apart from the writer's objects."""
-    text = _encoder.encode(data) if isinstance(data, dict) else data.json(kind)
+    text = encode(data) if isinstance(data, dict) else data.json(kind)
     read: dict[str, Any] = _decoder.decode(text)
     return read
 

@@ -19,10 +19,11 @@ LINGER_S = 1.0
 
 
 class _Followed:
-    __slots__ = ("seq", "tail", "timer", "used", "waiters")
+    __slots__ = ("doubtful", "seq", "tail", "timer", "used", "waiters")
 
     def __init__(self) -> None:
         self.seq = 0
+        self.doubtful = True
         self.tail: deque[Draft] = deque(maxlen=TAIL)
         self.waiters: set[asyncio.Future[None]] = set()
         self.timer: asyncio.TimerHandle | None = None
@@ -52,6 +53,15 @@ class Followers:
     def nudge(self) -> None:
         """Somebody else wrote: all readers look into the store."""
         for followed in self._sessions.values():
+            followed.doubtful = True
+            self._wake(followed)
+
+    def forget(self, session: str) -> None:
+        """The session was deleted: nothing of it is served any more, and its readers find out by themselves."""
+        followed = self._sessions.get(session)
+        if followed is not None:
+            followed.tail.clear()
+            followed.seq, followed.doubtful = 0, True
             self._wake(followed)
 
     def _wake(self, followed: _Followed) -> None:
@@ -74,17 +84,32 @@ class Followers:
         ]
 
     async def wait(self, session: str, after: int, last: Callable[[], Awaitable[int]]) -> None:
-        """Waits for an event past `after`; `last` tells the newest one of a session that was not followed so far."""
+        """Waits for an event past `after`; `last` tells the newest one where somebody else may have written it."""
         followed = self._sessions.get(session)
         if followed is None:
             # It is followed before the look, so that nothing committed in between is missed.
             followed = self._sessions[session] = _Followed()
-            followed.seq = max(await last(), followed.seq)
+            followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
+        while followed.doubtful:
+            followed.doubtful = False
+            try:
+                self._catch_up(followed, await last())
+            except BaseException:
+                # Whoever came meanwhile relies on this look.
+                followed.doubtful = True
+                self._wake(followed)
+                raise
         followed.used = True
         if followed.seq <= after:
             await self._next(followed)
-        if followed.timer is None:
-            followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
+            followed.used = True
+
+    def _catch_up(self, followed: _Followed, newest: int) -> None:
+        """Somebody else wrote further than the tail reaches: it no longer ends where the log does."""
+        if newest > followed.seq:
+            followed.tail.clear()
+            followed.seq = newest
+            self._wake(followed)
 
     async def _next(self, followed: _Followed) -> None:
         waiter = asyncio.get_running_loop().create_future()

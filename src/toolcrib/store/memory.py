@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from toolcrib.errors import StoreError
 from toolcrib.store import Conflict, Draft, Row, SessionRow, Write
 from toolcrib.store.codec import plain
 from toolcrib.types import Event
@@ -58,7 +59,7 @@ class MemoryStore:
 
     def put(self, write: Write) -> Conflict | None:
         """Writes at once."""
-        log = self._logs[write.session]
+        log = self._logs.get(write.session) or self._log(write.session)
         row = write.row
         if write.revision is not None and write.revision[0] != log.revision:
             return Conflict(None)
@@ -69,7 +70,7 @@ class MemoryStore:
         events = write.events
         if events:
             log.events.extend(events)
-            log.updated_at = events[-1][0]
+            log.updated_at = max(log.updated_at, events[-1][0])
         if write.revision is not None:
             log.revision = write.revision[1]
         if log.waiters:
@@ -77,6 +78,11 @@ class MemoryStore:
         if write.on_commit is not None:
             write.on_commit()
         return None
+
+    def _log(self, session: str) -> _Log:
+        if session not in self._logs:
+            raise StoreError(f"There is no session '{session}'")
+        return self._logs[session]
 
     def _guard(self, log: _Log, row: Row, write: Write) -> Conflict | None:
         current = self._rows.get(row.id)
@@ -119,7 +125,8 @@ class MemoryStore:
         found: list[Event] = []
         if log is None:
             return found
-        for seq in range(after + 1, min(until or len(log.events), len(log.events)) + 1):
+        last = len(log.events) if until is None else min(until, len(log.events))
+        for seq in range(max(after, 0) + 1, last + 1):
             at, of, kind, data = log.events[seq - 1]
             if call is None or of == (call or None):
                 found.append(Event(seq, at, of, kind, plain(kind, data)))
@@ -129,7 +136,7 @@ class MemoryStore:
 
     async def wait(self, session: str, after: int) -> None:
         """Waits for the next event."""
-        log = self._logs[session]
+        log = self._log(session)
         if len(log.events) > after:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -199,11 +206,13 @@ class MemoryStore:
 
     async def move_cursor(self, session: str, consumer: str, seq: int) -> int:
         """Moves forward only."""
+        self._log(session)
         self._cursors[session, consumer] = max(seq, self._cursors.get((session, consumer), 0))
         return self._cursors[session, consumer]
 
     async def keep(self, session: str, id: str, data: bytes) -> None:
         """Keeps a large value."""
+        self._log(session)
         self._kept.setdefault((session, id), data)
 
     async def kept(self, session: str, id: str) -> bytes | None:

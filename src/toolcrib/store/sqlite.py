@@ -75,7 +75,10 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Writes what is left, stops the threads and lets go of the file."""
-        await self.flush()
+        try:
+            await self.flush()
+        except StoreUnavailable:
+            pass  # what could not be written is lost, as after a kill
         self._followers.nudge()
         if self._looking is not None:
             self._looking.cancel()
@@ -138,7 +141,7 @@ class SqliteStore:
 
         def do(db: sqlite3.Connection) -> list[Event]:
             n = _number(db, session)
-            values = {"n": n, "after": after, "until": until or 2**62, "limit": limit, "call": call}
+            values = {"n": n, "after": after, "until": 2**62 if until is None else until, "limit": limit, "call": call}
             return [_event(db, n, found) for found in db.execute(queries()[name], values)]
 
         return await self._in_reader(do)
@@ -151,7 +154,9 @@ class SqliteStore:
 
     async def _last(self, session: str) -> int:
         found = await self._in_reader(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
-        return int(found[2]) if found else 2**62
+        if found is None:
+            raise StoreError(f"There is no session '{session}'")
+        return int(found[2])
 
     async def _look_for_others(self) -> None:
         """While somebody follows: tells them when the file changed in a way that this process did not."""
@@ -229,7 +234,7 @@ class SqliteStore:
         """Moves forward only."""
 
         def do(db: sqlite3.Connection) -> int:
-            values = {"n": _number(db, session), "consumer": consumer, "seq": seq}
+            values = {"n": _known(db, session), "consumer": consumer, "seq": seq}
             db.execute(queries()["move_cursor"], values)
             return int(db.execute(queries()["cursor"], values).fetchone()[0])
 
@@ -240,7 +245,7 @@ class SqliteStore:
         """Keeps a large value."""
 
         def do(db: sqlite3.Connection) -> None:
-            db.execute(queries()["keep"], {"n": _number(db, session), "id": id, "data": data})
+            db.execute(queries()["keep"], {"n": _known(db, session), "id": id, "data": data})
 
         await self._writer.do(do)
 
@@ -253,26 +258,42 @@ class SqliteStore:
         return self._workers.alive(worker)
 
     async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
-        """Deletes session by session, the events of a long one in pieces, each in its own transaction."""
+        """Takes sessions out one by one, then deletes what was theirs in pieces, each in its own transaction."""
         if dry_run:
             values = {"before": before, "now": now}
             count: int = await self._after_writes(lambda db: db.execute(queries()["idle_count"], values).fetchone()[0])
             return count
         gone = 0
         values = {"before": before, "now": now, "limit": 100}
-        while True:
-            idle = await self._after_writes(lambda db: db.execute(queries()["idle"], values).fetchall())
-            if not idle:
-                return gone
-            for n, _ in idle:
-                while not await self._writer.do(lambda db, n=n: _forget(db, n, before)):  # type: ignore[misc]
-                    pass
-                gone += 1
+        while idle := await self._after_writes(lambda db: db.execute(queries()["idle"], values).fetchall()):
+            for n, id in idle:
+                gone += await self._writer.do(lambda db, n=n: self._take_out(db, {**values, "n": n}))  # type: ignore[misc]
+                self._followers.forget(id)
+        for (n,) in await self._in_reader(lambda db: db.execute(queries()["swept"]).fetchall()):
+            while not await self._writer.do(lambda db, n=n: _delete_some(db, n)):  # type: ignore[misc]
+                pass
+        return gone
+
+    def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
+        """Ends a session at one blow, so that whoever opens it finds all of it or nothing; False if it is needed again."""
+        self._writer.forget_heads()
+        taken = db.execute(queries()["take_out"], values).rowcount > 0
+        if taken:
+            db.execute(queries()["keep_swept"], values)
+            db.execute(queries()["delete_open"], values)
+        return taken
 
 
 def _number(db: sqlite3.Connection, session: str) -> int:
     found = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
     return -1 if found is None else int(found[0])
+
+
+def _known(db: sqlite3.Connection, session: str) -> int:
+    n = _number(db, session)
+    if n < 0:
+        raise StoreError(f"There is no session '{session}'")
+    return n
 
 
 def _event(db: sqlite3.Connection, n: int, found: tuple[Any, ...]) -> Event:
@@ -289,14 +310,12 @@ def _kept(db: sqlite3.Connection, n: int, id: str) -> bytes | None:
     return None if found is None else bytes(found[0])
 
 
-def _forget(db: sqlite3.Connection, n: int, before: float) -> bool:
-    """One piece of a session's end; True when all of it is gone, or somebody used it again."""
-    current = db.execute("SELECT updated_at FROM sessions WHERE n = ?", (n,)).fetchone()
-    if current is None or current[0] >= before:
-        return True
-    sql = queries()
-    if db.execute(sql["delete_events"], {"n": n}).rowcount:
+def _delete_some(db: sqlite3.Connection, n: int) -> bool:
+    """One piece of what a swept session left; True when nothing is left."""
+    for name in ("delete_calls", "delete_events"):
+        found = db.execute(queries()[name], {"n": n}).rowcount
+    if found:
         return False
-    for name in ("delete_rest", "delete_kept", "delete_cursors", "delete_session"):
-        db.execute(sql[name], {"n": n})
+    for name in ("delete_kept", "delete_cursors", "forget_swept"):
+        db.execute(queries()[name], {"n": n})
     return True

@@ -19,6 +19,9 @@ from toolcrib.store.follow import Followers
 from toolcrib.store.schema import queries
 
 BATCH = 512
+LATE = 10_000
+"""Writes that nobody waits for and that are tried again while the file can not be written; more are given up."""
+
 BEHIND_S = 0.005
 HEADS = 10_000
 TOUCH_S = 1.0
@@ -69,6 +72,7 @@ class Writer:
         self._heads: dict[str, _Head] = {}
         self._version = -1
         self._rows: list[tuple[Any, ...]] = []
+        self._late: list[_Job] = []
         self._open = 0
         self._always_full = always_full
         self._full: bool | None = None
@@ -123,13 +127,33 @@ class Writer:
                     self._queue.put(more)
                     break
                 jobs += more
-            self._tell(self._transaction(jobs))
+            late, self._late = self._late, []
+            self._tell(self._put_off(self._transaction(late + jobs)))
+
+    def _put_off(self, outcomes: list[_Outcome]) -> list[_Outcome]:
+        """What nobody waits for stays first in line while the file can not be written; what builds on it fails as well."""
+        told: list[_Outcome] = []
+        error: StoreUnavailable | None = None
+        for outcome in outcomes:
+            if isinstance(outcome.value, StoreUnavailable):
+                error = outcome.value
+            elif isinstance(outcome.value, Conflict) and self._late:
+                outcome = outcome._replace(value=error)
+            if outcome.job.future is None and outcome.value is error and error and len(self._late) < LATE:
+                self._late.append(outcome.job)
+            else:
+                told.append(outcome)
+        return told
 
     def _transaction(self, jobs: list[_Job]) -> list[_Outcome]:
         """All jobs in one transaction; where one of them breaks it, each in its own."""
         try:
             self._sync(jobs)
             self._begin()
+        except Exception as error:  # noqa: BLE001 - nobody can write now
+            self._roll_back()
+            return [_Outcome(job, explain(error, self._path), 0) for job in jobs]
+        try:
             done = [self._do(job) for job in jobs]
             self._flush()
             self._db.execute("COMMIT")
@@ -153,6 +177,10 @@ class Writer:
         if version != self._version or len(self._heads) > HEADS:
             self._heads.clear()
             self._version = version
+
+    def forget_heads(self) -> None:
+        """A job has deleted sessions: what is known of them is looked up anew. To be called by that job."""
+        self._heads.clear()
 
     def _roll_back(self) -> None:
         self._heads.clear()
@@ -220,6 +248,7 @@ class Writer:
             values = (row.id, head.n, row.tool, row.effect, row.state, row.attempt, row.worker, row.accepted_at)
             rest = (row.background, row.parent, row.key, row.code, row.question, row.expires_at, row.crashes)
             changed = self._db.execute(self._sql["insert_call"], (*values, *rest, head.seq + 1, done_seq)).rowcount
+            row.accepted_seq = head.seq + 1 if changed else row.accepted_seq
         else:
             new = (row.state, row.attempt, row.worker, row.code, row.question, row.expires_at, row.crashes, done_seq)
             changed = self._db.execute(self._sql["update_call"], (*new, row.id, *write.expect)).rowcount

@@ -13,7 +13,7 @@
     class TestMyStore(testing.StoreSuite): ...                    # the promise of a store, test by test
 """
 
-from toolcrib.testing.answers import Answers, answers
+from toolcrib.testing.answerer import Answers, answers
 from toolcrib.testing.clock import ClockedCrib, FakeClock, crib
 from toolcrib.testing.index import check_index
 from toolcrib.testing.recording import Ended, RecordingContext, RecordingThreadContext, context, thread_context

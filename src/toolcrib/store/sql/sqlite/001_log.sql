@@ -1,6 +1,7 @@
 -- Owner and last use are what people list by; `updated_at` may be a second behind the last event.
+-- A number is never given twice, since what a swept session left is deleted by it later.
 CREATE TABLE sessions (
-    n INTEGER PRIMARY KEY,
+    n INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     owner TEXT NOT NULL,
     revision INTEGER NOT NULL DEFAULT 0,
@@ -9,6 +10,11 @@ CREATE TABLE sessions (
 );
 CREATE INDEX sessions_owner ON sessions (owner);
 CREATE INDEX sessions_updated ON sessions (updated_at);
+
+-- Sessions that nobody can open any more, and whose lines are still being deleted.
+CREATE TABLE swept (
+    n INTEGER PRIMARY KEY
+);
 
 -- The log: the truth. `large` names the fields whose values are kept in `kept`.
 CREATE TABLE events (

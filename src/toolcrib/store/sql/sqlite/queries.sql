@@ -75,7 +75,8 @@ AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq L
 -- name: calls_done
 -- What a consumer has not seen, in order of completion.
 SELECT c.*, s.id AS session_id FROM events d JOIN calls c ON c.id = d.call JOIN sessions s ON s.n = d.session
-WHERE d.session = :n AND d.seq > :done_after AND d.kind = 'done' ORDER BY d.seq LIMIT :limit
+WHERE d.session = :n AND d.seq > :done_after AND d.kind = 'done' AND (:parent IS NULL OR c.parent = :parent)
+ORDER BY d.seq LIMIT :limit
 
 -- name: expiring
 -- The earliest first.
@@ -106,23 +107,42 @@ SELECT data FROM kept WHERE session = :n AND id = :id
 -- name: idle
 -- Sessions to sweep: unused since, nothing running, nothing that still waits.
 SELECT s.n, s.id FROM sessions s WHERE s.updated_at < :before AND NOT EXISTS (
-    SELECT 1 FROM calls c WHERE c.session = s.n
-    AND (c.state IN ('queued', 'running') OR (c.state = 'waiting' AND c.expires_at >= :now)))
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state <> 'done'
+    AND (c.state <> 'waiting' OR c.expires_at IS NULL OR c.expires_at >= :now))
 LIMIT :limit
 
 -- name: idle_count
 -- What a sweep would delete.
 SELECT count(*) FROM sessions s WHERE s.updated_at < :before AND NOT EXISTS (
-    SELECT 1 FROM calls c WHERE c.session = s.n
-    AND (c.state IN ('queued', 'running') OR (c.state = 'waiting' AND c.expires_at >= :now)))
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state <> 'done'
+    AND (c.state <> 'waiting' OR c.expires_at IS NULL OR c.expires_at >= :now))
+
+-- name: take_out
+-- The same question once more under the lock: of two sweepers one takes it, and none takes what is used again.
+DELETE FROM sessions WHERE n = :n AND updated_at < :before AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = sessions.n AND c.state <> 'done'
+    AND (c.state <> 'waiting' OR c.expires_at IS NULL OR c.expires_at >= :now))
+
+-- name: keep_swept
+-- Its number, until all that bears it is deleted.
+INSERT INTO swept (n) VALUES (:n)
+
+-- name: delete_open
+-- What has expired and would be found by its time.
+DELETE FROM calls WHERE session = :n AND state <> 'done'
+
+-- name: swept
+-- What this sweep took out, and what one before it did not come to delete.
+SELECT n FROM swept
+
+-- name: delete_calls
+-- Those of the next piece of the log, by their ids: done calls have no index by session.
+DELETE FROM calls WHERE session = :n AND id IN (SELECT call FROM events WHERE session = :n
+    AND seq <= (SELECT min(seq) + 5000 FROM events WHERE session = :n))
 
 -- name: delete_events
 -- In pieces, so that no other writer waits long.
 DELETE FROM events WHERE session = :n AND seq <= (SELECT min(seq) + 5000 FROM events WHERE session = :n)
-
--- name: delete_rest
--- The index and what hangs on a session whose events are gone.
-DELETE FROM calls WHERE session = :n
 
 -- name: delete_kept
 -- Its large values.
@@ -132,6 +152,6 @@ DELETE FROM kept WHERE session = :n
 -- Its readers' marks.
 DELETE FROM cursors WHERE session = :n
 
--- name: delete_session
--- Last, and only if nobody used it in between.
-DELETE FROM sessions WHERE n = :n
+-- name: forget_swept
+-- All of it is gone.
+DELETE FROM swept WHERE n = :n

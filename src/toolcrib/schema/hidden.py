@@ -1,0 +1,150 @@
+"""Secret arguments: where a schema marks them, and texts and data without their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from toolcrib.schema.positions import resolve, subschemas
+from toolcrib.schema.problems import show
+
+MASK = "•••"
+_SAME = ("allOf", "anyOf", "oneOf")
+_ALSO = ("if", "then", "else")
+
+
+class Hidden:
+    """The secret places of one schema."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+
+    def part(self, data: Any) -> tuple[Any, list[Any]]:
+        """Data with a mask at every secret place, and the values that stood there."""
+        values: list[Any] = []
+        return self._walk([self._root], data, values), values
+
+    def restored(self, edited: Any, original: Any) -> Any:
+        """Data in which a mask at a secret place means: as it was."""
+        if edited == MASK:
+            return original
+        if isinstance(edited, dict) and isinstance(original, dict):
+            return {name: self.restored(value, original.get(name, value)) for name, value in edited.items()}
+        if isinstance(edited, list) and isinstance(original, list):
+            kept = [*original, *edited[len(original) :]]
+            return [self.restored(value, old) for value, old in zip(edited, kept, strict=False)]
+        return edited
+
+    def _walk(self, nodes: list[Any], data: Any, values: list[Any]) -> Any:
+        nodes = list(self._applying(nodes))
+        if any(_is_secret(node) for node in nodes):
+            if data is None:
+                return None
+            values.append(data)
+            return MASK
+        if isinstance(data, dict):
+            return {name: self._walk(_of_property(nodes, name), inner, values) for name, inner in data.items()}
+        if isinstance(data, list):
+            return [self._walk(_of_item(nodes, index), inner, values) for index, inner in enumerate(data)]
+        if isinstance(data, str) and any(holds_secrets(node, self._root) for node in nodes):
+            values.append(data)  # a text where parts are expected: whatever it says, it may say a secret
+            return MASK
+        return data
+
+    def _applying(self, nodes: list[Any]) -> Iterator[dict[str, Any]]:
+        """All schemas that speak about the same place: what is referred to, and every branch."""
+        waiting, seen = list(nodes), set[int]()
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, dict) or id(node) in seen:
+                continue
+            seen.add(id(node))
+            yield node
+            if isinstance(node.get("$ref"), str):
+                waiting.append(resolve(self._root, node["$ref"]))
+            for key in _SAME:
+                waiting += node.get(key, ())
+            waiting += [node[key] for key in _ALSO if key in node]
+
+
+def _is_secret(node: dict[str, Any]) -> bool:
+    return node.get("x-toolcrib-kind") == "secret" or node.get("format") == "password"
+
+
+def _of_property(nodes: list[dict[str, Any]], name: str) -> list[Any]:
+    found: list[Any] = []
+    for node in nodes:
+        if name in node.get("properties", {}):
+            found.append(node["properties"][name])
+        else:
+            found.append(node.get("additionalProperties"))
+        found += node.get("patternProperties", {}).values()
+    return found
+
+
+def _of_item(nodes: list[dict[str, Any]], index: int) -> list[Any]:
+    found: list[Any] = []
+    for node in nodes:
+        first = node.get("prefixItems", ())
+        found.append(first[index] if index < len(first) else node.get("items"))
+    return found
+
+
+def holds_secrets(schema: Any, root: dict[str, Any]) -> bool:
+    """Whether a schema marks a secret at any depth."""
+    waiting, seen = [schema], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if _is_secret(node):
+            return True
+        waiting += subschemas(node)
+        if isinstance(node.get("$ref"), str):
+            waiting.append(resolve(root, node["$ref"]))
+    return False
+
+
+def texts_of(values: Iterable[Any]) -> tuple[str, ...]:
+    """All that a value may look like in a text, the longest first."""
+    forms: set[str] = set()
+    for value in values:
+        json = msgspec.json.encode(value).decode()
+        if isinstance(value, str):
+            forms |= {value, repr(value)[1:-1], json[1:-1], show(value)[1:-1].rstrip("…")}
+        elif isinstance(value, dict | list):
+            forms |= {json, show(value).rstrip("…"), *texts_of(value.values() if isinstance(value, dict) else value)}
+        elif not isinstance(value, bool | None):
+            forms |= {json, str(value)}
+    return tuple(sorted((form for form in forms if form.strip()), key=len, reverse=True))
+
+
+def without(texts: Iterable[str], data: Any) -> Any:
+    """Data in which none of the texts is found: not in strings, not in keys, not as a number."""
+    if isinstance(data, str):
+        for text in texts:
+            data = data.replace(text, MASK)
+        return data
+    if isinstance(data, dict):
+        return {without(texts, name): without(texts, inner) for name, inner in data.items()}
+    if isinstance(data, list):
+        return [without(texts, inner) for inner in data]
+    if isinstance(data, int | float) and not isinstance(data, bool) and str(data) in texts:
+        return MASK
+    return data
+
+
+def safe_length(texts: Iterable[str], text: str) -> int:
+    """How much of a text may be shown before the rest is known: a secret may have begun at its end."""
+    ends = [
+        begun
+        for secret in texts
+        for begun in range(min(len(secret) - 1, len(text)), 0, -1)
+        if text.endswith(secret[:begun])
+    ]
+    return len(text) - max(ends, default=0)

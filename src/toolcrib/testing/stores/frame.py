@@ -1,0 +1,138 @@
+"""What the tests of the suite stand on: stores that are closed in the end, and the writes of made-up calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from toolcrib.store import Draft, Row, State, Store, Write
+
+AT = 1_767_225_600.0
+"""When everything happens, unless a test says otherwise."""
+
+LONGEST_S = 120.0
+"""A test that takes longer waits for something that will not come."""
+
+
+class Frame:
+    """A subclass says how a store is made; the tests get it started, and closed whatever happens."""
+
+    async def make(self) -> Store:
+        """A store without any data, not started yet."""
+        raise NotImplementedError
+
+    async def reopen(self, store: Store) -> Store:
+        """A new store over the data of this one, not started yet; `store` itself where its data lives in the object."""
+        raise NotImplementedError
+
+    _stores: list[Store]
+
+    @asynccontextmanager
+    async def opened(self, *sessions: str) -> AsyncIterator[Store]:
+        """A started store with these sessions."""
+        async with asyncio.timeout(LONGEST_S):
+            store = await self.make()
+            await store.start("worker-1")
+            self._stores = [store]
+            try:
+                for session in sessions:
+                    await store.open(session, "ada", AT)
+                yield store
+            finally:
+                for store in self._stores:
+                    await store.close()
+
+    async def restarted(self, store: Store) -> Store:
+        """The store as another process finds it after this one has ended."""
+        self._stores.remove(store)
+        await store.close()
+        again = await self.reopen(store)
+        await again.start("worker-2")
+        self._stores.append(again)
+        return again
+
+    async def second(self, store: Store) -> Store:
+        """A store over the same data at the same time, as another process has it; the same one where there is no such."""
+        other = await self.reopen(store)
+        if other is not store:
+            await other.start("worker-3")
+            self._stores.append(other)
+        return other
+
+
+def line(text: str = "", *, call: str | None = None, at: float = AT, **data: Any) -> Draft:
+    """A line of a log that concerns nobody in particular."""
+    return (at, call, "notice", {"text": text, **data})
+
+
+def note(session: str, text: str = "", *, at: float = AT) -> Write:
+    """A write of one line and nothing else."""
+    return Write(session, [line(text, at=at)])
+
+
+def new(id: str, session: str = "s", state: State = "queued", **more: Any) -> Row:
+    """The row of a call that was just accepted."""
+    return Row(id, session, "shop.refund", "once", state, accepted_at=AT, **more)
+
+
+def submit(row: Row, *, at: float = AT) -> Write:
+    """The call is accepted."""
+    return Write(row.session, [(at, row.id, "accepted", {"tool": row.tool})], row)
+
+
+def claim(row: Row, worker: str = "worker-1") -> Write:
+    """Somebody wants to run it."""
+    running = row.but(state="running", attempt=row.attempt + 1, worker=worker, expires_at=None)
+    return _change(row, running, "started", {"attempt": running.attempt})
+
+
+def park(row: Row, number: int = 1, expires_at: float = AT + 60) -> Write:
+    """It asks, and waits."""
+    asked = {
+        "id": f"{row.id}-{number}",
+        "call": row.id,
+        "tool": row.tool,
+        "kind": "input",
+        "prompt": "Which name?",
+        "key": f"name-{number}",
+        "arguments": {},
+        "schema": None,
+        "resume": "pass",
+        "digest": "",
+        "asked_at": AT,
+        "expires_at": expires_at,
+    }
+    waiting = row.but(state="waiting", question=asked["id"], expires_at=expires_at)
+    return _change(row, waiting, "waiting", {"question": asked})
+
+
+def answer(row: Row, actor: str = "ada") -> Write:
+    """Somebody answers, and it is queued again."""
+    given = {"question": row.question, "action": "accept", "actor": actor, "key": actor}
+    return _change(row, row.but(state="queued", expires_at=None), "answered", given)
+
+
+def finish(row: Row, code: str | None = None, *, data: Any = None) -> Write:
+    """It is done."""
+    done: dict[str, Any] = {"ok": True, "data": data}
+    if code is not None:
+        done = {"ok": False, "failure": {"code": code, "message": "It went wrong"}}
+    return _change(row, row.but(state="done", code=code, expires_at=None), "done", done)
+
+
+def _change(old: Row, row: Row, kind: str, data: dict[str, Any]) -> Write:
+    return Write(row.session, [(AT, row.id, kind, data)], row, (old.state, old.attempt))
+
+
+async def commit(store: Store, write: Write) -> Row:
+    """Commits a write that must win; the row that stands then."""
+    assert await store.commit(write) is None
+    assert write.row is not None
+    return write.row
+
+
+async def texts(store: Store, session: str = "s") -> list[str]:
+    """What the lines of a session say."""
+    return [event.data.get("text", "") for event in await store.read(session, limit=100_000)]

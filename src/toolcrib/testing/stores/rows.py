@@ -1,0 +1,153 @@
+"""The index: one row a call, always what the log says."""
+
+# ruff: noqa: D102 - tests are named as sentences
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from toolcrib.store import Row, Store, Write
+from toolcrib.testing.index import check_index
+from toolcrib.testing.stores.frame import AT, Frame, answer, claim, commit, finish, line, new, park, submit
+
+LIVES: dict[str, list[Callable[[Row], Write]]] = {
+    "queued": [claim, park, lambda row: finish(row, "cancelled")],
+    "running": [park, finish, claim, lambda row: finish(row, "failed"), lambda row: finish(row, "unknown")],
+    "waiting": [answer, lambda row: finish(row, "timeout"), lambda row: finish(row, "declined")],
+}
+
+
+async def live(store: Store, row: Row, chance: random.Random) -> None:
+    """Takes a call through any life to its end or to where it is left."""
+    now = await commit(store, submit(row))
+    for number in range(chance.randrange(12)):
+        if now.state == "done":
+            return
+        step = chance.choice(LIVES[now.state])
+        write = park(now, number) if step is park else step(now)
+        if chance.random() < 0.5:
+            store.put(write)
+            assert write.row is not None
+            now = write.row
+        else:
+            now = await commit(store, write)
+
+
+class RowTests(Frame):
+    """Rows, and the lists made of them."""
+
+    async def test_a_row_is_read_as_it_was_written(self) -> None:
+        async with self.opened("s") as store:
+            full = {"worker": "w", "background": True, "parent": "p", "key": "k", "question": "c-1", "crashes": 2}
+            row = new("c", state="waiting", attempt=3, expires_at=AT + 0.125, **full)
+            await store.commit(submit(row))
+            assert await store.call("c") == row.but(accepted_seq=1)
+            store = await self.restarted(store)
+            assert await store.call("c") == row.but(accepted_seq=1)
+
+    async def test_a_change_is_read_as_it_was_written(self) -> None:
+        async with self.opened("s") as store:
+            row = await commit(store, submit(new("c", key="k", parent="p")))
+            changed = row.but(state="running", attempt=4, worker="w", question="q", expires_at=AT, crashes=1)
+            await store.commit(Write("s", [line()], changed, ("queued", 0)))
+            store = await self.restarted(store)
+            assert await store.call("c") == changed.but(accepted_seq=1)
+
+    async def test_a_row_knows_where_its_call_begins_and_ends(self) -> None:
+        async with self.opened("s") as store:
+            await store.commit(Write("s", [line(), line()]))
+            row = await commit(store, submit(new("c")))
+            await store.commit(Write("s", [line()]))
+            running = await commit(store, claim(row))
+            done = finish(running)
+            done.events.insert(0, line("last words", call="c"))
+            await store.commit(done)
+            store = await self.restarted(store)
+            now = await store.call("c")
+            assert now is not None
+            assert (now.accepted_seq, now.done_seq) == (3, 7)
+            await check_index(store, "s")
+
+    async def test_a_call_that_is_over_at_once_begins_and_ends_in_one_write(self) -> None:
+        async with self.opened("s") as store:
+            begin, end = submit(new("c")), finish(new("c", state="running"))
+            await store.commit(Write("s", [line(), *begin.events, *end.events][1:], end.row))
+            now = await store.call("c")
+            assert now is not None
+            assert (now.accepted_seq, now.done_seq) == (1, 2)
+            await check_index(store, "s")
+
+    async def test_the_writer_knows_where_its_call_begins_once_that_is_written(self) -> None:
+        async with self.opened("s") as store:
+            await store.commit(Write("s", [line(), line()]))
+            row = new("c")
+            await store.commit(submit(row))
+            assert row.accepted_seq == 3
+
+    async def test_calls_are_listed_in_the_order_of_acceptance(self) -> None:
+        async with self.opened("s") as store:
+            for id in ("b", "c", "a"):
+                await store.commit(submit(new(id)))
+            await store.commit(claim(new("b")))
+            assert [row.id for row in await store.calls("s")] == ["b", "c", "a"]
+            assert [row.id for row in await store.calls("s", limit=2)] == ["b", "c"]
+
+    async def test_calls_are_listed_by_session_state_and_parent(self) -> None:
+        async with self.opened("s", "t") as store:
+            for id, session, parent in (("a", "s", None), ("b", "s", "a"), ("c", "t", None), ("d", "s", None)):
+                await store.commit(submit(new(id, session, parent=parent)))
+            await store.commit(claim(new("a", "s")))
+            await store.commit(finish(new("d", "s")))
+            assert [row.id for row in await store.calls("s")] == ["a", "b", "d"]
+            assert [row.id for row in await store.calls("s", ("queued",))] == ["b"]
+            assert [row.id for row in await store.calls("s", ("running", "done"))] == ["a", "d"]
+            assert [row.id for row in await store.calls("s", ("waiting",))] == []
+            assert sorted(row.id for row in await store.calls(None, ("queued", "running"))) == ["a", "b", "c"]
+            assert [row.id for row in await store.calls("s", parent="a")] == ["b"]
+            assert [row.session for row in await store.calls("t")] == ["t"]
+
+    async def test_finished_calls_are_listed_in_the_order_of_completion(self) -> None:
+        async with self.opened("s", "t") as store:
+            rows = {id: new(id, parent="p" if id == "b" else None) for id in ("a", "b", "c", "d")}
+            for row in rows.values():
+                await store.commit(submit(row))
+            await store.commit(finish(await commit(store, submit(new("other", "t")))))
+            for id in ("c", "a", "b"):
+                await store.commit(finish(rows[id]))
+            assert [row.id for row in await store.calls("s", done_after=0)] == ["c", "a", "b"]
+            assert [row.id for row in await store.calls("s", done_after=5)] == ["a", "b"]
+            assert [row.id for row in await store.calls("s", done_after=5, limit=1)] == ["a"]
+            assert [row.id for row in await store.calls("s", done_after=0, parent="p")] == ["b"]
+            assert await store.calls("s", done_after=7) == []
+
+    async def test_the_earliest_to_expire_comes_first(self) -> None:
+        async with self.opened("s", "t") as store:
+            for id, session, after in (("a", "s", 30), ("b", "t", 10), ("c", "s", 20)):
+                await store.commit(park(await commit(store, submit(new(id, session))), expires_at=AT + after))
+            assert await store.next_expiry() == AT + 10
+            assert [row.id for row in await store.expiring(AT + 5)] == []
+            assert [row.id for row in await store.expiring(AT + 20)] == ["b", "c"]
+            assert [row.id for row in await store.expiring(AT + 100, limit=2)] == ["b", "c"]
+
+    async def test_what_waits_no_more_does_not_expire(self) -> None:
+        async with self.opened("s") as store:
+            assert await store.next_expiry() is None
+            first = await commit(store, park(await commit(store, submit(new("a"))), expires_at=AT + 10))
+            second = await commit(store, park(await commit(store, submit(new("b"))), expires_at=AT + 20))
+            await store.commit(answer(first))
+            assert await store.next_expiry() == AT + 20
+            await store.commit(finish(second, "cancelled"))
+            assert await store.next_expiry() is None
+            assert await store.expiring(AT + 100) == []
+
+    async def test_the_index_is_the_fold_of_the_log_whatever_calls_do(self) -> None:
+        chance = random.Random(7)
+        sessions = ["s0", "s1", "s2"]
+        async with self.opened(*sessions) as store:
+            rows = [new(f"c{n}", sessions[n % 3]) for n in range(60)]
+            await asyncio.gather(*(live(store, row, chance) for row in rows))
+            store = await self.restarted(store)
+            for session in sessions:
+                assert len(await check_index(store, session)) == 20

@@ -1,0 +1,351 @@
+"""What only a file can do: be too new, broken, full, locked, shared with another process, or read with plain SQL."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.requirements import requirement
+from tests.shared import ROOT
+from toolcrib import Crib, tool
+from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
+from toolcrib.store import Write
+from toolcrib.store.codec import LARGE, encode, raw
+from toolcrib.store.schema import migrations
+from toolcrib.store.sqlite import SqliteStore
+from toolcrib.testing import check_index
+from toolcrib.testing.index import read_all
+from toolcrib.testing.stores.following import follow
+from toolcrib.testing.stores.frame import AT, claim, commit, finish, line, new, note, submit, texts
+from toolcrib.types import Event
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "log.db"
+
+
+@asynccontextmanager
+async def opened(file: Path, worker: str = "worker-1") -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(f"sqlite:///{file}")
+    await store.start(worker)
+    try:
+        await store.open("s", "ada", AT)
+        yield store
+    finally:
+        await store.close()
+
+
+async def refusal(file: Path) -> str:
+    """What `start` says of a file that it does not take."""
+    with pytest.raises(StoreUnavailable) as caught:
+        await SqliteStore(f"sqlite:///{file}").start("worker-1")
+    return str(caught.value)
+
+
+def sql(file: Path, statement: str) -> list[Any]:
+    """What anybody reads with plain SQL."""
+    with closing(sqlite3.connect(file)) as db:
+        return db.execute(statement).fetchall()
+
+
+@asynccontextmanager
+async def second(file: Path, worker: str, count: int = 0) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Another process that has the file open."""
+    command = (sys.executable, "-m", "tests.store.second", f"sqlite:///{file}", worker, str(count))
+    pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, **pipes)  # type: ignore[arg-type]
+    try:
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"ready\n"
+        yield process
+    finally:
+        if process.returncode is None and process.stdin is not None:
+            process.stdin.close()
+        await process.wait()
+
+
+# Opening
+
+
+async def test_a_newer_schema_is_refused(file: Path) -> None:
+    async with opened(file) as store:
+        await store.commit(note("s", "kept"))
+    newest = migrations()[-1][0]
+    sql(file, f"PRAGMA user_version = {newest + 1}")
+    with pytest.raises(StoreTooNew, match=f"has schema {newest + 1}, this program knows {newest}"):
+        await SqliteStore(f"sqlite:///{file}").start("worker-1")
+    sql(file, f"PRAGMA user_version = {newest}")
+    async with opened(file) as store:
+        assert await texts(store) == ["kept"]
+
+
+async def test_a_file_is_migrated_once_by_two_who_open_it_at_once(file: Path) -> None:
+    stores = [SqliteStore(f"sqlite:///{file}") for _ in range(4)]
+    await asyncio.gather(*(store.start(f"w{n}") for n, store in enumerate(stores)))
+    assert sql(file, "PRAGMA user_version") == [(migrations()[-1][0],)]
+    for store in stores:
+        await store.close()
+
+
+async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "the folder" in await refusal(tmp_path / "absent" / "log.db")
+
+
+async def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    assert "unable to open" in await refusal(tmp_path)
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(file: Path) -> None:
+    file.write_text("my notes\n" * 1000)
+    assert "not a database" in await refusal(file)
+    assert file.read_text() == "my notes\n" * 1000
+
+
+async def test_a_lock_file_that_can_not_be_made_is_explained(file: Path) -> None:
+    Path(f"{file}-workers").mkdir()
+    assert "log.db-workers" in await refusal(file)
+
+
+async def test_a_file_that_was_refused_can_be_opened_once_it_is_mended(file: Path) -> None:
+    file.write_text("my notes\n" * 1000)
+    store = SqliteStore(f"sqlite:///{file}")
+    with pytest.raises(StoreUnavailable):
+        await store.start("worker-1")
+    file.unlink()
+    await store.start("worker-1")
+    await store.open("s", "ada", AT)
+    await store.close()
+
+
+def test_a_file_that_may_not_be_written_is_refused() -> None:
+    # Root may write anything, so it is tried by somebody who may not.
+    program = f"""if True:
+        import asyncio, sys
+        sys.path[:0] = {sys.path!r}
+        from toolcrib.errors import StoreUnavailable
+        from toolcrib.store.sqlite import SqliteStore
+        try:
+            asyncio.run(SqliteStore("sqlite:///" + sys.argv[1]).start("worker-1"))
+        except StoreUnavailable as error:
+            print(error)
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "log.db"
+        asyncio.run(_make(file))
+        file.chmod(0o444)
+        Path(folder).chmod(0o555)
+        nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        command = [sys.executable, "-c", program, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, **nobody)
+        Path(folder).chmod(0o755)
+    if "ModuleNotFoundError" in done.stderr or "PermissionError" in done.stderr:
+        pytest.skip("nobody else can run this Python")
+    assert "log.db" in done.stdout, done.stderr
+
+
+async def _make(file: Path) -> None:
+    async with opened(file) as store:
+        await store.commit(note("s"))
+
+
+def test_a_url_without_a_file_is_refused() -> None:
+    for url in ("sqlite:", "sqlite:///", "sqlite://host/x.db?sync=never"):
+        with pytest.raises(StoreError):
+            SqliteStore(url)
+
+
+# When the file can not be written
+
+
+async def test_a_full_disk_leaves_nothing_half_written_and_is_forgotten_when_there_is_room(file: Path) -> None:
+    async with opened(file) as store:
+        row = await commit(store, claim(await commit(store, submit(new("c")))))
+        (pages,) = store._writing.execute("PRAGMA page_count").fetchone()
+        store._writing.execute(f"PRAGMA max_page_count = {pages + 2}")
+        big = finish(row, data="x" * 500_000)
+        with pytest.raises(StoreUnavailable, match="free some space"):
+            await store.commit(Write("s", [line("first"), *big.events], big.row, big.expect))
+        assert [event.kind for event in await store.read("s")] == ["accepted", "started"]
+        assert (await check_index(store, "s"))["c"].status == "running"
+        store._writing.execute("PRAGMA max_page_count = 1000000")
+        assert await store.commit(big) is None
+        assert (await check_index(store, "s"))["c"].status == "succeeded"
+
+
+async def test_a_put_waits_for_room_and_nothing_that_builds_on_it_is_lost(file: Path) -> None:
+    async with opened(file) as store:
+        row = await commit(store, submit(new("c")))
+        (pages,) = store._writing.execute("PRAGMA page_count").fetchone()
+        store._writing.execute(f"PRAGMA max_page_count = {pages + 2}")
+        running = claim(row)
+        running.events.append(line("x" * 500_000, call="c"))
+        store.put(running)
+        assert running.row is not None
+        with pytest.raises(StoreUnavailable):
+            await store.commit(finish(running.row))
+        store._writing.execute("PRAGMA max_page_count = 1000000")
+        assert await store.commit(finish(running.row)) is None
+        assert [event.kind for event in await store.read("s")] == ["accepted", "started", "notice", "done"]
+        await check_index(store, "s")
+
+
+async def test_a_locked_file_is_an_error_and_then_goes_on(file: Path) -> None:
+    async with opened(file) as store:
+        store._writing.execute("PRAGMA busy_timeout = 20")
+        with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            outcomes = await asyncio.gather(*(store.commit(note("s")) for _ in range(3)), return_exceptions=True)
+            assert all(isinstance(outcome, StoreUnavailable) and "locked" in str(outcome) for outcome in outcomes)
+            holder.execute("ROLLBACK")
+        assert await store.commit(note("s", "after")) is None
+        assert await texts(store) == ["after"]
+
+
+async def test_a_store_that_can_not_write_its_rest_still_lets_go(file: Path) -> None:
+    store = SqliteStore(f"sqlite:///{file}")
+    await store.start("worker-1")
+    store._writing.execute("PRAGMA busy_timeout = 20")
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable):
+            await store.close()
+    async with opened(file, "worker-2") as after:
+        assert not await after.alive("worker-1")
+
+
+async def test_a_broken_page_is_an_error_with_advice(file: Path) -> None:
+    async with opened(file) as store:
+        for _ in range(50):
+            await store.commit(Write("s", [line("x" * 5000)]))
+    with file.open("r+b") as pages:
+        pages.seek(8192)
+        pages.write(b"\xff" * (file.stat().st_size - 8192))
+    store = SqliteStore(f"sqlite:///{file}")
+    with pytest.raises(StoreUnavailable, match="malformed|not a database|Can not open"):
+        await store.start("worker-1")
+        try:
+            await read_all(store, "s")
+        finally:
+            await store.close()
+
+
+async def test_whoever_follows_a_store_that_closes_hears_of_it(file: Path) -> None:
+    async with opened(file) as store:
+        reader = asyncio.create_task(follow(store, "s", []))
+        await store.commit(note("s"))
+        await asyncio.sleep(0.25)  # long enough for the look at other processes to have passed
+    await asyncio.wait([reader], timeout=10)
+    assert reader.done()
+    assert isinstance(reader.exception(), StoreUnavailable)
+
+
+# Another process
+
+
+@requirement("store.4")
+async def test_a_reader_sees_all_that_another_process_writes_in_order(file: Path) -> None:
+    async with opened(file) as store:
+        seen: list[Event] = []
+        reader = asyncio.create_task(follow(store, "s", seen, 700))
+        async with second(file, "other", 500):
+            for number in range(200):
+                await store.commit(note("s", f"own {number}"))
+            await reader
+        assert [event.seq for event in seen] == list(range(1, 701))
+        for who, count in (("own", 200), ("other", 500)):
+            said = [event.data["text"] for event in seen if event.data["text"].startswith(who)]
+            assert said == [f"{who} {number}" for number in range(count)]
+        assert seen == await read_all(store, "s")
+
+
+async def test_a_worker_is_alive_until_its_process_is_killed(file: Path) -> None:
+    async with opened(file) as store:
+        async with second(file, "other") as process:
+            assert await store.alive("other")
+            assert await store.alive("worker-1")
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+            assert not await store.alive("other")
+        assert await store.alive("worker-1")
+
+
+async def test_what_a_killed_process_committed_is_there(file: Path) -> None:
+    async with opened(file) as store:
+        async with second(file, "other", 100) as process:
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"done\n"
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+        assert await texts(store) == [f"other {number}" for number in range(100)]
+        assert await store.commit(note("s", "after")) is None
+
+
+# What the file holds
+
+
+async def test_large_data_is_in_the_file_once(file: Path) -> None:
+    json_text = encode("x" * (LARGE + 1))
+    async with opened(file) as store:
+        for _ in range(3):
+            await store.commit(Write("s", [line(args=raw(json_text), data=raw(json_text))]))
+    assert sql(file, "SELECT count(*), sum(length(data)) FROM kept") == [(1, len(json_text))]
+    assert sql(file, "SELECT max(length(data)) FROM events")[0][0] < 100
+
+
+async def test_a_sweep_deletes_a_long_session_in_several_transactions(file: Path) -> None:
+    async with opened(file) as store:
+        for _ in range(200):
+            await store.commit(Write("s", [line() for _ in range(1000)]))
+        commits: list[str] = []
+        store._writing.set_trace_callback(lambda said: commits.append(said) if said == "COMMIT" else None)
+        assert await store.sweep(AT + 1, AT + 1) == 1
+        store._writing.set_trace_callback(None)
+        assert len(commits) >= 40
+    left = [sql(file, f"SELECT count(*) FROM {name}")[0][0] for name in ("sessions", "events", "calls", "swept")]
+    assert left == [0, 0, 0, 0]
+
+
+async def test_what_a_killed_sweep_left_is_deleted_by_the_next(file: Path) -> None:
+    async with opened(file) as store:
+        await store.commit(Write("s", [line() for _ in range(7000)]))
+        sweeping = asyncio.create_task(store.sweep(AT + 1, AT + 1))
+        while not sweeping.done() and await store.session("s") is not None:
+            await asyncio.sleep(0)
+        sweeping.cancel()
+        await asyncio.wait([sweeping])
+    async with opened(file) as store:
+        await store.sweep(AT, AT)
+    assert sql(file, "SELECT count(*) FROM events") == [(0,)]
+    assert sql(file, "SELECT count(*) FROM swept") == [(0,)]
+
+
+async def test_a_sessions_own_lines_are_found_without_reading_its_calls(file: Path) -> None:
+    async with opened(file) as store:
+        plan: list[str] = []
+        store._reading.set_trace_callback(plan.append)
+        await store.read("s", call="")
+        (statement,) = [said for said in plan if "FROM events" in said]
+    assert "events_of_session" in str(sql(file, f"EXPLAIN QUERY PLAN {statement}"))
+
+
+# Aomi's table
+
+
+@tool(namespace="time")
+def test_tool(status: str) -> dict[str, str]:
+    """Give back what was given."""
+    return {"status": status}
+
+
+test_tool.__test__ = False  # type: ignore[attr-defined]
