@@ -18,16 +18,24 @@ from tests.shared import SHARED
 
 # One dict per first word of the ids, lines in the order of the specification.
 
-CONTRACT: dict[str, str] = {}
+CONTRACT: dict[str, str] = {
+    "contract.ctx.8": "A context outside a crib records all that a tool tells it, in order.",
+}
 
 SESSIONS: dict[str, str] = {  # aomi.*
     "aomi.guide.1": "The guide defines, registers and calls a first tool in three steps, in at most 10 lines.",
     "aomi.guide.2": "The guide has a tool of each kind and a test, each a file that is run.",
     "aomi.guide.3": "The guide has the table of namespaces and a checklist from the name to the test.",
     "aomi.guide.4": "A page maps every part of an Aomi tool to what it is here.",
+    "aomi.table.2": "The view names the namespaces and tools of the last opened, namespaces or tools_changed.",
+    "aomi.table.3": "The view lists what the model has not consumed, in order of completion, as Ok or Err.",
+    "aomi.table.4": "Sessions are found by owner and by last use through an index.",
 }
 
-STORE: dict[str, str] = {}
+STORE: dict[str, str] = {
+    "store.4": "Readers see committed events once each, without gaps, across processes and reconnects.",
+    "store.8": "session_tool_state is a view that plain SQL reads.",
+}
 
 ENGINE: dict[str, str] = {}
 

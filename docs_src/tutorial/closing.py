@@ -22,7 +22,7 @@ async def log_out() -> None:
         await session.submit("sleep", {"seconds": 0.1})
         await session.submit("sleep", {"seconds": 60})
         await session.submit("wipe", {"disk": "old"})
-        print(await session.close(timeout=0.5))
+        print(await session.close(timeout=2))
 
 
 async def log_in() -> None:

@@ -24,5 +24,9 @@ async def main() -> None:
         print((await session.call("add_to_cart", {"sku": "cup"})).data)
         print((await session.call("show_cart")).data)
 
+        both = await asyncio.gather(*(session.call("add_to_cart", {"sku": "jam"}) for _ in range(2)))
+        print(sorted(result.ok for result in both), [result.metadata["unsaved"] for result in both if not result.ok])
+        print((await session.call("show_cart")).data)
+
 
 asyncio.run(main())

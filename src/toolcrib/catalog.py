@@ -166,6 +166,11 @@ class Catalog:
         """The tool of that id, or of that bare name where only one has it."""
         return self.view(("*",)).names.get(name)
 
+    def some(self, name: str) -> Tool | None:
+        """A tool of that id or bare name, in whichever namespace."""
+        view = self.view(("*",))
+        return view.names.get(view.ambiguous.get(name, [name])[0])
+
     def shadowed(self) -> list[tuple[Tool, Tool]]:
         """Tools that can not be reached, each with the one that stands before it."""
         return [(tool, self._tools[id]) for id, tools in sorted(self._shadowed.items()) for tool in tools]

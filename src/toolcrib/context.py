@@ -242,7 +242,7 @@ class ThreadContext(Context):
 
     def step(self, key: str, do: Callable[[], Any]) -> Any:
         """As in an async tool, without `await`; `do` runs in a thread too."""
-        return self._wait(super().step(key, lambda: asyncio.to_thread(do)))
+        return self._wait(super().step(key, lambda: _in_thread(do)))
 
     @property
     def call(self) -> Any:
@@ -252,3 +252,18 @@ class ThreadContext(Context):
     def wait_cancelled(self) -> Any:
         """As in an async tool, without `await`."""
         return self._wait(self._host.stopped())
+
+
+async def _in_thread(do: Callable[[], Any]) -> Any:
+    """A future would not carry all that a function may raise: a `StopIteration` would be lost on the way."""
+
+    def done() -> tuple[Any, BaseException | None]:
+        try:
+            return do(), None
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            return None, error
+
+    value, error = await asyncio.to_thread(done)
+    if error is not None:
+        raise error
+    return value

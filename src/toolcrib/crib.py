@@ -9,7 +9,9 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Any
+from weakref import WeakValueDictionary
 
 from toolcrib import answering
 from toolcrib.catalog import Catalog
@@ -67,10 +69,12 @@ class Crib:
         self.state_keys = dict(state_keys or {})
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
+        self.recovering: set[str] = set()
         self._sources: list[Source] = [Fixed("builtin", builtins()), *(as_source(given) for given in sources)]
         self._of_source: dict[int, list[Tool]] = {}
         self._sessions: dict[str, Session] = {}
-        self._opening: dict[str, asyncio.Lock] = {}
+        self._attached: WeakValueDictionary[str, Session] = WeakValueDictionary()
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._prefix = f"c{secrets.token_hex(6)}"
         self._numbers = itertools.count(1)
         self._expiry: tuple[float, Any] | None = None
@@ -98,7 +102,8 @@ class Crib:
         self.ending = self.pipeline.stopping = False
         self.pipeline.worker = f"w-{secrets.token_hex(8)}"  # what an earlier start left behind is not alive
         limits = self.pipeline.limits
-        self.pipeline.attach(ThreadPoolExecutor(limits.per_crib, "toolcrib-tool"))
+        # A plain function keeps its thread while it waits for one that it called.
+        self.pipeline.attach(ThreadPoolExecutor(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
         await self.store.start(self.pipeline.worker)
         for source in self._sources:
             if id(source) not in self._of_source:
@@ -110,17 +115,13 @@ class Crib:
 
     async def stop(self, grace: float = 5.0) -> None:
         """Waits a little for what runs, and leaves the rest to recovery. It is no logout: nothing is ended for it."""
+        if self.ending:
+            return
         self.ending = self.pipeline.stopping = True
-        running = [live for session in self._sessions.values() for live in session.live.values()]
+        running = [live for session in self._in_memory() for live in session.live.values()]
         if running:
             await asyncio.wait([asyncio.ensure_future(live.ended()) for live in running], timeout=grace)
-        for session in list(self._sessions.values()):
-            for live in list(session.live.values()):
-                if live.task is not None:
-                    live.task.cancel()
-                live.end()
-            session.live.clear()
-        self._sessions.clear()
+        await self._leave_to_recovery()
         self.pipeline.scheduler.stop()
         self.pipeline.starter.close()
         if self._expiry is not None:
@@ -132,6 +133,24 @@ class Crib:
         if self.pipeline.threads is not None:
             self.pipeline.threads.shutdown(wait=False, cancel_futures=True)
 
+    async def _leave_to_recovery(self) -> None:
+        """What still runs is cancelled without a word in the log, and has a while to clean up."""
+        tasks = []
+        for session in self._in_memory():
+            for live in list(session.live.values()):
+                if live.task is not None:
+                    live.task.cancel()
+                    tasks.append(live.task)
+                live.end()
+            session.live.clear()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self.pipeline.limits.cleanup_s)
+        self._sessions.clear()
+        self._attached.clear()
+
+    def _in_memory(self) -> list[Session]:
+        return [*self._sessions.values(), *self._attached.values()]
+
     # Tools
 
     def add(self, *sources: Any, replace: bool = False) -> None:
@@ -140,11 +159,12 @@ class Crib:
         Raises:
             Refused: `conflict`, the name is taken.
         """
-        for given in sources:
-            source = as_source(given)
+        tools: list[Tool] = []
+        for source in map(as_source, sources):
             if not isinstance(source, Fixed):
                 raise Refused("invalid_arguments", f"Source {source.name} has to be given to Crib(...)")
-            self.catalog.add(source.tools, replace=replace)
+            tools += source.tools
+        self.catalog.add(tools, replace=replace)
 
     def remove(self, *ids: str) -> None:
         """Takes tools out at once; their running calls finish, their queued ones end `not_found`."""
@@ -157,8 +177,16 @@ class Crib:
         self._of_source[id(source)] = tools
 
     def _tools_changed(self) -> None:
-        for session in list(self._sessions.values()):
-            self.pipeline.aside(session.log("tools_changed", {"tools": session.names()}))
+        for session in self._in_memory():
+            if session.renewed() and session.id in self._sessions:
+                self.pipeline.aside(session.log("tools_changed", {"tools": session.names()}))
+            self._end_unseen(session)
+
+    def _end_unseen(self, session: Session) -> None:
+        """Calls in the queue of tools that the session no longer has end; those that have started go on."""
+        for live in list(session.live.values()):
+            if not live.seated and live.tool is not None and live.tool.id not in session.view.names:
+                live.stop(self.pipeline.missing(live))
 
     # Sessions
 
@@ -183,50 +211,60 @@ class Crib:
         id = secrets.token_hex(16) if id is None else id
         if not SESSION_ID.fullmatch(id):
             raise Refused("invalid_arguments", "A session id has 1 to 255 characters of [A-Za-z0-9._:-]")
-        wanted = None if namespaces is None else self._allowed(namespaces, allowed)
+        wanted = None if namespaces is None else self.catalog.resolve(namespaces)
+        if allowed is not None:
+            _authorize(await self._recorded(id, owner) if wanted is None else wanted, allowed)
         lock = self._opening.setdefault(id, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._open(id, owner, wanted, tuple(grants))
-        finally:
-            if not lock.locked():
-                self._opening.pop(id, None)
+        async with lock:
+            session, made = await self._open(id, owner, wanted, tuple(grants))
+        if not made:  # tools are asked there, and run, so no lock is held
+            await recover(self, await self.store.calls(id, ("queued", "running"), limit=1_000_000))
+        await self._sweep_sometimes(self.pipeline.clock.now())
+        return session
 
-    def _allowed(self, namespaces: Sequence[str], allowed: Sequence[str] | None) -> tuple[str, ...]:
-        wanted = self.catalog.resolve(namespaces)
-        if allowed is not None and "*" not in allowed:
-            for name in wanted:
-                if name not in allowed:
-                    known = ", ".join(allowed)
-                    raise Refused("denied", f"Namespace '{name}' not authorized. Allowed: [{known}]")
-        return wanted
+    async def _recorded(self, id: str, owner: str) -> tuple[str, ...]:
+        """What is open in a session that is opened without a word about namespaces; nothing is said of a foreign one."""
+        row = await self.store.session(id)
+        if row is None or row.owner != owner:
+            return self.default_namespaces
+        return (self._sessions.get(id) or await self.load(row)).namespaces
 
-    async def _open(self, id: str, owner: str, wanted: tuple[str, ...] | None, grants: tuple[Any, ...]) -> Session:
-        now = self.pipeline.clock.now()
-        row, made = await self.store.open(id, owner, now)
+    async def _open(
+        self, id: str, owner: str, wanted: tuple[str, ...] | None, grants: tuple[Any, ...]
+    ) -> tuple[Session, bool]:
+        """The session, and whether it is new. A logout that is under way is waited for: there is one of each."""
+        row, made = await self.store.open(id, owner, self.pipeline.clock.now())
         if row.owner != owner:
             raise Refused("denied", f"Session '{id}' can not be opened")
-        session = self._sessions.get(id)
-        if session is None or session.closing or made:
-            session = (
-                Session(self, id, owner, wanted or self.default_namespaces, grants) if made else await self.load(row)
-            )
-            if wanted is not None:
-                session.namespaces = wanted
-            self._sessions[id] = session
-            opened = {"owner": owner, "namespaces": session.namespaces, "tools": session.names(), "restored": not made}
-            await session.log("opened", opened | ({"grants": list(grants)} if grants else {}))
-        elif wanted is not None and wanted != session.namespaces:
+        session = None if made else self._sessions.get(id)
+        if session is not None and session.closing:
+            await session.left()
+            session = None
+        if session is None:
+            session = await self._enter(row, made, wanted, grants)
+        if wanted is not None and wanted != session.namespaces:
             await self.set_namespaces(session, wanted)
-        if not made:
-            await recover(self, await self.store.calls(id, ("queued", "running"), limit=1_000_000))
-        await self._sweep_sometimes(now)
+        return session, made
+
+    async def _enter(
+        self, row: SessionRow, made: bool, wanted: tuple[str, ...] | None, grants: tuple[Any, ...]
+    ) -> Session:
+        if made:
+            session = Session(self, row.id, row.owner, self.default_namespaces if wanted is None else wanted)
+        else:
+            session = self._attached.get(row.id) or await self.load(row)
+        session.grants = grants or session.grants
+        self._sessions[row.id] = session
+        self._attached.pop(row.id, session)
+        opened = {"owner": row.owner, "namespaces": session.namespaces, "tools": session.names(), "restored": not made}
+        await session.log("opened", opened | ({"grants": list(grants)} if grants else {}))
         return session
 
     async def set_namespaces(self, session: Session, namespaces: tuple[str, ...]) -> None:
         """Replaces what is open in a session, from now on; what has started goes on."""
         session.namespaces = namespaces
         session.refresh()
+        self._end_unseen(session)
         await session.log("namespaces", {"namespaces": namespaces, "tools": session.names()})
 
     async def load(self, row: SessionRow) -> Session:
@@ -243,18 +281,19 @@ class Crib:
 
     async def attached(self, id: str) -> Session | None:
         """The session of that id: the open one, else one made from its log."""
-        session = self._sessions.get(id)
+        session = self._sessions.get(id) or self._attached.get(id)
         if session is None:
             row = await self.store.session(id)
-            session = None if row is None else await self.load(row)
-            if session is not None:
-                self._sessions.setdefault(id, session)
+            if row is not None:
+                loaded = await self.load(row)
+                session = self._sessions.get(id) or self._attached.setdefault(id, loaded)
         return session
 
     def forget(self, session: Session) -> None:
         """A session that was closed leaves nothing behind."""
-        if self._sessions.get(session.id) is session:
-            del self._sessions[session.id]
+        for known in (self._sessions, self._attached):
+            if known.get(session.id) is session:
+                del known[session.id]
 
     async def fold_state(self, id: str) -> State:
         """The state of a session, from its log."""
@@ -328,6 +367,14 @@ class Crib:
         if now - self._swept >= SWEEP_S:
             self._swept = now
             await self.sweep()
+
+
+def _authorize(namespaces: Iterable[str], allowed: Sequence[str]) -> None:
+    """A glob is only within what is allowed if it is there itself: nobody knows what it will match tomorrow."""
+    for name in namespaces:
+        exact = not set(name) & set("*?[")
+        if "*" not in allowed and name not in allowed and not (exact and any(fnmatchcase(name, a) for a in allowed)):
+            raise Refused("denied", f"Namespace '{name}' not authorized. Allowed: [{', '.join(allowed)}]")
 
 
 def _span(seconds: float) -> str:

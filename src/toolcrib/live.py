@@ -17,6 +17,7 @@ from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.schema import output_check
 from toolcrib.schema.hidden import MASK, texts_of, without
+from toolcrib.schema.names import one_line
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
 from toolcrib.store.codec import LARGE, decode, digest, encode
@@ -97,6 +98,7 @@ class LiveCall(Telling):
 
     _facts: dict[str, Any] | None = None
     _stop_waiter: asyncio.Future[None] | None = None
+    _timer: Any = None
     _asked: set[str] | None = None
     _stepped: set[str] | None = None
     _steps: dict[str, dict[str, Any]] | None = None
@@ -122,6 +124,8 @@ class LiveCall(Telling):
                 extra[name] = value
             if name == "by":
                 self.by = By(**value) if isinstance(value, Mapping) else By(*value)
+            elif name == "label":
+                self.label = one_line(value)
             elif name != "provider_id":
                 setattr(self, name, value)
         self.foreground = options.get("background") is False
@@ -129,6 +133,21 @@ class LiveCall(Telling):
             self.durable = True
         if extra:
             self.extra = extra
+
+    def to_foreground(self) -> None:
+        """It never runs, so its caller is told at once."""
+        if self.background:
+            self.background = False
+            self.extra = {name: value for name, value in (self.extra or {}).items() if name != "background"}
+
+    @property
+    def top(self) -> LiveCall:
+        """The call at the beginning of the chain of calls that made this one."""
+        return self if self.parent is None else self.parent.top
+
+    def within(self, tool: Tool) -> bool:
+        """Whether one of the calls that wait for this one is of that tool, and so has its seat already."""
+        return self.parent is not None and (self.parent.tool_id == tool.id or self.parent.within(tool))
 
     def to_background(self) -> None:
         """Its tool runs in the background: the caller gets its id at once."""
@@ -251,7 +270,7 @@ class LiveCall(Telling):
             self._facts = {
                 "session": self.session_id,
                 "owner": self.session.owner,
-                "user": self.session.user,
+                "user": dict(self.session.user),
                 "call": self.id,
                 "tool": self.tool.id,
                 "namespace": self.tool.namespace,
@@ -368,7 +387,7 @@ class LiveCall(Telling):
 
     def watch_silence(self, seconds: float) -> None:
         """Stops it when nothing was put out for that long."""
-        clock, seen = self.pipeline.clock, self.outputs
+        seen = self.outputs
 
         def look() -> None:
             if not self.in_body:
@@ -378,7 +397,14 @@ class LiveCall(Telling):
             else:
                 self.watch_silence(seconds)
 
-        clock.call_at(clock.now() + seconds, look)
+        self._later(seconds, look)
+
+    def _later(self, seconds: float, do: Callable[[], None]) -> None:
+        """Does something later, unless the call is over by then."""
+        clock = self.pipeline.clock
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = clock.call_at(clock.now() + seconds, do)
 
     async def calm(self) -> None:
         """Takes the cancellation that stopped the body off this task, so that the end can be recorded in peace."""
@@ -423,17 +449,23 @@ class LiveCall(Telling):
         for child in list(self.children or ()):
             child.stop(child.failure("cancelled", "Cancelled with the call that made it"))
         if self.in_body and self.task is not None:
-            self.task.cancel()
-            clock = self.pipeline.clock
-            clock.call_at(clock.now() + self.pipeline.limits.cleanup_s, lambda: self.pipeline.abandon(self))
-        elif not self.seated:
+            self.interrupt()
+        elif self.queued:
             self.pipeline.give_up(self)
         return True
+
+    def interrupt(self) -> None:
+        """Cancels the body, which then has a while to clean up."""
+        assert self.task is not None
+        self.task.cancel()
+        self._later(self.pipeline.limits.cleanup_s, lambda: self.pipeline.abandon(self))
 
     def end(self) -> None:
         """Lets go of timers and wakes whoever waits for it."""
         self.finished = True
         self.hush()
+        if self._timer is not None:
+            self._timer.cancel()
         if self.parent is not None and self.parent.children is not None:
             self.parent.children.discard(self)
         if self.future is not None and not self.future.done():

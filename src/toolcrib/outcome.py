@@ -94,7 +94,7 @@ def concealed(live: LiveCall, json: bytes) -> bytes:
 
 def presentable(live: LiveCall, result: Result) -> Result:
     """A result as it may be shown: it says what an approver changed, and tells no secret."""
-    metadata = {**result.metadata, "edited": live.edited} if live.edited else result.metadata
+    metadata = {**result.metadata, "edited": live.edited} if live.edited else dict(result.metadata)
     content, changes = result.content, result.changes
     if live.secrets:
         metadata, content, said = without(live.secrets, decode(encode([metadata, content, changes])))

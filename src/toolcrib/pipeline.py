@@ -70,10 +70,11 @@ class Pipeline:
         """Takes a new call through the first four stages; then it runs, queues, or waits for somebody."""
         failure = self._gone(live) or self.find(live) or self.authorize(live) or self.validate(live)
         if failure is None and live.tool.validate is not None:  # type: ignore[union-attr]
-            failure = await self.business(live)
+            failure = await self.business(live) or self._gone(live)
         if failure is None:
             failure = self.decide(live)
         if failure is not None:
+            live.to_foreground()
             await self._see_through(live, self.conclude(live, Result(failure=failure)))
         elif live.verdict.effect == "ask":  # type: ignore[union-attr]
             await self._see_through(live, self.park(live, records.confirm(live)))
@@ -102,7 +103,10 @@ class Pipeline:
             await asyncio.shield(task)
 
     def _gone(self, live: LiveCall) -> Failure | None:
-        if live.session.closing:
+        """A session that closes takes no more calls, except those that what still runs has to make."""
+        if self.stopping:
+            return live.failure("unavailable", "The crib is closing")
+        if live.session.closing and not live.nested:
             return live.failure("unavailable", "Session is closing")
         return None
 
@@ -112,24 +116,27 @@ class Pipeline:
         """The tool of that name, among those the session may see."""
         tool = live.session.tool(live.name)
         if tool is None:
-            return self._not_found(live)
+            return self.missing(live)
         live.tool = tool
         live.tool_id = tool.id
-        live.timeout_s = live.timeout_s or tool.limits.timeout_s or self.limits.timeout_s
-        live.concurrency = tool.limits.concurrency
-        live.serial = tool.serial
+        most = tool.limits.timeout_s or self.limits.timeout_s
+        live.timeout_s = live.timeout_s if 0 < live.timeout_s < most else most
+        if not (live.nested and live.within(tool)):
+            live.concurrency = tool.limits.concurrency
+            live.serial = tool.serial
         if tool.background and not live.foreground and not live.background:
             live.to_background()
         return None
 
-    def _not_found(self, live: LiveCall) -> Failure:
+    def missing(self, live: LiveCall) -> Failure:
+        """Why the session has no such tool: the name is ambiguous, its namespace is closed, or nobody knows it."""
         view = live.session.view
         live.name = whole(live.name)
         if live.name in view.ambiguous:
             names = ", ".join(view.ambiguous[live.name])
             return live.failure("invalid_arguments", f"'{live.name}' is ambiguous; say which: {names}")
-        closed = self.catalog.get(live.name)
-        if closed is not None:
+        closed = self.catalog.some(live.name)
+        if closed is not None and not live.session.sees(closed):
             live.tool_id = closed.id
             if closed.hidden is not None:
                 live.hide(closed)
@@ -189,7 +196,10 @@ class Pipeline:
         try:
             said = tool.validate(Context(live), live.parsed.values)
             if inspect.isawaitable(said):
-                said = await asyncio.wait_for(said, live.timeout_s)
+                async with asyncio.timeout(live.timeout_s):  # in this task: a `SystemExit` in another would end the loop
+                    said = await said
+        except TimeoutError:
+            return live.failure("timeout", f"The check of the arguments timed out after {live.timeout_s:g} s")
         except ValueError as error:
             said = str(error) or "The arguments were refused"
         except ToolFailure as error:
@@ -247,7 +257,7 @@ class Pipeline:
             self.begin_behind(live)
         self.scheduler.watch(live, live.timeout_s)
         if live.stopping is not None and live.in_body:
-            task.cancel()
+            live.interrupt()
 
     async def _perform(self, live: LiveCall) -> None:
         """Claims, executes, records. Nothing that a tool does escapes from here."""
@@ -356,7 +366,7 @@ class Pipeline:
         context = live.context() if tool.context or self.layer is not None else None
         if self.layer is not None:
             return self.layer(context, lambda: self._run(live, tool, context))
-        if tool.mode == "async":
+        if tool.mode == "async" and tool.limits.idle_timeout is None:
             return tool.run(context, live.parsed.values)  # type: ignore[no-any-return]
         return self._run(live, tool, context)
 
@@ -372,10 +382,20 @@ class Pipeline:
         if tool.mode == "process":
             return await run_isolated(live)
         work = drain_thread if tool.mode == "thread_stream" else _plain
-        outcome = await self.loop.run_in_executor(self.threads, _in_thread, work, live, context)
+        outcome = await self._threaded(live, work, context)
         if isinstance(outcome, _Raised):
             raise outcome.error
         return outcome
+
+    async def _threaded(self, live: LiveCall, work: Callable[[LiveCall, Any], Any], context: Any) -> Any:
+        """A thread can not be stopped. A call that is cancelled gives it the time to notice; one whose time is up ends."""
+        future = self.loop.run_in_executor(self.threads, _in_thread, work, live, context)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if live.stopping in (None, "timeout"):
+                raise
+            return await future
 
     def _on_purpose(self, live: LiveCall, error: ToolFailure) -> Result:
         if isinstance(error, StreamClosed) and live.tool is not None and live.tool.does == "once":
@@ -548,6 +568,8 @@ class Pipeline:
     def abandon(self, live: LiveCall) -> None:
         """Its body has not ended in the time it had to clean up: the call ends without it."""
         if not live.finished and not live.concluding:
+            if live.task is not None:
+                live.task.cancel()
             self.aside(self.conclude(live, self._stopped(live)))
 
     def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -561,6 +583,9 @@ class Pipeline:
 
     async def park(self, live: LiveCall, asked: Mapping[str, Any]) -> None:
         """Writes the question and lets the call go; nothing of it stays in memory."""
+        if live.halted:
+            await self.conclude(live, self._stopped(live))
+            return
         live.flush()
         now = self.clock.now()
         data = records.waiting(live, asked, now)

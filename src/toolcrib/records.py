@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from toolcrib.live import LiveCall
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
+from toolcrib.schema.names import one_line
 from toolcrib.schema.hidden import without
 from toolcrib.store import Draft
 from toolcrib.store.codec import decode, digest, encode, raw
@@ -89,7 +90,7 @@ def accepted(live: LiveCall) -> Draft:
 def _label(name: str) -> str:
     label = _labels.get(name)
     if label is None:
-        label = title(name)[:120]
+        label = one_line(title(name))
         if len(_labels) < 10_000:  # names of tools that do not exist are anybody's text
             _labels[name] = label
     return label
@@ -222,5 +223,5 @@ def undressed(tool: Tool, given: bytes, label: str) -> tuple[bytes, str]:
         and not (value is None and name in properties and name not in required)
     }
     if isinstance(topic, str) and topic.strip():
-        label = label or " ".join(topic.split())[:120]
+        label = label or one_line(topic)
     return (given if len(kept) == len(values) else encode(kept)), label

@@ -5,6 +5,7 @@ A call whose worker still lives is left alone, so that a second process on the s
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from toolcrib.types import Failure, Result
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
+    from toolcrib.session import Session
 
 
 async def recover(crib: Crib, rows: Iterable[Row]) -> None:
@@ -25,21 +27,29 @@ async def recover(crib: Crib, rows: Iterable[Row]) -> None:
         if row.worker and await crib.store.alive(row.worker):
             continue
         session = await crib.attached(row.session)
-        if session is None or row.id in session.live:
+        if session is None or row.id in session.live or row.id in crib.recovering:
             continue
-        await _end_children(crib, row)
-        live = await revive(session, row, await session.history(row))
-        if row.state == "queued":
-            await go_on(session, live)
-        elif row.effect == "once":
-            await _once(crib, live)
-        elif row.crashes + 1 >= crib.pipeline.limits.attempts:
-            message = f"Given up: the process died {row.crashes + 1} times while it ran"
-            await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
-        else:
-            live.row = row.but(crashes=row.crashes + 1)
-            live.announce = True
-            await go_on(session, live)
+        crib.recovering.add(row.id)
+        try:
+            await _take_up(crib, session, row)
+        finally:
+            crib.recovering.discard(row.id)
+
+
+async def _take_up(crib: Crib, session: Session, row: Row) -> None:
+    await _end_children(crib, row)
+    live = await revive(session, row, await session.history(row))
+    if row.state == "queued":
+        await go_on(session, live)
+    elif row.effect == "once":
+        await _once(crib, live)
+    elif row.crashes + 1 >= crib.pipeline.limits.attempts:
+        message = f"Given up: the process died {row.crashes + 1} times while it ran"
+        await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
+    else:
+        live.row = row.but(crashes=row.crashes + 1)
+        live.announce = True
+        await go_on(session, live)
 
 
 async def _end_children(crib: Crib, row: Row) -> None:
@@ -71,7 +81,7 @@ async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
     try:
         said = tool.reconcile(live.context(), **live.parsed.values)
         if inspect.isawaitable(said):
-            said = await said
+            said = await asyncio.wait_for(said, live.timeout_s)
     except BaseException as error:  # noqa: BLE001 - whatever it raises, the call still ends
         crib.pipeline.note(live, error)
         return None

@@ -61,7 +61,8 @@ class Scheduler:
 
     def enter(self, seat: Seat) -> bool:
         """Takes a seat now; False if it has to queue, and then `begin` is called when there is one."""
-        if (not self._queues or seat.nested or seat.session.id not in self._queues) and self._fits(seat):
+        # Nothing that is queued fits, or it would have been seated; so a call that does fit overtakes nobody.
+        if (not self._seating or seat.nested) and self._fits(seat):
             self._sit(seat)
             return True
         seat.queued = True
@@ -172,8 +173,16 @@ class Scheduler:
         if self._deadlines:
             self._arm(min(line[0][0] for line in self._deadlines.values()))
 
+    def forget_finished(self) -> None:
+        """Lets go of calls that are over but whose deadline is still to come."""
+        kept = {s: deque(entry for entry in line if not entry[1].finished) for s, line in self._deadlines.items()}
+        self._deadlines = {seconds: line for seconds, line in kept.items() if line}
+
     def stop(self) -> None:
-        """Forgets all deadlines."""
+        """Forgets all seats, queues and deadlines."""
+        self._running = self._nested = 0
+        self._by_tool.clear()
+        self._queues.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

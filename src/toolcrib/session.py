@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import answering
+from toolcrib import answering, draining
 from toolcrib.catalog import View
 from toolcrib.errors import Refused, StoreError
 from toolcrib.history import History, fold, result
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 PAGE = 1000
 USER = By()
-LOGOUT = "Timed out during logout"
 
 
 class Session:
@@ -105,6 +104,11 @@ class Session:
         """Its tools are looked up anew."""
         self._view = None
 
+    def renewed(self) -> bool:
+        """Looks its tools up anew; whether they are others than before."""
+        before, self._view = self._view, None
+        return before is None or before.tools != self.view.tools
+
     def recall(self, event: Event) -> None:
         """Takes an event of its own past."""
         if event.kind in ("opened", "namespaces"):
@@ -125,10 +129,10 @@ class Session:
         """
         live = self._new(tool, args, options)
         await self._accept(live)
+        if live.background and live.row is not None:
+            return queued(live.row.id)
         if live.result is not None:
             return live.result
-        if live.background and not live.stopping:
-            return queued(live.id if live.row is None else live.row.id)
         return await self._outcome(live)
 
     async def _accept(self, live: LiveCall) -> None:
@@ -263,7 +267,10 @@ class Session:
         if not follow:
             await store.flush()  # what this process did before it asked belongs to the past
         if call is not None:
-            after = max(after, (await self.row(call)).accepted_seq - 1)
+            row = await self.row(call)
+            after = max(after, row.accepted_seq - 1)
+            if row.done_seq is not None and row.done_seq <= after:
+                return
         while not self.crib.ending:
             page = await store.read(self.id, after, limit=PAGE)
             for event in page:
@@ -420,13 +427,17 @@ class Session:
         return False
 
     async def interrupt(self, *, background: bool = False) -> int:
-        """Stops the calls that run in the foreground, or all; how many."""
+        """Stops the calls that run or wait in the foreground, or all; how many."""
         await self.log("interrupted", {"background": background})
-        calls = [live for live in self.live.values() if background or not live.background]
+        calls = [live for live in reversed(self.live.values()) if background or not live.top.background]
+        kept = {live.id for live in self.live.values()} - {live.id for live in calls}
         stopped = [live for live in calls if live.stop(live.failure("cancelled", "Interrupted"))]
         for live in stopped:
             await live.ended()
-        return len(stopped)
+        rows = await self.crib.store.calls(self.id, ("waiting",), limit=100_000)
+        rows = [row for row in rows if background or not (row.background or row.parent in kept)]
+        failure = Failure("cancelled", "Interrupted while it waited")
+        return len(stopped) + sum([await answering.end_waiting(self, row, failure) for row in rows])
 
     async def close(self, timeout: float = 30.0) -> Closed:
         """Logs out: waits for what runs, ends the rest at the timeout, and lets go of all memory. Nothing is lost.
@@ -437,41 +448,22 @@ class Session:
         if not 0 <= timeout <= 3600:
             raise Refused("invalid_arguments", f"timeout must be 0 to 3600 s, not {timeout:g}")
         if self._closing is None:
+            self.closing = True
             self._closing = asyncio.ensure_future(self._close(timeout))
         return await asyncio.shield(self._closing)
 
     async def _close(self, timeout: float) -> Closed:
-        self.closing = True
-        await self.log("closing", {"timeout_s": timeout})
-        before = len(self.live)
-        timed_out = await self._drain(timeout)
-        waiting = await self.crib.store.calls(self.id, ("waiting",), limit=100_000)
-        undelivered = await self.completed("model")
-        found = Closed(before - timed_out, timed_out, len(waiting), len(undelivered))
-        await self.log("closed", found._asdict())
-        self.closed = True
-        self.crib.forget(self)
-        return found
+        try:
+            return await draining.drain(self, timeout)
+        finally:
+            self.closed = True
+            self.pipeline.scheduler.forget_finished()
+            self.crib.forget(self)
 
-    async def _drain(self, timeout: float) -> int:
-        """Waits for all that runs; at the timeout it is stopped. How many did not make it."""
-        stopped: list[LiveCall] = []
-
-        def time_is_up() -> None:
-            stopped.extend(live for live in list(self.live.values()) if live.stop(self._logout(live)))
-
-        clock = self.pipeline.clock
-        timer = clock.call_at(clock.now() + timeout, time_is_up)
-        while self.live:
-            await next(iter(self.live.values())).ended()
-        timer.cancel()
-        return len(stopped)
-
-    def _logout(self, live: LiveCall) -> Failure:
-        begun = live.row is not None and live.row.state == "running"
-        if begun and live.row is not None and live.row.effect == "once":
-            return Failure("timeout", LOGOUT, False, "It may have run; check before calling it again.")
-        return Failure("timeout", LOGOUT, not begun or live.row is None or live.row.effect != "once")
+    async def left(self) -> None:
+        """Returns when a logout that is under way is over, however it ended."""
+        if self._closing is not None:
+            await asyncio.wait([self._closing])
 
 
 def queued(id: str) -> Result:

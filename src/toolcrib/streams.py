@@ -17,7 +17,7 @@ async def drain_async(live: LiveCall, values: AsyncGenerator[Any, None]) -> Any:
         async for value in values:
             last = value
             live.chunk(value)
-            if live.unwritten >= live.pipeline.limits.unwritten_chunks:
+            if live.crowded:
                 await live.room()
             if live.stopping is not None:
                 raise Stopped

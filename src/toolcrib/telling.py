@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from toolcrib.schema.hidden import safe_length, without
 from toolcrib.store import Draft, Row, Write
-from toolcrib.store.codec import decode, encode, raw
+from toolcrib.store.codec import Large, decode, encode, raw
 from toolcrib.types import Failure, Result
 
 if TYPE_CHECKING:
@@ -34,7 +34,10 @@ class Telling:
     outputs = 0
     unwritten = 0
     unwritten_bytes = 0
+    flooded = False
 
+    _sent = 0
+    _heard = 0
     _text: list[str] | None = None
     _text_size = 0
     _text_timer: asyncio.TimerHandle | None = None
@@ -62,14 +65,26 @@ class Telling:
         if threading.get_ident() == self.pipeline.thread:
             self.tell(kind, data)
             return
+        size = _size(data)
+        if self._sent - self._heard + self.unwritten_bytes > self.pipeline.limits.unwritten_bytes:
+            kind, data = "flood", {}  # the loop does not keep up; what is told from here on is lost with the call
+        self._sent += size
         try:
-            self.pipeline.loop.call_soon_threadsafe(self.tell, kind, data)
+            self.pipeline.loop.call_soon_threadsafe(self._hear, kind, data, size)
         except RuntimeError:  # the loop has closed: nobody listens any more
             return
 
+    def _hear(self, kind: str, data: dict[str, Any], size: int) -> None:
+        """Takes in the loop what a thread told. Each side counts for itself, so that neither needs a lock."""
+        self._heard += size
+        if kind == "flood":
+            self._flood()
+        else:
+            self.tell(kind, data)
+
     def tell(self, kind: str, data: dict[str, Any]) -> None:
         """Joins text, thins progress, writes the rest at once; the order stays. Before the body runs nobody listens."""
-        if self.finished or self.concluding or not self.in_body:
+        if self.finished or self.concluding or self.flooded or not self.in_body:
             self.pipeline.refused_after_done += self.finished or self.concluding
         elif kind == "progress":
             self._tell_progress(data)
@@ -78,7 +93,7 @@ class Telling:
         else:
             self.outputs += kind == "output"
             self.flush_text()
-            self.put(kind, data)
+            self.put(kind, data, _size(data))
 
     def _tell_text(self, text: str) -> None:
         self.outputs += 1
@@ -133,11 +148,13 @@ class Telling:
     def chunk(self, value: Any) -> None:
         """A value that a generator yielded: one event, never joined. A last `Result` shows its data."""
         if self.finished or self.concluding:
+            self.pipeline.refused_after_done += 1
             return
         self.flush_text()
         self.outputs += 1
         shown = value.data if isinstance(value, Result) else value
-        self.put("output", {"value": raw(to_json(shown, inf_nan_mode="null"))})
+        json = to_json(shown, inf_nan_mode="null")
+        self.put("output", {"value": raw(json)}, len(json))
 
     def put(self, kind: str, data: dict[str, Any], size: int = 0) -> None:
         """Writes one event behind what was written before."""
@@ -153,6 +170,11 @@ class Telling:
         write.on_commit = lambda: self._written(size)
         self.pipeline.store.put(write)
         if self.unwritten_bytes > self.pipeline.limits.unwritten_bytes:
+            self._flood()
+
+    def _flood(self) -> None:
+        if not self.flooded:
+            self.flooded = True
             self.stop(self.failure("too_large", "The tool writes faster than its output can be kept"))
 
     def _written(self, size: int) -> None:
@@ -161,9 +183,15 @@ class Telling:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is unwritten that a generator is not asked for more."""
+        limits = self.pipeline.limits
+        return self.unwritten >= limits.unwritten_chunks or self.unwritten_bytes > limits.unwritten_bytes // 2
+
     async def room(self) -> None:
         """Waits until few enough chunks are unwritten."""
-        while self.unwritten >= self.pipeline.limits.unwritten_chunks:
+        while self.crowded:
             self._room = self.pipeline.loop.create_future()
             await self._room
 
@@ -177,6 +205,10 @@ class Telling:
 def _frozen(data: dict[str, Any]) -> dict[str, Any]:
     """Told data as JSON of this moment; what can not be written as JSON is told as text, since telling never fails."""
     return {name: value if type(value) is str else raw(_json(value)) for name, value in data.items()}
+
+
+def _size(data: dict[str, Any]) -> int:
+    return sum(len(value.json) if isinstance(value, Large) else len(value) for value in data.values())
 
 
 def _json(value: Any) -> bytes:

@@ -10,13 +10,14 @@ from tests.durability.effects import append, say
 from toolcrib import Context, Crib, CribLimits, Session, tool
 
 STORE, EFFECTS, LIFE = sys.argv[1:]
+LONG_S = 0.01  # long enough to be met by a kill
 
 
 @tool
 async def once(n: str) -> str:
     """Happen once."""
     append(EFFECTS, f"once {n}")
-    await asyncio.sleep(0)
+    await asyncio.sleep(LONG_S)
     return f"once {n}"
 
 
@@ -29,7 +30,7 @@ async def look(ctx: Context, n: str) -> str | None:
 async def traced(n: str) -> str:
     """Happen once, and be found again."""
     append(EFFECTS, f"traced {n}")
-    await asyncio.sleep(0)
+    await asyncio.sleep(LONG_S)
     return f"traced {n}"
 
 
@@ -37,14 +38,14 @@ async def traced(n: str) -> str:
 async def again(n: str) -> str:
     """Happen as often as need be."""
     append(EFFECTS, f"again {n}")
-    await asyncio.sleep(0)
+    await asyncio.sleep(LONG_S)
     return f"again {n}"
 
 
 @tool(read_only=True)
 async def look_up(n: str) -> str:
     """Change nothing."""
-    await asyncio.sleep(0)
+    await asyncio.sleep(LONG_S)
     return f"look_up {n}"
 
 
@@ -62,9 +63,9 @@ TOOLS = (once, traced, again, look_up, stepped)
 
 async def worker(session: Session, number: int) -> None:
     """Calls one after the other for ever; half are submitted, half called."""
-    count = 0
+    count, first = 0, number % len(TOOLS)
     while True:
-        for made in TOOLS:
+        for made in (*TOOLS[first:], *TOOLS[:first]):
             n = f"{LIFE}-{number}-{count}"
             count += 1
             call = await session.submit(made.name, {"n": n})

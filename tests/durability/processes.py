@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from tests.shared import ROOT
 
 HERE = Path(__file__).resolve().parent
-PATIENCE_S = 60
+PATIENCE_S = 30
 
 
 class Script:
@@ -46,7 +45,9 @@ class Script:
             line = self._lines.get(timeout=PATIENCE_S)
         except Empty:
             raise AssertionError(f"{self.process.args!r} said nothing for {PATIENCE_S} s") from None
-        assert line is not None, f"{self.process.args!r} ended with {self.process.wait()}"
+        if line is None:
+            self._lines.put(None)
+            raise AssertionError(f"{self.process.args!r} ended with {self.process.wait()}")
         return json.loads(line)
 
     def until(self, *wanted: Any) -> Any:
@@ -71,11 +72,11 @@ class Script:
         self.process.kill()
         self.process.wait()
         self._close()
-        rest: deque[Any] = deque()
+        rest: list[Any] = []
         while (line := self._lines.get()) is not None:
             if line.endswith("\n"):
                 rest.append(json.loads(line))
-        return list(rest)
+        return rest
 
     def _close(self) -> None:
         self._reader.join()

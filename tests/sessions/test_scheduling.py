@@ -1,4 +1,4 @@
-"""Which call starts when: together, in order, within bounds, fairly, for a limited time, and with chunks that keep up."""
+"""Which call starts when: together, in order, within bounds, fairly, not for ever, and with chunks that keep up."""
 
 import asyncio
 import threading
@@ -253,7 +253,7 @@ async def test_plain_functions_that_call_plain_functions_do_not_run_out_of_threa
     @tool(read_only=True)
     def fall(ctx: Context, depth: int) -> Any:
         """Call itself."""
-        return 0 if depth == 0 else 1 + ctx.call("fall", {"depth": depth - 1}).data  # type: ignore[attr-defined]
+        return 0 if depth == 0 else 1 + ctx.call("fall", {"depth": depth - 1}).data
 
     async with Crib([fall], limits=CribLimits(per_crib=2)) as crib:
         session = await crib.open(owner="ada")

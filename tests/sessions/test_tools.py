@@ -93,8 +93,8 @@ async def test_a_result_yielded_last_is_the_result_and_no_value_at_all_succeeds_
     @tool(read_only=True)
     async def empty() -> AsyncIterator[Any]:
         """Yield nothing."""
-        for nothing in ():
-            yield nothing
+        if empty.description == "":
+            yield 1
 
     async with Crib([ends, ends_in_thread, empty]) as crib:
         session = await crib.open(owner="ada")

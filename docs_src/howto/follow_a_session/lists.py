@@ -31,13 +31,14 @@ async def main() -> None:
         session = await crib.open("s-1", owner="ada")
         await session.call("sleep", {"seconds": 0})
         await session.submit("wipe", {"disk": "old"})
-        call = await session.submit("sleep", {"seconds": 0.3})
+        call = await session.submit("sleep", {"seconds": 60})
         async for event in session.events(call=call.id):
             if event.kind == "started":
                 break
         await show(session)
         print("-- when the log had two events --")
         await show(session, at=2)
+        await session.cancel(call.id)
 
 
 asyncio.run(main())

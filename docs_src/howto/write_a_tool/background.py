@@ -7,7 +7,7 @@ from toolcrib import Context, Crib, tool
 async def backup(ctx: Context, folder: str) -> dict[str, str]:
     """Back up a folder; the caller does not wait for it."""
     ctx.progress("copying")
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)
     return {"saved": folder}
 
 

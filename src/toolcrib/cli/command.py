@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -68,9 +69,11 @@ _OPTIONS = [
 def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
     """Runs a command to its exit code; whatever goes wrong is said in a line with the next step, never as a stack."""
     _trace(terminal)
+    interrupt = _Interrupt()
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        return asyncio.run(work()) or 0
-    except KeyboardInterrupt:
+        return asyncio.run(interrupt.watch(work)) or 0
+    except (asyncio.CancelledError, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has left, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -80,6 +83,33 @@ def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | Non
         problem = _explained(error)
         terminal.trouble(problem)
         return problem.exit_code
+
+
+class _Interrupt:
+    """Ctrl-C: the first asks the command to stop, the second ends the process at once, as a crash would.
+
+    An exception thrown into the event loop is no way to stop: it may hit a tool's body, where it ends that call alone.
+    """
+
+    def __init__(self) -> None:
+        self._stop: Callable[[], object] | None = None
+
+    async def watch(self, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int | None:
+        """Does the work, in a task that can be stopped."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
+        return await work()
+
+    def __call__(self, number: int, frame: object) -> None:
+        """Takes the signal."""
+        stop, self._stop = self._stop, None
+        if stop is not None:
+            stop()
+            return
+        if sys.stderr.isatty():
+            os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # a bar may have hidden the cursor
+        os._exit(INTERRUPTED)
 
 
 def leave(code: int) -> None:

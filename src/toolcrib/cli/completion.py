@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def complete_tool(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of tools that begin like that, or whose bare name does."""
+    """Ids of tools that begin like that, and bare names that are enough."""
     crib = _crib(ctx)
     if crib is None:
         return []
-    tools = crib.catalog.view(("*",)).tools
-    fit = [tool for tool in tools if tool.id.startswith(incomplete) or tool.name.startswith(incomplete)]
-    return [(tool.id, tool.description.partition("\n")[0]) for tool in fit]
+    names = crib.catalog.view(("*",)).names
+    fit = [(name, tool) for name, tool in names.items() if name.startswith(incomplete) and (incomplete or "." in name)]
+    return [(name, tool.description.partition("\n")[0]) for name, tool in fit]
 
 
 def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

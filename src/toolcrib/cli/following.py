@@ -68,7 +68,8 @@ class _Following:
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
-        self.terminal.say("Cancelling …", "yellow")
+        if not self.terminal.json:
+            self.terminal.say("Cancelling … (Ctrl-C again leaves at once)", "yellow")
         await self.session.cancel(self.call)
         self.finish(await self.session.result(self.call))
         return INTERRUPTED

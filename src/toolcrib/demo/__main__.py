@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
 import sys
 from pathlib import Path
 
+from toolcrib.cli.command import perform
 from toolcrib.demo import home
 from toolcrib.demo.tour import Tour
 
@@ -18,12 +17,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where its files are kept (default: %(default)s)", default=home())
     folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        asyncio.run(Tour(folder).run())
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    tour = Tour(folder)
+    sys.exit(perform(tour.terminal, tour.run))
 
 
 if __name__ == "__main__":

@@ -30,3 +30,8 @@ def _likeness(name: str, candidate: str) -> float:
     if matcher.real_quick_ratio() >= ALIKE and (ratio := matcher.ratio()) >= ALIKE:
         return ratio
     return ALIKE / 2 if len(asked) > 2 and asked in known else 0
+
+
+def one_line(text: str) -> str:
+    """A label: one line of at most 120 characters."""
+    return " ".join(text.split())[:120].rstrip()

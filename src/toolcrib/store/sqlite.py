@@ -11,6 +11,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -54,14 +55,16 @@ class SqliteStore:
     async def start(self, worker: str) -> None:
         """Opens the file, migrates it and starts the writer."""
         self._loop = asyncio.get_running_loop()
+        with ExitStack() as undo:
+            try:
+                self._writing = undo.enter_context(closing(self._connect()))
+                migrate(self._writing)
+                self._reading = undo.enter_context(closing(self._connect()))
+                self._workers = Workers(self._path, worker)
+            except (sqlite3.Error, OSError) as error:
+                raise StoreUnavailable(f"Can not open {self._path}: {error}") from None
+            undo.pop_all()
         self._readers = ThreadPoolExecutor(1, "toolcrib-read")
-        try:
-            self._writing = self._connect()
-            migrate(self._writing)
-            self._reading = self._connect()
-        except sqlite3.Error as error:
-            raise StoreUnavailable(f"Can not open {self._path}: {error}") from None
-        self._workers = Workers(self._path, worker)
         self._writer = Writer(self._writing, self._path, self._followers, always_full=self._full)
 
     def _connect(self) -> sqlite3.Connection:
@@ -88,6 +91,7 @@ class SqliteStore:
         self._reading.close()
         self._writing.close()
         self._workers.leave()
+        self._followers.nudge()
 
     # Writing
 
@@ -109,7 +113,11 @@ class SqliteStore:
 
     async def _in_reader(self, do: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            return await self._loop.run_in_executor(self._readers, do, self._reading)
+            work = self._loop.run_in_executor(self._readers, do, self._reading)
+        except RuntimeError:
+            raise StoreUnavailable(f"The store {self._path.name} is closed") from None
+        try:
+            return await work
         except sqlite3.Error as error:
             raise explain(error, self._path) from None
 
@@ -162,7 +170,11 @@ class SqliteStore:
         """While somebody follows: tells them when the file changed in a way that this process did not."""
         seen = -1
         while self._followers or seen < 0:
-            version = await self._in_reader(lambda db: db.execute("PRAGMA data_version").fetchone()[0])
+            try:
+                version = await self._in_reader(lambda db: db.execute("PRAGMA data_version").fetchone()[0])
+            except StoreUnavailable:
+                self._followers.nudge()  # whoever follows finds out when it reads
+                return
             if version != seen:
                 self._followers.nudge()
             seen = version
@@ -275,7 +287,7 @@ class SqliteStore:
         return gone
 
     def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
-        """Ends a session at one blow, so that whoever opens it finds all of it or nothing; False if it is needed again."""
+        """Ends a session at one blow, so that whoever opens it finds all or nothing; False if it is needed again."""
         self._writer.forget_heads()
         taken = db.execute(queries()["take_out"], values).rowcount > 0
         if taken:

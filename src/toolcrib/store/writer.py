@@ -74,6 +74,7 @@ class Writer:
         self._rows: list[tuple[Any, ...]] = []
         self._late: list[_Job] = []
         self._open = 0
+        self._stopped = False
         self._always_full = always_full
         self._full: bool | None = None
         self._sql = queries()
@@ -86,6 +87,8 @@ class Writer:
 
     def put(self, write: Write) -> None:
         """Gathers a write; it is taken within milliseconds."""
+        if self._stopped:
+            return
         self._behind.append(_Job(write, None))
         if len(self._behind) >= BATCH:
             self._hand_over()
@@ -105,12 +108,16 @@ class Writer:
     def do(self, do: Do) -> asyncio.Future[Any]:
         """Takes its place behind all that was given before; the future has the outcome when it is durable."""
         future = self._loop.create_future()
+        if self._stopped:
+            future.set_exception(StoreUnavailable(f"The store {self._path.name} is closed"))
+            return future
         self._behind.append(_Job(do, future))
         self._hand_over()
         return future
 
     async def stop(self) -> None:
         """Writes what is left and ends the thread."""
+        self._stopped = True
         self._hand_over()
         self._queue.put([])
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)

@@ -1,16 +1,20 @@
 """What users test their tools, answers and stores with. Nothing here is needed to run a crib, and nothing needs pytest.
 
-    async with testing.crib(refund) as crib:                      # in memory, with a clock of its own
+One tool by itself:
+
+    ctx = testing.context(answers={"Which name?": "Bob"})
+    result = await testing.run(refund, {"order": "A-7"}, ctx)
+    assert ctx.text == "one two"
+
+A crib in memory, with a clock of its own and somebody who answers:
+
+    async with testing.crib(refund) as crib:
         session = await crib.open(owner="ada")
         async with testing.answers(session, {"default.refund": "accept"}):
             result = await session.call("refund", {"order": "A-7"})
-        await crib.clock.advance(24 * 3600)                       # a day goes by at once
+        await crib.clock.advance(24 * 3600)
 
-    ctx = testing.context(answers={"Which name?": "Bob"})         # one tool by itself
-    result = await testing.run(refund, {"order": "A-7"}, ctx)
-    assert ctx.told == [("progress", {"status": "running", "message": "talking to the bank"})]
-
-    class TestMyStore(testing.StoreSuite): ...                    # the promise of a store, test by test
+A store, promise by promise: `class TestMyStore(testing.StoreSuite)`, see `toolcrib.testing.stores`.
 """
 
 from toolcrib.testing.answerer import Answers, answers

@@ -87,8 +87,6 @@ class Answers:
             raise AssertionError("; ".join([*lines, f"scripted: {self._script!r}"]))
 
 
-def answers(
-    session: Session, script: Mapping[str, Any], *, rest: Literal["cancel", "leave"] = "cancel"
-) -> Answers:
+def answers(session: Session, script: Mapping[str, Any], *, rest: Literal["cancel", "leave"] = "cancel") -> Answers:
     """Somebody who answers by this script: `async with answers(session, {"shop.refund": "accept"}):`."""
     return Answers(session, script, rest=rest)

@@ -58,7 +58,7 @@ class FakeClock:
         return timer
 
     async def advance(self, seconds: float) -> None:
-        """Moves the time on, calls what falls due in order, each at its own moment, and lets the loop settle after each."""
+        """Moves the time on; what falls due is called in order, at its moment, and the loop settles after each."""
         if seconds < 0:
             raise ValueError("time does not go back")
         until = self._now + seconds

@@ -53,7 +53,7 @@ def _differences(call: History, row: Row, lines: list[Event]) -> Iterator[str]:
     if row.accepted_seq != lines[0].seq:
         yield f"accepted_seq {row.accepted_seq}, in the log {lines[0].seq}"
     done = [event.seq for event in lines if event.kind == "done"]
-    if [row.done_seq] != (done or [None]):
+    if ([] if row.done_seq is None else [row.done_seq]) != done:
         yield f"done_seq {row.done_seq}, in the log {done}"
     if done and lines[-1].seq != done[0]:
         yield f"events after its done at {done[0]}"

@@ -188,7 +188,7 @@ class RecordingContext(Context):
         self._recorder.stop("cancelled" if value else None)
 
     def again(self) -> None:
-        """The tool runs from its start once more, as after an answer: steps are remembered, questions may come again."""
+        """The tool runs from its start once more, as after an answer: steps are remembered, questions may come back."""
         self._recorder.this_pass.clear()
 
     @property
@@ -203,7 +203,7 @@ class RecordingThreadContext(RecordingContext, ThreadContext):
     __slots__ = ()
 
 
-def context(  # noqa: PLR0913 - all that a test may want to say, by name
+def context(
     *,
     answers: Mapping[str, Any] | None = None,
     tools: Mapping[str, Any] | None = None,

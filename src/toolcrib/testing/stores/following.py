@@ -65,8 +65,8 @@ class FollowingTests(Frame):
         async with self.opened("s") as store:
             await store.commit(Write("s", [line(), line()]))
             await asyncio.gather(store.wait("s", 0), store.wait("s", 1), store.wait("s", 0))
-            store = await self.restarted(store)
-            await asyncio.gather(store.wait("s", 1), store.wait("s", 0), store.wait("s", 1))
+            again = await self.restarted(store)
+            await asyncio.gather(again.wait("s", 1), again.wait("s", 0), again.wait("s", 1))
 
     async def test_nobody_waits_for_what_another_has_written(self) -> None:
         async with self.opened("s") as store:
@@ -115,8 +115,8 @@ class FollowingTests(Frame):
             await store.commit(Write("s", [line(raw=msgspec.Raw(b'{"a":[1,2.5,null]}')), line("ü", call="c")]))
             await store.commit(note("s", "last"))
             await reader
-            store = await self.restarted(store)
-            assert seen == await store.read("s")
+            again = await self.restarted(store)
+            assert seen == await again.read("s")
 
     async def test_a_reader_that_reconnects_sees_every_event_once_and_in_order(self) -> None:
         await self._reconnect(seed=1, nodes=1)

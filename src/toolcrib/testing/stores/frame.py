@@ -54,7 +54,7 @@ class Frame:
         return again
 
     async def second(self, store: Store) -> Store:
-        """A store over the same data at the same time, as another process has it; the same one where there is no such."""
+        """Another store over the same data at the same time, as a second process has it; `store` if there is none."""
         other = await self.reopen(store)
         if other is not store:
             await other.start("worker-3")
@@ -90,7 +90,7 @@ def claim(row: Row, worker: str = "worker-1") -> Write:
 
 def park(row: Row, number: int = 1, expires_at: float = AT + 60) -> Write:
     """It asks, and waits."""
-    asked = {
+    asked: dict[str, Any] = {
         "id": f"{row.id}-{number}",
         "call": row.id,
         "tool": row.tool,

@@ -45,12 +45,12 @@ class GuardTests(Frame):
     async def test_a_key_used_twice_finds_the_first_call(self) -> None:
         async with self.opened("s") as store:
             await store.commit(submit(new("a", key="pay")))
-            store = await self.restarted(store)
-            conflict = await store.commit(submit(new("b", key="pay")))
+            again = await self.restarted(store)
+            conflict = await again.commit(submit(new("b", key="pay")))
             assert conflict is not None
-            assert conflict.row == await store.call("a")
-            assert await store.call("b") is None
-            assert len(await store.read("s")) == 1
+            assert conflict.row == await again.call("a")
+            assert await again.call("b") is None
+            assert len(await again.read("s")) == 1
 
     async def test_of_many_with_one_key_one_is_accepted(self) -> None:
         async with self.opened("s") as store:
@@ -160,11 +160,11 @@ class GuardTests(Frame):
             assert await store.commit(Write("s", [line("one")], revision=(0, 1))) is None
             assert await store.commit(Write("s", [line("stale")], revision=(0, 1))) == Conflict(None)
             assert await store.commit(Write("s", [line("two")], revision=(1, 2))) is None
-            store = await self.restarted(store)
-            session = await store.session("s")
+            again = await self.restarted(store)
+            session = await again.session("s")
             assert session is not None
             assert session.revision == 2
-            assert await texts(store) == ["one", "two"]
+            assert await texts(again) == ["one", "two"]
 
     async def test_a_stale_state_changes_no_call_and_a_lost_call_no_state(self) -> None:
         async with self.opened("s") as store:

@@ -37,7 +37,9 @@ class LogTests(Frame):
 
     async def test_events_are_read_as_they_were_written(self) -> None:
         async with self.opened("s") as store:
-            await store.commit(Write("s", [(AT, "c", "progress", {"status": "running"}), (AT + 1.25, None, "notice", {})]))
+            await store.commit(
+                Write("s", [(AT, "c", "progress", {"status": "running"}), (AT + 1.25, None, "notice", {})])
+            )
             first, second = await store.read("s")
             assert first == Event(1, AT, "c", "progress", {"status": "running"})
             assert second == Event(2, AT + 1.25, None, "notice", {})
@@ -56,7 +58,9 @@ class LogTests(Frame):
 
             async def write(writer: int) -> None:
                 for number in range(20):
-                    write = Write(sessions[(writer + number) % 5], [line(f"{writer}/{number}"), line(f"{writer}/{number}+")])
+                    write = Write(
+                        sessions[(writer + number) % 5], [line(f"{writer}/{number}"), line(f"{writer}/{number}+")]
+                    )
                     if number % 3:
                         store.put(write)
                     else:
@@ -88,7 +92,10 @@ class LogTests(Frame):
     async def test_a_reader_from_before_the_beginning_starts_with_the_first_event(self) -> None:
         async with self.opened("s") as store:
             await store.commit(Write("s", [line("first"), line("last")]))
-            assert [(event.seq, event.data["text"]) for event in await store.read("s", -1)] == [(1, "first"), (2, "last")]
+            assert [(event.seq, event.data["text"]) for event in await store.read("s", -1)] == [
+                (1, "first"),
+                (2, "last"),
+            ]
 
     async def test_a_page_ends_at_until(self) -> None:
         async with self.opened("s") as store:
@@ -110,14 +117,14 @@ class LogTests(Frame):
         async with self.opened("s") as store:
             await store.commit(Write("s", [(AT, None, "notice", data) for data in ODD]))
             assert [event.data for event in await store.read("s")] == ODD
-            store = await self.restarted(store)
-            assert [event.data for event in await store.read("s")] == ODD
+            again = await self.restarted(store)
+            assert [event.data for event in await again.read("s")] == ODD
 
     async def test_a_number_of_any_size_comes_back_whole(self) -> None:
         async with self.opened("s") as store:
             await store.commit(Write("s", [line(args=raw(b'{"wei":115792089237316195423570985008687907853}'))]))
-            store = await self.restarted(store)
-            (event,) = await store.read("s")
+            again = await self.restarted(store)
+            (event,) = await again.read("s")
             assert event.data["args"] == {"wei": 115792089237316195423570985008687907853}
 
     async def test_large_data_comes_back_whole(self) -> None:
@@ -127,8 +134,8 @@ class LogTests(Frame):
         async with self.opened("s") as store:
             await store.commit(Write("s", [line(args=raw(json)), line(args=raw(json), more=1)]))
             assert [event.data["args"] for event in await store.read("s")] == [large, large]
-            store = await self.restarted(store)
-            first, second = await store.read("s")
+            again = await self.restarted(store)
+            first, second = await again.read("s")
             assert first.data == {"text": "", "args": large}
             assert second.data == {"text": "", "args": large, "more": 1}
 
@@ -146,8 +153,8 @@ class LogTests(Frame):
         async with self.opened("s") as store:
             both = Both()
             await store.commit(Write("s", [(AT, "c", "accepted", both), (AT, "c", "started", both)]))
-            store = await self.restarted(store)
-            assert [event.data for event in await store.read("s")] == [{"of": "accepted"}, {"of": "started"}]
+            again = await self.restarted(store)
+            assert [event.data for event in await again.read("s")] == [{"of": "accepted"}, {"of": "started"}]
 
     async def test_what_a_reader_does_to_its_data_changes_no_log(self) -> None:
         async with self.opened("s") as store:
@@ -168,15 +175,15 @@ class LogTests(Frame):
         async with self.opened("s") as store:
             for number in range(600):
                 store.put(note("s", str(number)))
-            store = await self.restarted(store)
-            assert await texts(store) == [str(number) for number in range(600)]
+            again = await self.restarted(store)
+            assert await texts(again) == [str(number) for number in range(600)]
 
     async def test_numbers_go_on_after_a_restart(self) -> None:
         async with self.opened("s") as store:
             await store.commit(note("s", "before"))
-            store = await self.restarted(store)
-            await store.commit(note("s", "after"))
-            assert [(event.seq, event.data["text"]) for event in await store.read("s")] == [(1, "before"), (2, "after")]
+            again = await self.restarted(store)
+            await again.commit(note("s", "after"))
+            assert [(event.seq, event.data["text"]) for event in await again.read("s")] == [(1, "before"), (2, "after")]
 
     async def test_whoever_asks_for_rows_sees_what_was_put_before(self) -> None:
         async with self.opened("s") as store:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 from toolcrib.store import Row, Store, Write
 from toolcrib.testing.index import check_index
@@ -40,20 +41,27 @@ class RowTests(Frame):
 
     async def test_a_row_is_read_as_it_was_written(self) -> None:
         async with self.opened("s") as store:
-            full = {"worker": "w", "background": True, "parent": "p", "key": "k", "question": "c-1", "crashes": 2}
+            full: dict[str, Any] = {
+                "worker": "w",
+                "background": True,
+                "parent": "p",
+                "key": "k",
+                "question": "c-1",
+                "crashes": 2,
+            }
             row = new("c", state="waiting", attempt=3, expires_at=AT + 0.125, **full)
             await store.commit(submit(row))
             assert await store.call("c") == row.but(accepted_seq=1)
-            store = await self.restarted(store)
-            assert await store.call("c") == row.but(accepted_seq=1)
+            again = await self.restarted(store)
+            assert await again.call("c") == row.but(accepted_seq=1)
 
     async def test_a_change_is_read_as_it_was_written(self) -> None:
         async with self.opened("s") as store:
             row = await commit(store, submit(new("c", key="k", parent="p")))
             changed = row.but(state="running", attempt=4, worker="w", question="q", expires_at=AT, crashes=1)
             await store.commit(Write("s", [line()], changed, ("queued", 0)))
-            store = await self.restarted(store)
-            assert await store.call("c") == changed.but(accepted_seq=1)
+            again = await self.restarted(store)
+            assert await again.call("c") == changed.but(accepted_seq=1)
 
     async def test_a_row_knows_where_its_call_begins_and_ends(self) -> None:
         async with self.opened("s") as store:
@@ -64,11 +72,11 @@ class RowTests(Frame):
             done = finish(running)
             done.events.insert(0, line("last words", call="c"))
             await store.commit(done)
-            store = await self.restarted(store)
-            now = await store.call("c")
+            again = await self.restarted(store)
+            now = await again.call("c")
             assert now is not None
             assert (now.accepted_seq, now.done_seq) == (3, 7)
-            await check_index(store, "s")
+            await check_index(again, "s")
 
     async def test_a_call_that_is_over_at_once_begins_and_ends_in_one_write(self) -> None:
         async with self.opened("s") as store:
@@ -148,6 +156,6 @@ class RowTests(Frame):
         async with self.opened(*sessions) as store:
             rows = [new(f"c{n}", sessions[n % 3]) for n in range(60)]
             await asyncio.gather(*(live(store, row, chance) for row in rows))
-            store = await self.restarted(store)
+            again = await self.restarted(store)
             for session in sessions:
-                assert len(await check_index(store, session)) == 20
+                assert len(await check_index(again, session)) == 20

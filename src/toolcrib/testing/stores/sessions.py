@@ -36,8 +36,8 @@ class SessionTests(Frame):
             assert await store.open("s", "ada", AT) == (made, True)
             assert await store.open("s", "ada", AT + 5) == (made, False)
             assert await store.session("s") == made
-            store = await self.restarted(store)
-            assert await store.open("s", "ada", AT + 9) == (made, False)
+            again = await self.restarted(store)
+            assert await again.open("s", "ada", AT + 9) == (made, False)
 
     async def test_of_many_who_open_a_session_one_makes_it(self) -> None:
         async with self.opened() as store:
@@ -122,9 +122,9 @@ class SessionTests(Frame):
             assert [await store.move_cursor("s", "ui", seq) for seq in (3, 2, 5, 5)] == [3, 3, 5, 5]
             await asyncio.gather(*(store.move_cursor("s", "ui", seq) for seq in (9, 6, 12, 7)))
             assert await store.move_cursor("s", "model", 1) == 1
-            store = await self.restarted(store)
-            assert [await store.cursor("s", name) for name in ("ui", "model", "audit")] == [12, 1, 0]
-            assert await store.cursor("t", "ui") == 0
+            again = await self.restarted(store)
+            assert [await again.cursor("s", name) for name in ("ui", "model", "audit")] == [12, 1, 0]
+            assert await again.cursor("t", "ui") == 0
 
     async def test_a_kept_value_stays_what_it_was_first(self) -> None:
         async with self.opened("s", "t") as store:
@@ -132,19 +132,19 @@ class SessionTests(Frame):
             await store.keep("s", "large", large)
             await store.keep("s", "large", b"other")
             await store.keep("s", "empty", b"")
-            store = await self.restarted(store)
-            assert await store.kept("s", "large") == large
-            assert await store.kept("s", "empty") == b""
-            assert await store.kept("s", "absent") is None
-            assert await store.kept("t", "large") is None
+            again = await self.restarted(store)
+            assert await again.kept("s", "large") == large
+            assert await again.kept("s", "empty") == b""
+            assert await again.kept("s", "absent") is None
+            assert await again.kept("t", "large") is None
 
     async def test_a_worker_lives_while_its_store_is_open(self) -> None:
         async with self.opened() as store:
             assert await store.alive("worker-1")
             assert not await store.alive("worker-2")
-            store = await self.restarted(store)
-            assert await store.alive("worker-2")
-            assert not await store.alive("worker-1")
+            again = await self.restarted(store)
+            assert await again.alive("worker-2")
+            assert not await again.alive("worker-1")
 
     async def test_workers_see_each_other(self) -> None:
         async with self.opened() as store:

@@ -48,8 +48,8 @@ SELECT seq, at, call, kind, data, large FROM events
 WHERE session = :n AND seq > :after AND seq <= :until AND call = :call ORDER BY seq LIMIT :limit
 
 -- name: events_of_session
--- What concerns the session itself, over its own small index.
-SELECT seq, at, call, kind, data, large FROM events
+-- What concerns the session itself, over its own small index, which SQLite would not choose by itself.
+SELECT seq, at, call, kind, data, large FROM events INDEXED BY events_of_session
 WHERE session = :n AND seq > :after AND seq <= :until AND call IS NULL ORDER BY seq LIMIT :limit
 
 -- name: call

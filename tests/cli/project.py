@@ -1,0 +1,242 @@
+"""A small project in a folder of its own, and commands run in it."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SOURCE = '''
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from toolcrib import Context, ToolFailure, tool
+
+PAID = Path(__file__).parent / "paid.txt"
+
+
+@tool(namespace="shop", read_only=True, examples=[{"order": "7"}])
+async def find(order: str, deep: bool = False) -> dict[str, Any]:
+    """Find an order.
+
+    Args:
+        order: The order's number.
+    """
+    if order == "0":
+        raise ToolFailure("not_found", "There is no order 0", hint="Orders start at 1.")
+    return {"order": order, "deep": deep}
+
+
+@tool(namespace="shop", destructive=True)
+async def refund(ctx: Context, order: str, cents: int) -> str:
+    """Pay money back."""
+    ctx.progress("paying", 0.5)
+    with PAID.open("a") as book:
+        book.write(f"{cents}\\n")
+    return f"paid {cents}"
+
+
+@tool(namespace="shop", read_only=True)
+async def rows(ctx: Context, count: int = 3) -> Any:
+    """Stream rows."""
+    for row in range(count):
+        ctx.progress(f"row {row}", loaded=row + 1, total=count)
+        yield {"row": row}
+
+
+@tool(namespace="shop", read_only=True)
+async def speak(ctx: Context, text: str = "hello") -> None:
+    """Say something."""
+    ctx.output(text)
+
+
+@tool(namespace="shop", read_only=True)
+async def wait_for_ever(ctx: Context) -> None:
+    """Never ends."""
+    ctx.progress("waiting")
+    await asyncio.Event().wait()
+
+
+@tool(namespace="mail")
+async def send(ctx: Context) -> dict[str, Any]:
+    """Send a letter."""
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "minLength": 2}, "copies": {"type": "integer", "default": 1}},
+        "required": ["city"],
+    }
+    answer = await ctx.ask("Where to?", schema=schema)
+    return {"sent": answer.value}
+
+
+@tool(namespace="mail", read_only=True)
+async def broken() -> None:
+    """Breaks."""
+    raise ValueError("the text of the error")
+'''
+CONFIG = """\
+sources: [shop_tools]
+store: sqlite:///shop.db
+"""
+
+
+class Ran(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Project:
+    """A folder with tools and a `crib.yaml`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.write("shop_tools.py", SOURCE)
+        self.write("crib.yaml", CONFIG)
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        return path
+
+    def run(self, *words: str, stdin: str = "", code: int | None = 0) -> Ran:
+        """Runs `toolcrib` to its end; where `code` is given, that must be its exit code."""
+        with self.start(*words, stdin=subprocess.PIPE) as process:
+            out, err = process.communicate(stdin, timeout=60)
+        ran = Ran(process.returncode, out, err)
+        assert code in (None, ran.code), ran
+        return ran
+
+    @contextmanager
+    def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[str]]:
+        """Runs `toolcrib` beside the test; what is left of it at the end is killed."""
+        with subprocess.Popen(
+            command(*words),
+            cwd=self.folder,
+            env=environment(),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @property
+    def paid(self) -> list[str]:
+        """What the refunds really did."""
+        book = self.folder / "paid.txt"
+        return book.read_text().split() if book.exists() else []
+
+    def wait_for_refund(self) -> dict[str, Any]:
+        """A refund that waits for its confirmation."""
+        ran = self.run("call", "refund", "-a", "order=7", "-a", "cents=500", "--json", code=3)
+        waiting: dict[str, Any] = ran.json
+        return waiting
+
+
+def command(*words: str) -> list[str]:
+    """The command line, with warnings as errors."""
+    return [sys.executable, "-W", "error", "-m", "toolcrib", *words]
+
+
+def environment() -> dict[str, str]:
+    """The environment, without what would colour or choose."""
+    unwanted = ("TOOLCRIB_CRIB", "TOOLCRIB_DEMO", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONWARNINGS")
+    return {name: value for name, value in os.environ.items() if name not in unwanted} | {"TERM": "xterm-256color"}
+
+
+def until(stream: Any, text: str) -> str:
+    """Reads lines up to the one that holds a text."""
+    read = ""
+    for line in stream:
+        read += line
+        if text in line:
+            return read
+    raise AssertionError(f"{text!r} never came: {read}")
+
+
+ON_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+class Screen:
+    """A process on a terminal of its own: what it shows is read, keys are pressed."""
+
+    def __init__(self, words: list[str], folder: Path, **env: str) -> None:
+        self._fd, inner = os.openpty()
+        termios.tcsetwinsize(self._fd, (40, 100))
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", ON_TERMINAL, *words],
+            cwd=folder,
+            env=environment() | env,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+        )
+        os.close(inner)
+        self.shown = ""
+        self._seen = 0
+
+    def __enter__(self) -> "Screen":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._fd)
+
+    def expect(self, text: str) -> "Screen":
+        """Reads until a text is shown, past the last one expected."""
+        while text not in self.shown[self._seen :]:
+            assert self._read(), f"{text!r} never came: {self.shown}"
+        self._seen = self.shown.index(text, self._seen) + len(text)
+        return self
+
+    def press(self, keys: str) -> "Screen":
+        """Types."""
+        os.write(self._fd, keys.encode())
+        return self
+
+    def ended(self) -> int:
+        """Reads all that is left; the exit code."""
+        while self._read():
+            pass
+        return self._process.wait(timeout=60)
+
+    def _read(self) -> bool:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if select.select([self._fd], [], [], 1.0)[0]:
+                try:
+                    piece = os.read(self._fd, 65536)
+                except OSError:  # how a terminal says that nobody is left on the other side
+                    return False
+                self.shown += piece.decode("utf-8", "replace")
+                return bool(piece)
+        return False

@@ -1,0 +1,1 @@
+"""Tools, results, context, suspension, state and registry, as the chapter `contract` says."""

@@ -1,0 +1,460 @@
+"""Sessions driven at random against a model of the log.
+
+Calls of every kind, answers right and wrong, cancels, logouts, crashes and restarts come in any order. Whatever came,
+the log keeps its promises at every moment, and in the end each accepted call has exactly one `done`.
+
+`TOOLCRIB_EXPLORE=1` tries other and longer stories than the ones that every run tries.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.requirements import requirement
+from toolcrib import Context, Crib, CribLimits, Event, Refused, Result, Session, Tool, ToolFailure, tool
+from toolcrib.cli.verify import differences
+from toolcrib.history import History, fold, result
+from toolcrib.store.memory import MemoryStore
+from toolcrib.store.sqlite import SqliteStore
+
+EXPLORE = bool(os.environ.get("TOOLCRIB_EXPLORE"))
+TIME_S = 5
+LISTS = ("unresolved", "ongoing", "completed")
+
+# What may follow what in the life of one call.
+LIFE: dict[str, dict[str, str]] = {
+    "": {"accepted": "queued"},
+    "queued": {"waiting": "asked", "started": "running", "done": "ended"},
+    "asked": {"answered": "queued", "done": "ended"},
+    "running": dict.fromkeys(("started", "progress", "output", "activity", "step"), "running")
+    | {"waiting": "paused", "done": "ended"},
+    "paused": {"answered": "running", "done": "ended"},
+    "ended": {},
+}
+
+
+class World:
+    """What calls do to the outside: counted by call, kept through every crash."""
+
+    def __init__(self) -> None:
+        self.ran: Counter[str] = Counter()
+        self.mailed: Counter[str] = Counter()
+        self.gate = asyncio.Event()
+
+
+def tools(world: World) -> list[Tool]:
+    """Calls of every kind; each counts its start under its own id."""
+
+    def made(effect: str, name: str, **fields: Any) -> Any:
+        return tool(effect=effect, name=name, repeat=None, **fields)
+
+    async def returns(ctx: Context, n: int) -> int:
+        """Return at once."""
+        world.ran[str(ctx.call)] += 1
+        return n
+
+    async def pauses(ctx: Context, n: int) -> int:
+        """Pause, report, return."""
+        world.ran[str(ctx.call)] += 1
+        await asyncio.sleep(0)
+        ctx.progress("half", 0.5)
+        ctx.output("text")
+        await asyncio.sleep(0)
+        return n
+
+    async def holds(ctx: Context, n: int) -> int:
+        """Hold until let go."""
+        world.ran[str(ctx.call)] += 1
+        await world.gate.wait()
+        return n
+
+    async def fails(ctx: Context, n: int) -> int:
+        """Fail on purpose or by accident."""
+        world.ran[str(ctx.call)] += 1
+        if n % 2:
+            raise RuntimeError("by accident")
+        raise ToolFailure("failed", "on purpose")
+
+    async def streams(ctx: Context, n: int) -> AsyncIterator[int]:
+        """Stream some values."""
+        world.ran[str(ctx.call)] += 1
+        for value in range(3):
+            yield value
+            await asyncio.sleep(0)
+
+    async def asks(ctx: Context, n: int) -> str:
+        """Ask, mail in a step, ask again."""
+        name = (await ctx.ask("Name?", schema={"type": "string"})).value
+        await ctx.step("mail", lambda: world.mailed.update([str(ctx.call)]))
+        again = await ctx.ask("Sure?", kind="confirm", resume="pass")
+        return f"{name} {again.action}"
+
+    async def nests(ctx: Context, n: int, inner: str = "once_pauses") -> Any:
+        """Call another tool."""
+        await ctx.step("first", lambda: n)
+        inside = await ctx.call(inner, {"n": n})
+        return inside.data
+
+    found = [made("once", "asks")(asks), made("once", "confirmed", destructive=True)(returns)]
+    found += [made(effect, f"{effect}_nests")(nests) for effect in ("once", "idempotent")]
+    found += [made("once", "background", background=True)(pauses)]
+    for effect in ("read", "idempotent", "once"):
+        found += [made(effect, f"{effect}_{body.__name__}")(body) for body in (returns, pauses, holds, fails, streams)]
+    return found
+
+
+NAMES = [found.name for found in tools(World())]
+
+
+class Mortal:
+    """A store whose process can die: from then on nothing that it is told is written, and nobody gets an answer."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self._dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        return found if not self._dead or not callable(found) else self._silence(name)
+
+    def _silence(self, name: str) -> Any:
+        async def never(*args: Any, **more: Any) -> Any:
+            raise asyncio.CancelledError
+
+        return never if name != "put" else lambda write: None
+
+    def die(self, worker: str) -> None:
+        """What is still in memory is gone; what was handed to the operating system is not."""
+        self._dead = True
+        if isinstance(self._store, MemoryStore):
+            self._store._workers.discard(worker)
+            return
+        writer = self._store._writer
+        writer._behind.clear()
+        if writer._timer is not None:
+            writer._timer.cancel()
+        writer._queue.put([])
+        writer._thread.join()
+        self._store._readers.shutdown()
+        self._store._reading.close()
+        self._store._writing.close()
+        self._store._workers.leave()
+
+
+class Machine(RuleBasedStateMachine):
+    """One session of one crib after the other over one store."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = tempfile.TemporaryDirectory()
+        self.count = 0
+        self.submitted: set[str] = set()
+        self.waiting_for: dict[int, asyncio.Task[Result]] = {}
+        self.told: dict[int, Result] = {}
+        self.answers: dict[str, tuple[str, Any, str]] = {}
+        self.logged: list[Event] = []
+        self.world = World()
+
+    def new_store(self) -> Any:
+        raise NotImplementedError
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(asyncio.wait_for(work, TIME_S))
+
+    @initialize()
+    def begin(self) -> None:
+        self.do(self._begin())
+
+    async def _begin(self) -> None:
+        self.world.gate = asyncio.Event()
+        self.store = Mortal(self.new_store())
+        limits = CribLimits(attempts=50, per_session=4, cleanup_s=1)
+        self.crib = Crib(tools(self.world), store=self.store, limits=limits)
+        await self.crib.start()
+        self.session: Session = await self.crib.open("s", owner="ada")
+
+    # What happens to it
+
+    @rule(name=st.sampled_from(NAMES), turns=st.integers(0, 4))
+    def calls(self, name: str, turns: int) -> None:
+        self.count += 1
+        work = self.session.call(name, {"n": self.count})
+        self.waiting_for[self.count] = self.loop.create_task(work)
+        self.do(self._turns(turns))
+
+    @rule(name=st.sampled_from(NAMES), keyed=st.booleans())
+    def submits(self, name: str, keyed: bool) -> None:
+        self.count += 1
+        key = f"k{self.count}" if keyed else None
+        call = self.do(self.session.submit(name, {"n": self.count}, key=key))
+        self.submitted.add(call.id)
+        if key is not None:
+            assert self.do(self.session.submit(name, {"n": self.count}, key=key)).id == call.id
+
+    @rule(name=st.sampled_from(["once_returns", "once_pauses", "asks"]), turns=st.integers(0, 3))
+    def nests(self, name: str, turns: int) -> None:
+        self.count += 1
+        work = self.session.call("once_nests", {"n": self.count, "inner": name})
+        self.waiting_for[self.count] = self.loop.create_task(work)
+        self.do(self._turns(turns))
+
+    @rule(name=st.sampled_from(["nobody", "asks"]))
+    def is_wrong(self, name: str) -> None:
+        outcome = self.do(self.session.call(name, {"m": 1}))
+        assert outcome.failure.code in ("not_found", "invalid_arguments")
+
+    @rule(turns=st.integers(1, 10))
+    def goes_on(self, turns: int) -> None:
+        self.do(self._turns(turns))
+
+    async def _turns(self, turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    @rule()
+    def comes_to_rest(self) -> None:
+        self.do(self._rest())
+
+    async def _rest(self) -> None:
+        for _ in range(10):
+            await self.crib.store.flush()
+            await asyncio.sleep(0)
+
+    @rule()
+    def lets_go(self) -> None:
+        self.world.gate.set()
+        self.do(self._rest())
+        self.world.gate = asyncio.Event()
+
+    @rule(which=st.integers(0), action=st.sampled_from(["accept", "accept", "decline", "cancel"]), right=st.booleans())
+    def answers_something(self, which: int, action: str, right: bool) -> None:
+        questions = self.do(self.session.questions())
+        if not questions:
+            return
+        asked = questions[which % len(questions)]
+        value: Any = "bob" if right or asked.schema is None else 5
+        key = f"{asked.id}:me"
+        try:
+            self.do(self.session.answer(asked.id, action, value, key=key))
+        except Refused as error:
+            assert error.code == "invalid_arguments"
+            assert action == "accept"
+            assert value == 5
+            return
+        self.answers[asked.id] = (action, value, key)
+
+    @precondition(lambda self: self.answers)
+    @rule(which=st.integers(0), same=st.booleans())
+    def answers_again(self, which: int, same: bool) -> None:
+        question = sorted(self.answers)[which % len(self.answers)]
+        action, value, key = self.answers[question]
+        if same:
+            assert self.do(self.session.answer(question, action, value, key=key)).key == key
+            return
+        with pytest.raises(Refused) as caught:
+            self.do(self.session.answer(question, action, value, key="somebody else"))
+        assert caught.value.code == "already_answered"
+
+    @rule(which=st.integers(0))
+    def cancels_something(self, which: int) -> None:
+        rows = self.do(self.crib.store.calls("s", ("queued", "waiting", "running")))
+        if rows:
+            self.do(self.session.cancel(rows[which % len(rows)].id))
+            assert self.do(self.session.status(rows[which % len(rows)].id)).status not in ("queued", "waiting", "running")
+
+    @rule()
+    def logs_out_and_in(self) -> None:
+        self.do(self.session.close(timeout=0))
+        self.session = self.do(self.crib.open("s", owner="ada"))
+
+    @rule()
+    def restarts(self) -> None:
+        self.do(self.crib.stop(grace=0))
+        self._left_alone()
+        self.begin()
+
+    @rule(turns=st.integers(0, 3))
+    def crashes(self, turns: int) -> None:
+        self.do(self._turns(turns))
+        self.store.die(self.crib.pipeline.worker)
+        self.crib.pipeline.scheduler.stop()
+        self.crib.pipeline.starter.close()
+        assert self.crib.pipeline.threads is not None
+        self.crib.pipeline.threads.shutdown()
+        self._left_alone()
+        self.begin()
+
+    def _left_alone(self) -> None:
+        """Whoever waited is gone with the process; what they had been told before counts."""
+        self._listen()
+        pending = asyncio.all_tasks(self.loop)
+        for task in pending:
+            task.cancel()
+        if pending:
+            self.do(_gone(pending))
+        self._listen()
+        self.waiting_for.clear()
+
+    def _listen(self) -> None:
+        for n, task in list(self.waiting_for.items()):
+            if task.done() and not task.cancelled() and task.exception() is None:
+                self.told[n] = task.result()
+                del self.waiting_for[n]
+
+    # What always holds
+
+    @invariant()
+    def the_log_keeps_its_promises(self) -> None:
+        if not hasattr(self, "session"):
+            return
+        self._listen()
+        self.do(self._check())
+
+    async def _check(self) -> None:
+        events = [event async for event in self.session.events(follow=False)]
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        assert events[: len(self.logged)] == self.logged, "what was seen once has changed"
+        self.logged = events
+        check_lives(events)
+        calls = fold("s", events)
+        assert self.submitted <= calls.keys()
+        assert await differences(self.crib.store, "s") == []
+        self._check_effects(calls)
+        at = self.count % (len(events) + 1)
+        assert await self._lists(at) == listed(events[:at])
+        assert await self._lists(None) == listed([e async for e in self.session.events(follow=False)])
+
+    def _check_effects(self, calls: dict[str, History]) -> None:
+        for id, call in calls.items():
+            if call.accepted["effect"] == "once" and not call.accepted["tool"].endswith("asks"):
+                assert self.world.ran[id] <= 1
+            assert self.world.mailed[id] <= 1
+            if call.done is not None and call.done["ok"] and id in self.world.ran:
+                assert self.world.ran[id] >= 1
+
+    async def _lists(self, at: int | None) -> dict[str, str]:
+        if at == 0:
+            return {}
+        found = {name: await getattr(self.session, name)(at=at) for name in LISTS}
+        entries = [(entry.id, name) for name, listed in found.items() for entry in listed]
+        assert len(dict(entries)) == len(entries), "a call is in two lists"
+        return dict(entries)
+
+    # How it ends
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "session"):
+                self.do(self._end())
+        finally:
+            if hasattr(self, "crib"):
+                self.do(self.crib.stop(grace=0))
+                self._left_alone()
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.close()
+            self.folder.cleanup()
+
+    async def _end(self) -> None:
+        """Everything is let go, answered or cancelled; then each accepted call has its one end."""
+        self.world.gate.set()
+        while rows := await self.crib.store.calls("s", ("queued", "waiting", "running")):
+            for question in await self.session.questions():
+                try:
+                    await self.session.answer(question.id, "accept", "bob")
+                except Refused as error:
+                    assert error.code in ("expired", "already_answered", "not_found")
+            await self._rest()
+            assert rows
+        if self.waiting_for:
+            await asyncio.wait(self.waiting_for.values())
+        self._listen()
+        assert self.waiting_for == {}
+        events = [event async for event in self.session.events(follow=False)]
+        check_lives(events)
+        calls = fold("s", events)
+        assert all(call.done is not None for call in calls.values())
+        self._check_effects(calls)
+        self._check_told(calls)
+
+    def _check_told(self, calls: dict[str, History]) -> None:
+        """Whoever was told a result finds the same in the log, but for reads that a crash took with it."""
+        logged = {
+            call.accepted["args"]["n"]: call
+            for call in calls.values()
+            if isinstance(call.accepted["args"], dict) and "n" in call.accepted["args"] and "parent" not in call.accepted
+        }
+        for n, outcome in self.told.items():
+            if n not in logged:
+                assert outcome.failure is None or outcome.failure.code != "internal"
+                continue
+            done = logged[n].done
+            assert done is not None
+            if logged[n].accepted.get("background"):
+                assert outcome.data["id"] == logged[n].id
+            else:
+                assert outcome == result(done)
+
+
+async def _gone(tasks: set[asyncio.Task[Any]]) -> None:
+    await asyncio.wait(tasks)
+
+
+def check_lives(events: list[Event]) -> None:
+    """Every call goes through its states in an order that there is; nothing follows `done`."""
+    states: dict[str, str] = {}
+    for event in events:
+        if event.call is not None:
+            allowed = LIFE[states.get(event.call, "")]
+            assert event.kind in allowed, f"{event.kind} after {states.get(event.call, 'nothing')}: {event}"
+            states[event.call] = allowed[event.kind]
+
+
+def listed(events: list[Event]) -> dict[str, str]:
+    """Which list each call is in, as the model has it."""
+    return {id: call.list for id, call in fold("s", events).items()}
+
+
+class OverMemory(Machine):
+    """The store is an object that outlives its crib."""
+
+    def new_store(self) -> Any:
+        self.memory = getattr(self, "memory", None) or MemoryStore()
+        return self.memory
+
+
+class OverSqlite(Machine):
+    """The store is a file."""
+
+    def new_store(self) -> Any:
+        return SqliteStore(f"sqlite:///{Path(self.folder.name)}/log.db")
+
+
+def stories(examples: int) -> settings:
+    return settings(
+        max_examples=examples * 20 if EXPLORE else examples,
+        stateful_step_count=60 if EXPLORE else 30,
+        deadline=None,
+        derandomize=not EXPLORE,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@requirement("store.2", "store.3", "aomi.view.1", "aomi.view.2")
+class TestOverMemory(OverMemory.TestCase):  # type: ignore[name-defined, misc]
+    settings = stories(15)
+
+
+@requirement("store.2", "store.3", "aomi.view.1", "aomi.view.2", "engine.1")
+class TestOverSqlite(OverSqlite.TestCase):  # type: ignore[name-defined, misc]
+    settings = stories(8)
