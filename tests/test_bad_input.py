@@ -47,8 +47,8 @@ async def echo(value: Any = None) -> Any:
 
 
 @tool(idempotent=True)
-async def store_it(value: int) -> int:
-    """Store a number."""
+async def store_it(value: str) -> str:
+    """Store a text."""
     return value
 
 
@@ -182,7 +182,9 @@ async def test_a_tool_that_raises_is_internal_and_its_text_stays_in_the_trace(se
     assert "hunter2" not in str([event async for event in session.events(follow=False)])
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), RecursionError(), GeneratorExit(), StopIteration()])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), RecursionError(), GeneratorExit(), StopIteration()]
+)
 async def test_no_exception_of_any_kind_gets_out_of_a_tool(session: Session, error: BaseException) -> None:
     async def leaves() -> None:
         """Leave."""
@@ -317,7 +319,9 @@ async def test_a_result_whose_parts_no_json_holds_is_internal(session: Session, 
     assert (await failed(session, raises if isinstance(odd, Exception) else gives))[0] == "internal"
 
 
-@pytest.mark.parametrize("odd", [{"data": object()}, {"kind": "bogus"}, {"schema": object()}, {"key": HALF}, {"expires_s": "x"}])
+@pytest.mark.parametrize(
+    "odd", [{"data": object()}, {"kind": "bogus"}, {"schema": object()}, {"key": HALF}, {"expires_s": "x"}]
+)
 async def test_a_question_that_can_not_be_asked_ends_the_call(session: Session, odd: dict[str, Any]) -> None:
     async def asks(ctx: Context) -> None:
         """Ask oddly."""
@@ -485,7 +489,9 @@ async def test_a_bad_session_id_is_refused(crib: Crib, session: Session, id: str
 
 
 @pytest.mark.parametrize("turns", range(4))
-async def test_a_caller_that_leaves_while_its_call_is_accepted_leaves_a_whole_call(session: Session, turns: int) -> None:
+async def test_a_caller_that_leaves_while_its_call_is_accepted_leaves_a_whole_call(
+    session: Session, turns: int
+) -> None:
     async def asks(ctx: Context) -> str:
         """Ask."""
         return str((await ctx.ask("Name?")).value)
@@ -588,38 +594,39 @@ async def test_a_full_disk_is_a_clear_error_and_nothing_is_half_written(disk: An
     session, db = disk
     fill(db)
     await asyncio.wait_for(until_full(session), 30)
-    with pytest.raises(StoreUnavailable, match="full .*nothing was half-written"):
-        await session.submit("pay", {"cents": 1}, label="x" * 10_000)
+    with pytest.raises(StoreUnavailable, match=r"full .*nothing was half-written"):
+        await session.submit("store_it", {"value": "x" * 10_000})
     unknown = await session.call("nobody" + "x" * 10_000)
     assert unknown.failure is not None
     assert unknown.failure.code in ("unavailable", "not_found")
     read = await session.call("add", {"a": 1})
     assert read.data == 1
-    late = asyncio.ensure_future(session.call("store_it", {"value": 5}, label="x" * 10_000))
+    late = asyncio.ensure_future(session.call("store_it", {"value": "x" * 10_000}))
     await asyncio.wait([late], timeout=0.1)
     free(db)
-    assert (await asyncio.wait_for(late, 10)).data == 5
+    assert (await asyncio.wait_for(late, 10)).data == "x" * 10_000
     await works(session)
     seqs = [event.seq async for event in session.events(follow=False)]
     assert seqs == list(range(1, len(seqs) + 1))
-    labels = [e.data["label"] async for e in session.events(follow=False) if e.kind == "accepted"]
-    assert labels.count("x" * 10_000) == 1
+    accepted = [e.data["tool"] async for e in session.events(follow=False) if e.kind == "accepted"]
+    assert accepted.count("default.store_it") == 1
 
 
 async def test_what_was_submitted_before_the_disk_was_full_is_done_when_it_is_not(disk: Any) -> None:
     session, db = disk
-    gate = asyncio.Event()
+    gate, started = asyncio.Event(), asyncio.Semaphore(0)
 
     async def writes(ctx: Context, n: int) -> int:
         """Do something once, with a step."""
+        if n == 2:
+            started.release()
         await gate.wait()
         value: int = await ctx.step("x" * 10_000, lambda: n)
         return value
 
     session.crib.add(tool(writes))
     calls = [await session.submit("writes", {"n": n}) for n in range(3)]
-    while not all([(await session.status(call.id)).status == "running" for call in calls]):
-        await asyncio.sleep(0)
+    await started.acquire()
     fill(db)
     await asyncio.wait_for(until_full(session), 30)
     gate.set()
@@ -644,6 +651,7 @@ async def test_a_locked_file_is_a_clear_error_and_the_next_call_works(disk: Any,
     await works(session)
 
 
+@requirement("store.9")
 async def test_a_file_that_is_no_store_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "log.db").write_bytes(b"this is not a database at all, but it is long enough " * 100)
     with pytest.raises(StoreUnavailable, match=r"log\.db"):

@@ -459,13 +459,14 @@ async def test_a_generator_streams_its_values_no_faster_than_they_are_kept(tmp_p
     async with Crib(TOOLS, store=f"sqlite:///{tmp_path}/log.db", limits=CribLimits(unwritten_chunks=10)) as crib:
         session = await crib.open("s", owner="ada")
         call = await session.submit("count", {"n": 2000})
-        live, values, unwritten = session.live[call.id], [], 0
-        async for event in session.events(call=call.id):
+        live, unwritten = session.live[call.id], 0
+        while not live.finished:
             unwritten = max(unwritten, live.unwritten)
-            values += [event.data["value"]["i"]] if event.kind == "output" else []
-        assert values == list(range(2000))
-        assert 0 < unwritten <= 10
-        assert (await session.result(call.id)).data == {"i": 1999}
+            await asyncio.sleep(0)
+        outputs = [event.data["value"] for event in await events(session, call.id) if event.kind == "output"]
+        assert outputs == [{"i": i} for i in range(2000)]
+        assert (await session.result(call.id)).data == outputs[-1]
+        assert unwritten <= 10
 
 
 # How it ends
@@ -495,7 +496,7 @@ async def test_cancelling_kills_it_and_leaves_nothing_open(session: Session, fif
         os.kill(pid, 0)
     for thread in set(threading.enumerate()) - threads:
         thread.join(5)
-    assert set(threading.enumerate()) == threads
+    assert set(threading.enumerate()) <= threads
     assert open_files() == files - 1  # the fifo was closed at its end
 
 

@@ -27,7 +27,7 @@ from toolcrib.store.memory import MemoryStore
 from toolcrib.store.sqlite import SqliteStore
 
 EXPLORE = bool(os.environ.get("TOOLCRIB_EXPLORE"))
-TIME_S = 5
+TIME_S = 20
 LISTS = ("unresolved", "ongoing", "completed")
 
 # What may follow what in the life of one call.
@@ -51,7 +51,7 @@ class World:
         self.gate = asyncio.Event()
 
 
-def tools(world: World) -> list[Tool]:
+def tools(world: World) -> list[Tool]:  # noqa: C901, PLR0915 - one small function for each kind
     """Calls of every kind; each counts its start under its own id."""
 
     def made(effect: str, name: str, **fields: Any) -> Any:
@@ -102,7 +102,10 @@ def tools(world: World) -> list[Tool]:
         """Call another tool."""
         await ctx.step("first", lambda: n)
         inside = await ctx.call(inner, {"n": n})
-        return inside.data
+        if n % 3 == 0:
+            await ctx.ask("On?")
+        both = await asyncio.gather(*(ctx.call("once_returns", {"n": n}) for _ in range(2)))
+        return [inside.data, *(one.data for one in both)]
 
     found = [made("once", "asks")(asks), made("once", "confirmed", destructive=True)(returns)]
     found += [made(effect, f"{effect}_nests")(nests) for effect in ("once", "idempotent")]
@@ -244,13 +247,11 @@ class Machine(RuleBasedStateMachine):
         asked = questions[which % len(questions)]
         value: Any = "bob" if right or asked.schema is None else 5
         key = f"{asked.id}:me"
-        try:
-            self.do(self.session.answer(asked.id, action, value, key=key))
-        except Refused as error:
-            assert error.code == "invalid_arguments"
-            assert action == "accept"
-            assert value == 5
+        if value == 5 and action == "accept":
+            with pytest.raises(Refused, match="does not fit"):
+                self.do(self.session.answer(asked.id, action, value, key=key))
             return
+        self.do(self.session.answer(asked.id, action, value, key=key))
         self.answers[asked.id] = (action, value, key)
 
     @precondition(lambda self: self.answers)
@@ -269,8 +270,9 @@ class Machine(RuleBasedStateMachine):
     def cancels_something(self, which: int) -> None:
         rows = self.do(self.crib.store.calls("s", ("queued", "waiting", "running")))
         if rows:
-            self.do(self.session.cancel(rows[which % len(rows)].id))
-            assert self.do(self.session.status(rows[which % len(rows)].id)).status not in ("queued", "waiting", "running")
+            id = rows[which % len(rows)].id
+            self.do(self.session.cancel(id))
+            assert self.do(self.session.row(id)).state == "done"
 
     @rule()
     def logs_out_and_in(self) -> None:
@@ -328,11 +330,20 @@ class Machine(RuleBasedStateMachine):
         check_lives(events)
         calls = fold("s", events)
         assert self.submitted <= calls.keys()
-        assert await differences(self.crib.store, "s") == []
+        await self._compare()
         self._check_effects(calls)
-        at = self.count % (len(events) + 1)
-        assert await self._lists(at) == listed(events[:at])
-        assert await self._lists(None) == listed([e async for e in self.session.events(follow=False)])
+        for at in {self.count % (len(events) + 1), len(events)}:
+            assert await self._lists(at) == listed(events[:at])
+
+    async def _compare(self) -> None:
+        """Log and index are read one after the other while calls go on, so what differs is looked at again."""
+        found = await differences(self.crib.store, "s")
+        for _ in range(10):
+            if not found:
+                return
+            await self._rest()
+            found = await differences(self.crib.store, "s")
+        assert found == []
 
     def _check_effects(self, calls: dict[str, History]) -> None:
         for id, call in calls.items():
@@ -343,8 +354,6 @@ class Machine(RuleBasedStateMachine):
                 assert self.world.ran[id] >= 1
 
     async def _lists(self, at: int | None) -> dict[str, str]:
-        if at == 0:
-            return {}
         found = {name: await getattr(self.session, name)(at=at) for name in LISTS}
         entries = [(entry.id, name) for name, listed in found.items() for entry in listed]
         assert len(dict(entries)) == len(entries), "a call is in two lists"
@@ -367,14 +376,10 @@ class Machine(RuleBasedStateMachine):
     async def _end(self) -> None:
         """Everything is let go, answered or cancelled; then each accepted call has its one end."""
         self.world.gate.set()
-        while rows := await self.crib.store.calls("s", ("queued", "waiting", "running")):
+        while await self.crib.store.calls("s", ("queued", "waiting", "running")):
             for question in await self.session.questions():
-                try:
-                    await self.session.answer(question.id, "accept", "bob")
-                except Refused as error:
-                    assert error.code in ("expired", "already_answered", "not_found")
+                await self.session.answer(question.id, "accept", "bob")
             await self._rest()
-            assert rows
         if self.waiting_for:
             await asyncio.wait(self.waiting_for.values())
         self._listen()
@@ -383,15 +388,20 @@ class Machine(RuleBasedStateMachine):
         check_lives(events)
         calls = fold("s", events)
         assert all(call.done is not None for call in calls.values())
+        assert await self._lists(None) == dict.fromkeys(calls, "completed")
         self._check_effects(calls)
         self._check_told(calls)
+        made = Counter(call.accepted["parent"] for call in calls.values() if "parent" in call.accepted)
+        assert all(count <= 3 for count in made.values()), "a body that ran again called its children again"
 
     def _check_told(self, calls: dict[str, History]) -> None:
         """Whoever was told a result finds the same in the log, but for reads that a crash took with it."""
         logged = {
             call.accepted["args"]["n"]: call
             for call in calls.values()
-            if isinstance(call.accepted["args"], dict) and "n" in call.accepted["args"] and "parent" not in call.accepted
+            if isinstance(call.accepted["args"], dict)
+            and "n" in call.accepted["args"]
+            and "parent" not in call.accepted
         }
         for n, outcome in self.told.items():
             if n not in logged:
@@ -450,11 +460,11 @@ def stories(examples: int) -> settings:
     )
 
 
-@requirement("store.2", "store.3", "aomi.view.1", "aomi.view.2")
-class TestOverMemory(OverMemory.TestCase):  # type: ignore[name-defined, misc]
+@requirement("store.2", "aomi.view.1", "aomi.view.2")
+class TestOverMemory(OverMemory.TestCase):  # type: ignore[misc, valid-type]
     settings = stories(15)
 
 
-@requirement("store.2", "store.3", "aomi.view.1", "aomi.view.2", "engine.1")
-class TestOverSqlite(OverSqlite.TestCase):  # type: ignore[name-defined, misc]
-    settings = stories(8)
+@requirement("store.2", "aomi.view.1", "aomi.view.2", "engine.1")
+class TestOverSqlite(OverSqlite.TestCase):  # type: ignore[misc, valid-type]
+    settings = stories(12)

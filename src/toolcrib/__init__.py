@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib.context import Context
+from toolcrib.context import Context, ThreadContext
 from toolcrib.crib import Crib
 from toolcrib.errors import (
     BadTool,
@@ -73,6 +73,7 @@ __all__ = [
     "StoreTooNew",
     "StoreUnavailable",
     "StreamClosed",
+    "ThreadContext",
     "Tool",
     "ToolFailure",
     "ToolcribError",

@@ -7,13 +7,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
+
 from toolcrib import records
 from toolcrib.errors import BadTool, Refused
 from toolcrib.history import History
 from toolcrib.live import LiveCall
 from toolcrib.schema import BadArguments, output_check
 from toolcrib.store import Draft, Row, Write
-from toolcrib.store.codec import decode, encode
+from toolcrib.store.codec import decode, encode, same_json
 from toolcrib.tools import Tool, canonical
 from toolcrib.types import Annotations, Answer, By, Failure, Limits, Question, Result
 
@@ -107,8 +109,8 @@ def _given(  # noqa: PLR0913 - the fields of an answer
     if scope not in ("once", "session"):
         raise Refused("invalid_arguments", f"'{scope}' is no scope", "use once or session")
     try:
-        value = decode(encode(value))
-        arguments = None if arguments is None else decode(encode(arguments))
+        value = decode(to_json(value))
+        arguments = None if arguments is None else decode(to_json(arguments))
     except (TypeError, ValueError, RecursionError):
         raise Refused("invalid_arguments", "The answer can not be written as JSON") from None
     now = session.pipeline.clock.now()
@@ -246,6 +248,11 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     live.edited = history.edited
     live.announce = history.started is None
     live.started_at = history.started_at or 0.0
+    if live.parent_id is not None:
+        live.nested = True  # its parent may hold the last seat while it waits for it
+        parent = session.live.get(live.parent_id)
+        if parent is not None:
+            live.join(parent)
     if pipeline.find(live) is None:
         pipeline.validate(live)
     return live
@@ -291,6 +298,31 @@ def _unapproved(live: LiveCall) -> Failure | None:
     return None
 
 
+async def child_before(parent: LiveCall, name: str, given: bytes) -> str | None:
+    """The call that an earlier pass of the parent made here: a body that runs again has nothing done twice."""
+    session = parent.session
+    if parent.earlier is None:
+        rows = await session.crib.store.calls(session.id, parent=parent.id, limit=100_000)
+        parent.remember([await session.history(row) for row in rows])
+    tool = session.tool(name)
+    for history in parent.earlier or ():
+        if history.accepted["tool"] == (name if tool is None else tool.id) and _same(history, tool, given):
+            parent.earlier = [other for other in parent.earlier or () if other is not history]
+            return history.id
+    return None
+
+
+def _same(history: History, tool: Tool | None, given: bytes) -> bool:
+    """Whether a call had these arguments; of secret ones the log can not tell."""
+    if history.accepted.get("secret"):
+        return True
+    try:
+        read = given if tool is None else tool.parse(given).json
+    except BadArguments:
+        read = given
+    return same_json(read, encode(history.accepted.get("args")))
+
+
 async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
     """Ends a call that nobody answered; whether it still waited."""
     history = await session.history(row)
@@ -308,6 +340,9 @@ def offered(given: Tool | Mapping[str, Any]) -> Tool:
         if given.run is not None:
             raise BadTool(given.name, "run", "a client tool is run by the client", "client")
         given = {name: getattr(given, name) for name in _SHOWN}
+    for name in given:
+        if name not in (*_SHOWN, "namespace"):
+            raise BadTool(str(given.get("name", "?")), name, "is not for a client to say", "client")
     fields = {**given, "namespace": "client", "source": "client", "trusted": False}
     for name, kind in (("annotations", Annotations), ("limits", Limits)):
         if isinstance(given.get(name), Mapping):

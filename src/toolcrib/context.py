@@ -214,7 +214,7 @@ class Context:
         )
 
     def step(self, key: str, do: Callable[[], Any]) -> Awaitable[Any]:
-        """Runs `do` once for this call, whatever happens, and returns the recorded value ever after.
+        """Runs `do` and records its value before returning it; every later pass of this call gets the recorded value.
 
         Raises:
             DuplicateStep: the key was used before in this pass.

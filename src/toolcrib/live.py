@@ -94,6 +94,7 @@ class LiveCall(Telling):
     stop_failure: Failure | None = None
     stop_metadata: dict[str, Any] | None = None
     children: set[LiveCall] | None = None
+    earlier: list[History] | None = None
     waits_for_child = False
 
     _facts: dict[str, Any] | None = None
@@ -148,6 +149,16 @@ class LiveCall(Telling):
     def within(self, tool: Tool) -> bool:
         """Whether one of the calls that wait for this one is of that tool, and so has its seat already."""
         return self.parent is not None and (self.parent.tool_id == tool.id or self.parent.within(tool))
+
+    def join(self, parent: LiveCall) -> None:
+        """Makes it a child of a call in flight: it is stopped with its parent."""
+        self.parent, self.parent_id, self.depth, self.nested = parent, parent.id, parent.depth + 1, True
+        parent.children = parent.children or set()
+        parent.children.add(self)
+
+    def remember(self, made: list[History]) -> None:
+        """Takes the calls that earlier passes made, unless another child brought them while they were read."""
+        self.earlier = made if self.earlier is None else self.earlier
 
     def to_background(self) -> None:
         """Its tool runs in the background: the caller gets its id at once."""
@@ -295,7 +306,7 @@ class LiveCall(Telling):
 
     def snapshot(self) -> Snapshot:
         """The state when this pass started."""
-        return self.base or self.session.state.snapshot()
+        return self.session.state.snapshot() if self.base is None else self.base
 
     async def ask(self, question: dict[str, Any]) -> Answer:
         """The recorded answer, or the end of this pass."""

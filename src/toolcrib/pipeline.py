@@ -455,6 +455,8 @@ class Pipeline:
             or result.failure is not None
             or result.content
             or result.metadata
+            or result.changes
+            or result.handover is not None
             or len(result.json) > LARGE
         ):
             return False

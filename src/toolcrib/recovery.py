@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from toolcrib.crib import Crib
     from toolcrib.session import Session
 
+INTERRUPTED = Failure("cancelled", "The call that made it was interrupted")
+
 
 async def recover(crib: Crib, rows: Iterable[Row]) -> None:
     """Takes up calls that nobody runs."""
@@ -37,27 +39,35 @@ async def recover(crib: Crib, rows: Iterable[Row]) -> None:
 
 
 async def _take_up(crib: Crib, session: Session, row: Row) -> None:
-    await _end_children(crib, row)
     live = await revive(session, row, await session.history(row))
-    if row.state == "queued":
+    once = row.state == "running" and row.effect == "once"
+    if not once and await _orphan(crib, row):
+        await crib.pipeline.conclude(live, Result(failure=INTERRUPTED))
+    elif row.state == "queued":
         await go_on(session, live)
-    elif row.effect == "once":
+    elif once:
         await _once(crib, live)
+        await _end_children(session, row)
     elif row.crashes + 1 >= crib.pipeline.limits.attempts:
         message = f"Given up: the process died {row.crashes + 1} times while it ran"
         await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
+        await _end_children(session, row)
     else:
         live.row = row.but(crashes=row.crashes + 1)
         live.announce = True
         await go_on(session, live)
 
 
-async def _end_children(crib: Crib, row: Row) -> None:
-    """What a call had called and still waits for somebody ends with the pass that called it."""
-    session = await crib.attached(row.session)
-    for child in await crib.store.calls(row.session, ("waiting",), parent=row.id):
-        if session is not None:
-            await end_waiting(session, child, Failure("cancelled", "The call that made it was interrupted"))
+async def _orphan(crib: Crib, row: Row) -> bool:
+    """Whether the call that made it has ended: nobody wants its result any more."""
+    parent = None if row.parent is None else await crib.store.call(row.parent)
+    return parent is not None and parent.state == "done"
+
+
+async def _end_children(session: Session, row: Row) -> None:
+    """What a call had called and still waits for somebody ends with it; one that runs again finds it as it is."""
+    for child in await session.crib.store.calls(row.session, ("waiting",), parent=row.id):
+        await end_waiting(session, child, INTERRUPTED)
 
 
 async def _once(crib: Crib, live: LiveCall) -> None:

@@ -166,27 +166,31 @@ class Session:
     async def call_child(self, parent: LiveCall, tool: str, args: Any) -> Result:
         """A call made by another call: it goes the same way, and stops with its parent."""
         assert parent.tool is not None
+        self.pipeline.begin_behind(parent)
         live = self._new(tool, args, {"by": By("tool", parent.tool_id), "background": False, "run": parent.run})
-        live.parent, live.parent_id, live.depth = parent, parent.id, parent.depth + 1
-        live.nested, live.agent = True, parent.agent
+        if parent.history is not None:
+            before = await answering.child_before(parent, tool, live.given)
+            if before is not None:
+                return await self._child_outcome(parent, before)
+        live.join(parent)
+        live.agent = parent.agent
         live.extra = {**(live.extra or {}), "parent": parent.id}
-        parent.children = parent.children or set()
-        parent.children.add(live)
         if parent.stopping is not None:
             live.stop(live.failure("cancelled", "Cancelled with the call that made it"))
         await self._accept(live)
-        return live.result or await self._child_outcome(parent, live)
+        return live.result or await self._child_outcome(parent, live.id, live)
 
-    async def _child_outcome(self, parent: LiveCall, live: LiveCall) -> Result:
+    async def _child_outcome(self, parent: LiveCall, child: str, live: LiveCall | None = None) -> Result:
         """Waits for a child; one that waits for somebody when its parent is stopped ends with it."""
         try:
-            await live.ended()
-            if live.result is not None:
-                return live.result
+            if live is not None:
+                await live.ended()
+                if live.result is not None:
+                    return live.result
             parent.waits_for_child = True
-            return await self.result(live.id)
+            return await self.result(child)
         except asyncio.CancelledError:
-            row = await self.crib.store.call(live.id)
+            row = await self.crib.store.call(child)
             if row is not None and row.state == "waiting":
                 await answering.end_waiting(self, row, Failure("cancelled", "Cancelled with the call that made it"))
             raise

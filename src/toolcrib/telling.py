@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from toolcrib.errors import ToolFailure
 from toolcrib.schema.hidden import safe_length, without
 from toolcrib.store import Draft, Row, Write
 from toolcrib.store.codec import Large, decode, encode, raw
@@ -150,8 +151,10 @@ class Telling:
         if self.finished or self.concluding:
             self.pipeline.refused_after_done += 1
             return
-        self.flush_text()
         self.outputs += 1
+        if isinstance(value, ToolFailure | Failure):
+            return  # no output: it says how the call ends
+        self.flush_text()
         shown = value.data if isinstance(value, Result) else value
         json = to_json(shown, inf_nan_mode="null")
         self.put("output", {"value": raw(json)}, len(json))

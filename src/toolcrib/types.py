@@ -181,7 +181,7 @@ class Result:
     def __init__(  # noqa: PLR0913 - the parts of a result
         self,
         data: Any = None,
-        content: tuple[Mapping[str, Any], ...] | list[Mapping[str, Any]] = (),
+        content: Sequence[Mapping[str, Any]] = (),
         failure: Failure | None = None,
         changes: Sequence[Change | Mapping[str, Any]] = (),
         handover: Handover | None = None,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 SOURCE = '''
 import asyncio
@@ -62,6 +62,12 @@ async def wait_for_ever(ctx: Context) -> None:
     """Never ends."""
     ctx.progress("waiting")
     await asyncio.Event().wait()
+
+
+@tool(namespace="shop", read_only=True, output_bytes=1000, background=True)
+async def report() -> list[int]:
+    """More than fits into a result."""
+    return list(range(1000))
 
 
 @tool(namespace="mail")
@@ -120,7 +126,7 @@ class Project:
     def run(self, *words: str, stdin: str = "", code: int | None = 0) -> Ran:
         """Runs `toolcrib` to its end; where `code` is given, that must be its exit code."""
         with self.start(*words, stdin=subprocess.PIPE) as process:
-            out, err = process.communicate(stdin, timeout=60)
+            out, err = process.communicate(stdin, timeout=120)
         ran = Ran(process.returncode, out, err)
         assert code in (None, ran.code), ran
         return ran
@@ -167,10 +173,10 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in unwanted} | {"TERM": "xterm-256color"}
 
 
-def until(stream: Any, text: str) -> str:
+def until(stream: IO[str] | None, text: str) -> str:
     """Reads lines up to the one that holds a text."""
     read = ""
-    for line in stream:
+    for line in stream or ():
         read += line
         if text in line:
             return read
@@ -227,10 +233,10 @@ class Screen:
         """Reads all that is left; the exit code."""
         while self._read():
             pass
-        return self._process.wait(timeout=60)
+        return self._process.wait(timeout=120)
 
     def _read(self) -> bool:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if select.select([self._fd], [], [], 1.0)[0]:
                 try:

@@ -39,7 +39,8 @@ async def open_crib(store: Store, clock: FakeClock) -> AsyncIterator[OpenCrib]:
         """The first crib; each further one is what comes after a restart."""
         while running:
             await running.pop().stop(grace=0)
-        crib = Crib(sources, **{"store": store, "clock": clock} | options)
+        settings: dict[str, Any] = {"store": store, "clock": clock}
+        crib = Crib(sources, **settings | options)
         await crib.start()
         running.append(crib)
         return crib

@@ -219,7 +219,7 @@ async def test_nothing_that_a_body_raises_escapes(open_crib: OpenCrib, raiser: C
 async def test_nothing_that_a_check_or_a_type_raises_escapes(open_crib: OpenCrib, raiser: Callable[[], object]) -> None:
     ran = []
 
-    @tool(validate=lambda: raiser())
+    @tool(validate=lambda ctx: raiser())
     async def check() -> None:
         """Check."""
         ran.append(1)
@@ -324,7 +324,7 @@ async def test_a_reconcile_that_raises_leaves_the_call_unknown(
 async def left_running(open_crib: OpenCrib, tool: Tool, args: dict[str, Any]) -> Session:
     """A session in which a process died while it ran a call."""
     crib = await open_crib(tool)
-    session = await crib.open("s", owner="ada")
+    await crib.open("s", owner="ada")
     by = {"kind": "user", "name": ""}
     accepted = {"tool": tool.id, "label": "", "args": args, "by": by, "digest": "", "effect": tool.does}
     started = {"attempt": 1, "args": args, "digest": "", "timeout_s": 60}
@@ -533,7 +533,12 @@ async def test_a_step_that_tells_a_secret_gives_it_back_after_a_restart(open_cri
     @tool(effect="once")
     async def derive(ctx: Context, password: Password) -> int:
         """Derive."""
-        got = await ctx.step("key", lambda: ran.append(1) or f"key:{password}")
+
+        def key() -> str:
+            ran.append(1)
+            return f"key:{password}"
+
+        got = await ctx.step("key", key)
         await ctx.ask("Go on?")
         return len(got)
 

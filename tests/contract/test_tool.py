@@ -22,7 +22,8 @@ async def nothing(ctx: Any, values: Any) -> None:
 
 
 def made(**fields: Any) -> Tool:
-    return Tool(**{"name": "pay", "description": "Pay.", "run": nothing} | fields)
+    said: dict[str, Any] = {"name": "pay", "description": "Pay.", "run": nothing}
+    return Tool(**said | fields)
 
 
 @requirement("contract.tool.1")
@@ -58,8 +59,8 @@ def test_a_bad_field_is_an_error_that_names_tool_field_and_source(field: str, va
 @requirement("contract.tool.1")
 def test_an_unknown_field_is_an_error_that_names_the_nearest_known_one() -> None:
     with pytest.raises(BadTool, match=r"Tool 'pay' \(from shop\.py\): descripton: .*'description'"):
-        Tool(name="pay", descripton="Pay.", source="shop.py")
-    with pytest.raises(BadTool, match="refund.*colour"):
+        Tool(name="pay", descripton="Pay.", source="shop.py")  # type: ignore[call-arg]
+    with pytest.raises(BadTool, match=r"refund.*colour"):
 
         @tool(colour="red")
         async def refund() -> None:
@@ -69,7 +70,7 @@ def test_an_unknown_field_is_an_error_that_names_the_nearest_known_one() -> None
 @requirement("contract.tool.1")
 def test_a_tool_without_a_name_is_an_error() -> None:
     with pytest.raises(BadTool, match="name: is required"):
-        Tool(description="Pay.")
+        Tool(description="Pay.")  # type: ignore[call-arg]
 
 
 @requirement("contract.tool.1")

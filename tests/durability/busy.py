@@ -53,9 +53,9 @@ async def look_up(n: str) -> str:
 async def stepped(ctx: Context, n: str) -> str:
     """Take a step once, and stream around it."""
     ctx.output(f"before {n}")
-    value: str = await ctx.step("mail", lambda: append(EFFECTS, f"stepped {n}") or n)
+    await ctx.step("mail", lambda: append(EFFECTS, f"stepped {n}"))
     ctx.progress("after", 1.0)
-    return f"stepped {value}"
+    return f"stepped {n}"
 
 
 TOOLS = (once, traced, again, look_up, stepped)

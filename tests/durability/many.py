@@ -1,13 +1,17 @@
-"""A store with very many waiting calls: `fill` writes them, `serve` starts and answers one. Arguments: what, store, n."""
+"""A store with very many waiting calls: `fill` writes them, `serve` starts and answers one.
+
+Arguments: which of the two, the store, how many.
+"""
 
 import asyncio
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.durability.effects import heard, say
 from toolcrib import Context, Crib, tool
-from toolcrib.store import Row, Write, open_store
+from toolcrib.store import Draft, Row, Write, open_store
 
 WHAT, STORE, COUNT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 PER_SESSION = 1000
@@ -21,7 +25,7 @@ async def greet(ctx: Context) -> str:
 
 def waiting(session: str, id: str) -> Write:
     """A call that has asked, as the pipeline would have written it."""
-    question = {
+    question: dict[str, Any] = {
         "id": f"{id}-1",
         "call": id,
         "session": session,
@@ -37,15 +41,22 @@ def waiting(session: str, id: str) -> Write:
         "asked_at": 0.0,
         "expires_at": time.time() + 3600,
     }
-    accepted = {"tool": "default.greet", "label": "Greet", "args": {}, "by": {"kind": "user", "name": ""}, "digest": "", "effect": "once"}
-    events = [
+    accepted = {
+        "tool": "default.greet",
+        "label": "Greet",
+        "args": {},
+        "by": {"kind": "user", "name": ""},
+        "digest": "",
+        "effect": "once",
+    }
+    events: list[Draft] = [
         (0.0, id, "accepted", accepted),
         (0.0, id, "started", {"attempt": 1, "args": {}, "digest": "", "timeout_s": 60}),
         (0.0, id, "waiting", {"question": question}),
     ]
     row = Row(id, session, "default.greet", "once", "waiting", 1, "w-dead")
     row.question, row.expires_at = question["id"], question["expires_at"]
-    return Write(session, list(events), row)
+    return Write(session, events, row)
 
 
 async def fill() -> None:

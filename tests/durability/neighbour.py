@@ -2,9 +2,10 @@
 
 import asyncio
 import sys
+from typing import Any
 
 from tests.durability.effects import append, heard, say
-from toolcrib import Context, Crib, CribLimits, Refused, tool
+from toolcrib import Context, Crib, CribLimits, Refused, Session, tool
 
 STORE, EFFECTS = sys.argv[1:]
 gate = asyncio.Event()
@@ -52,42 +53,57 @@ async def greet(ctx: Context) -> str:
     return f"hello {name}"
 
 
+async def logged(session: Session, kind: str) -> str:
+    """Waits until such an event is in the log."""
+    async for event in session.events():
+        if event.kind == kind:
+            break
+    return kind
+
+
+async def asked(session: Session) -> list[str]:
+    """The open questions, once there is one."""
+    await logged(session, "waiting")
+    return [question.id for question in await session.questions()]
+
+
+async def do(crib: Crib, session: Session, what: str, *given: Any) -> Any:
+    """One command of the test."""
+    if what == "submit":
+        return (await session.submit(*given)).id
+    if what == "call":
+        return (await session.call(*given)).data
+    if what == "open":
+        await crib.open("s", owner="ada")
+        return "opened"
+    if what == "close":
+        asyncio.ensure_future(session.close(timeout=60)).add_done_callback(lambda _: say("closed"))
+        return await logged(session, "closing")
+    if what == "questions":
+        return await asked(session)
+    if what == "answer":
+        return (await session.answer(given[0], "accept", given[1])).value
+    if what == "cancel":
+        return await session.cancel(*given)
+    if what == "calls":
+        return [row.tool for row in await crib.store.calls("s")]
+    result = await session.result(*given)
+    return result.data if result.failure is None else result.failure.code
+
+
 async def main() -> None:
     crib = Crib([pay, put, look, stare, greet], store=STORE, limits=CribLimits(attempts=5))
     await crib.start()
     session = await crib.open("s", owner="ada")
     say("ready")
-    while True:
-        match await heard():
-            case ["submit", tool, args]:
-                say((await session.submit(tool, args)).id)
-            case ["call", tool, args]:
-                say((await session.call(tool, args)).data)
-            case ["open"]:
-                await crib.open("s", owner="ada")
-                say("opened")
-            case ["go on"]:
-                gate.set()
-            case ["questions"]:
-                async for event in session.events():
-                    if event.kind == "waiting":
-                        break
-                say([question.id for question in await session.questions()])
-            case ["answer", question, value]:
-                try:
-                    say((await session.answer(question, "accept", value)).value)
-                except Refused as error:
-                    say(error.code)
-            case ["cancel", call]:
-                try:
-                    say(await session.cancel(call))
-                except Refused as error:
-                    say(error.code)
-            case ["result", call]:
-                result = await session.result(call)
-                say(result.data if result.failure is None else result.failure.code)
-            case ["calls"]:
-                say([row.tool for row in await crib.store.calls("s")])
+    while command := await heard():
+        if command == ["go on"]:
+            gate.set()
+            continue
+        try:
+            say(await do(crib, session, *command))
+        except Refused as error:
+            say(error.code)
 
 
 asyncio.run(main())

@@ -85,7 +85,7 @@ async def test_readers_that_are_cut_off_at_any_moment_miss_and_repeat_nothing(se
 
         async def read() -> None:
             async for event in session.events(after=len(seen)):
-                seen.append(event)
+                seen.append(event)  # noqa: PERF401 - one by one, since it may be cut off at any of them
 
         while not seen or seen[-1].kind != "notice":
             reading = asyncio.ensure_future(read())

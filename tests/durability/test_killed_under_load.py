@@ -77,9 +77,11 @@ def code(call: History) -> str | None:
 @requirement("store.5")
 def test_every_call_that_was_accepted_is_in_the_log(past: Past) -> None:
     assert past.accepted
-    assert {id: (call.accepted["tool"], call.accepted["args"]["n"]) for id, call in past.calls.items() if id in past.accepted} == {
-        id: (f"default.{tool}", n) for id, (tool, n) in past.accepted.items()
-    }
+    assert {
+        id: (call.accepted["tool"], call.accepted["args"]["n"])
+        for id, call in past.calls.items()
+        if id in past.accepted
+    } == {id: (f"default.{tool}", n) for id, (tool, n) in past.accepted.items()}
 
 
 def test_every_call_that_was_reported_done_is_done_with_that_result(past: Past) -> None:
@@ -114,7 +116,6 @@ def test_the_index_of_calls_says_what_the_log_says(past: Past) -> None:
     assert past.differences == []
 
 
-@requirement("store.3")
 def test_no_body_of_a_call_that_may_happen_once_ran_twice(past: Past) -> None:
     guarded = {line: n for line, n in past.effects.items() if line.split()[0] in ("once", "traced", "stepped")}
     assert guarded

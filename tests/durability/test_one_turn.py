@@ -3,10 +3,8 @@
 from pathlib import Path
 
 from tests.durability.processes import lines, script
-from tests.requirements import requirement
 
 
-@requirement("aomi.restore.2")
 def test_three_calls_of_one_turn_are_answered_in_reverse_after_a_kill_and_each_runs_once(tmp_path: Path) -> None:
     store, effects = f"sqlite:///{tmp_path}/log.db", tmp_path / "effects"
     with script("turn.py", store, effects) as one:

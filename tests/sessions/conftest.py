@@ -9,7 +9,7 @@ import pytest
 
 from tests.sessions.place import Place
 
-PATIENCE_S = 25
+PATIENCE_S = 90
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -207,7 +207,6 @@ async def test_a_change_of_namespaces_lets_started_calls_go_on_and_denies_those_
         assert denied.failure.code == "denied"
 
 
-@requirement("aomi.open.6")
 async def test_namespaces_outside_those_of_the_caller_are_denied() -> None:
     async with Crib([own, now, build]) as crib:
         with pytest.raises(Refused) as refused:
@@ -217,7 +216,6 @@ async def test_namespaces_outside_those_of_the_caller_are_denied() -> None:
         assert (await crib.open("s-1", owner="ada", namespaces=["time"], allowed=["default", "time"])).tools() == [now]
 
 
-@requirement("aomi.open.6")
 async def test_a_right_that_was_taken_away_is_not_kept_by_what_a_session_recorded(place: Place) -> None:
     async with place.crib(own, build) as crib:
         await crib.open("s-1", owner="ada", namespaces=["forge"], allowed=["forge"])
@@ -225,7 +223,6 @@ async def test_a_right_that_was_taken_away_is_not_kept_by_what_a_session_recorde
             await crib.open("s-1", owner="ada", allowed=["default"])
 
 
-@requirement("aomi.open.6")
 async def test_a_glob_does_not_reach_past_what_is_allowed() -> None:
     async with Crib([own, now, build]) as crib:
         for wanted in ("*", "f*", "tim?"):

@@ -68,7 +68,6 @@ async def test_a_reader_far_behind_reads_on_from_the_store(place: Place) -> None
         assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
 
 
-@requirement("aomi.push.3")
 async def test_a_follower_sees_what_another_process_writes_into_the_file(file_place: Place) -> None:
     program = f"""
         import asyncio

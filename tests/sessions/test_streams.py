@@ -145,7 +145,6 @@ async def test_accepted_is_enough_to_draw_the_card_and_shows_no_secret(place: Pl
         assert "hunter2" not in str(await log(session))
 
 
-@requirement("aomi.stream.4")
 async def test_a_chunk_is_with_its_reader_soon_with_fifty_streams_at_work(file_place: Place) -> None:
     """The specified 50 ms are asked of a calm machine (`make bench`); here they are taken ten times."""
 

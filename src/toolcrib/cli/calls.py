@@ -189,8 +189,11 @@ def _known(crib: Crib, name: str, session: str | None) -> Tool | None:
 async def _open(crib: Crib, id: str | None, owner: str | None, namespaces: list[str] | None) -> Session:
     """A new session with everything open, or an existing one as it is, whoever owns it: this is its operator."""
     row = None if id is None else await crib.store.session(id)
+    if row is not None and owner not in (None, row.owner):
+        advice = "leave --owner out, or name another --session"
+        raise Trouble(f"Session '{row.id}' belongs to {row.owner}, not to {owner}", advice, exit_code=1, code="denied")
     if row is not None:
-        return await crib.open(row.id, owner=owner or row.owner, namespaces=namespaces)
+        return await crib.open(row.id, owner=row.owner, namespaces=namespaces)
     return await crib.open(id or f"cli-{secrets.token_hex(4)}", owner=owner or user(), namespaces=namespaces or ("*",))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from toolcrib.cli.command import where
 from toolcrib.cli.terminal import Trouble
 
 if TYPE_CHECKING:
@@ -50,11 +51,22 @@ def _object(choice: str) -> Crib:
             f"--crib {choice}: {error}", "name it as module:name, from a folder where it can be imported"
         ) from error
     if not isinstance(value, Crib) and callable(value) and not inspect.isclass(value):
-        value = value()
+        value = _made(choice, value)
     if not isinstance(value, Crib):
         what = type(value).__name__
         raise Trouble(f"--crib {choice} is a {what}, not a Crib", "name a Crib object, or a function that returns one")
     return value
+
+
+def _made(choice: str, make: Any) -> Any:
+    from toolcrib.errors import ToolcribError
+
+    try:
+        return make()
+    except (ToolcribError, Trouble):
+        raise
+    except Exception as error:
+        raise Trouble(f"--crib {choice} failed: {where(error)}", "mend it, or name another crib") from error
 
 
 @asynccontextmanager

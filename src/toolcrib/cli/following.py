@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ class _Following:
                     return self._waits(read_question(event.data["question"]))
                 if event.kind == "done":
                     self.showing.stop()
-                    return self.finish(read_result(event.data))
+                    return await self.finish(read_result(event.data))
         raise Refused("unavailable", "The log ended before the call did", "look at it with `toolcrib sessions show`")
 
     async def cancel(self) -> int:
@@ -71,7 +72,7 @@ class _Following:
         if not self.terminal.json:
             self.terminal.say("Cancelling … (Ctrl-C again leaves at once)", "yellow")
         await self.session.cancel(self.call)
-        self.finish(await self.session.result(self.call))
+        await self.finish(await self.session.result(self.call))
         return INTERRUPTED
 
     # Questions
@@ -147,7 +148,7 @@ class _Following:
 
     # The end
 
-    def finish(self, result: Result) -> int:
+    async def finish(self, result: Result) -> int:
         """Prints the result."""
         from toolcrib.cli.calls import outcome
 
@@ -155,21 +156,34 @@ class _Following:
         if terminal.json:
             terminal.data({"session": self.session.id, "call": self.call, **outcome(result)})
         elif result.failure is None:
-            self._print(result)
+            await self._print(result)
         else:
             self._explain(result)
         return FAILED if result.failure is not None else 0
 
-    def _print(self, result: Result) -> None:
+    async def _print(self, result: Result) -> None:
         terminal = self.terminal
         if edited := result.metadata.get("edited"):
             terminal.say(f"Arguments were changed before running: {compact(edited)}", "yellow")
         for block in result.content:
-            terminal.pretty(block["text"] if block.get("type") == "text" else dict(block))
+            if "user" in (block.get("audience") or ("user",)):
+                terminal.pretty(block["text"] if block.get("type") == "text" else dict(block))
         if not result.content:
-            terminal.pretty("(no output)" if result.data is None and terminal.out.is_terminal else result.data)
+            terminal.pretty(await self._whole(result))
         if terminal.err.is_terminal:
             terminal.say(f"✓ {self.tool} (session {self.session.id}, call {self.call})", "dim green")
+
+    async def _whole(self, result: Result) -> Any:
+        """What the call gave; an output that was spilled is fetched for a pipe, and named on a screen."""
+        spilled = result.metadata.get("spilled")
+        if spilled is None:
+            return "(no output)" if result.data is None and self.terminal.out.is_terminal else result.data
+        if self.terminal.out.is_terminal:
+            self.terminal.say(
+                f"The output has {spilled['bytes']:,} bytes; this is how it begins. A pipe gets all of it."
+            )
+            return result.data["spilled"]["preview"]
+        return json.loads(await self.session.output(spilled["output"], 0, spilled["bytes"]))
 
     def _explain(self, result: Result) -> None:
         failure = result.failure

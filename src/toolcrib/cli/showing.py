@@ -30,7 +30,7 @@ class Showing:
         """Shows an event of the call."""
         if event.kind == "accepted":
             self._view.begin(event.data["label"])
-        elif event.kind == "started":
+        elif event.kind == "started" or (event.kind == "answered" and event.data["action"] == "accept"):
             self._view.run()
         elif event.kind == "progress":
             self._view.progress(event.data)

@@ -9,13 +9,16 @@ from typing import Any, overload
 
 from toolcrib.context import Context
 from toolcrib.errors import BadTool
-from toolcrib.schema import SchemaError
+from toolcrib.schema import SchemaError, nearest
 from toolcrib.tools import Body, Mode, Tool
 from toolcrib.types import Annotations, AntiPattern, Example, Knowledge, Limits
 
 _ANNOTATIONS = ("read_only", "destructive", "idempotent", "open_world", "requires_confirmation")
 _LIMITS = {"timeout": "timeout_s", "output_bytes": "output_bytes", "concurrency": "concurrency"}
 _LIMITS |= {"wait_s": "wait_s", "repeat": "repeat", "idle_timeout": "idle_timeout"}
+
+
+_SHORT = (*_ANNOTATIONS, *_LIMITS, "examples", "anti_patterns", "deps")
 
 
 @overload
@@ -101,6 +104,10 @@ def _body(function: Callable[..., Any], context_param: str | None, deps: Mapping
 
 def _made(given: dict[str, Any]) -> Tool:
     """Takes the short fields together and makes the tool."""
+    for name in given:
+        if name not in Tool.__dataclass_fields__ and name not in _SHORT:
+            close = nearest(name, [*_SHORT, *Tool.__dataclass_fields__], 1)
+            raise BadTool(given["name"], name, "unknown field" + (f", did you mean '{close[0]}'?" if close else ""))
     said = {name: given.pop(name) for name in _ANNOTATIONS if name in given}
     if said:
         given["annotations"] = Annotations(**said)
@@ -110,10 +117,8 @@ def _made(given: dict[str, Any]) -> Tool:
     examples, wrong = given.pop("examples", ()), given.pop("anti_patterns", ())
     if examples or wrong:
         given["knowledge"] = Knowledge(tuple(_examples(examples)), tuple(_anti_patterns(wrong)))
-    if isinstance(given.get("output_schema"), type):
-        from toolcrib.schema import schema_of
-
-        given["output_schema"] = schema_of(given["output_schema"])
+    if not isinstance(given.get("output_schema"), Mapping | None):
+        given["output_schema"] = _output_schema(given)
     if "tags" in given:
         given["tags"] = tuple(given["tags"])
     check = given.get("validate")
@@ -121,6 +126,15 @@ def _made(given: dict[str, Any]) -> Tool:
         given["validate"] = _check(check)
     made: Tool = Tool(**given)
     return made
+
+
+def _output_schema(given: Mapping[str, Any]) -> dict[str, Any]:
+    from toolcrib.schema import schema_of
+
+    try:
+        return schema_of(given["output_schema"], mode="serialization")
+    except SchemaError as error:
+        raise BadTool(given["name"], "output_schema", str(error), given.get("source")) from None
 
 
 def _examples(given: Iterable[Any]) -> Iterable[Example]:

@@ -20,6 +20,9 @@ from toolcrib.store.codec import Compact
 from toolcrib.types import Event
 
 State = Literal["queued", "waiting", "running", "done"]
+USE_S = 60.0
+"""Opening counts as use; so soon after the last use it is not worth a write."""
+
 Draft = tuple[float, str | None, str, dict[str, Any] | Compact]
 """An event that has no number yet: time, call, kind, data."""
 
@@ -120,7 +123,7 @@ class Store(Protocol):
         """Writes what is left and lets go."""
 
     async def open(self, session: str, owner: str, at: float) -> tuple[SessionRow, bool]:
-        """The session, made if there is none; whether it was made."""
+        """The session, made if there is none; whether it was made. Its owner's opening counts as use."""
 
     def put(self, write: Write) -> Conflict | None:
         """Writes soon, in order with every other write; a write whose guard fails leaves nothing.

@@ -48,6 +48,11 @@ def canonical(args: bytes) -> msgspec.Raw | str:
         return args.decode("utf-8", "replace")
 
 
+def same_json(one: bytes, other: bytes) -> bool:
+    """Whether two JSON texts say the same."""
+    return msgspec.json.encode(canonical(one)) == msgspec.json.encode(canonical(other))
+
+
 def raw(json: bytes) -> Any:
     """A JSON text as a part of event data."""
     return Raw(json) if len(json) <= LARGE else Large(json)
@@ -66,7 +71,7 @@ _decoder = msgspec.json.Decoder()
 
 
 def encode(data: Any) -> bytes:
-    """The JSON text of event data; what JSON can not hold is written as near to it as JSON comes, for a log never fails."""
+    """The JSON text of event data; what JSON can not hold is written as near to it as JSON comes."""
     try:
         return _encoder.encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from toolcrib.errors import StoreError
-from toolcrib.store import Conflict, Draft, Row, SessionRow, Write
+from toolcrib.store import USE_S, Conflict, Draft, Row, SessionRow, Write
 from toolcrib.store.codec import plain
 from toolcrib.types import Event
 
@@ -55,7 +55,10 @@ class MemoryStore:
         made = session not in self._logs
         if made:
             self._logs[session] = _Log(owner, at)
-        return self._session(session, self._logs[session]), made
+        log = self._logs[session]
+        if log.owner == owner and log.updated_at < at - USE_S:
+            log.updated_at = at
+        return self._session(session, log), made
 
     def put(self, write: Write) -> Conflict | None:
         """Writes at once."""

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store import Conflict, Row, SessionRow, Write
+from toolcrib.store import USE_S, Conflict, Row, SessionRow, Write
 from toolcrib.store.codec import decode, encode
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import migrate, queries
@@ -131,7 +131,10 @@ class SqliteStore:
         """Makes or finds a session."""
 
         def do(db: sqlite3.Connection) -> tuple[SessionRow, bool]:
-            made = db.execute(queries()["open_session"], {"id": session, "owner": owner, "at": at}).rowcount > 0
+            values = {"id": session, "owner": owner, "at": at}
+            made = db.execute(queries()["open_session"], values).rowcount > 0
+            if not made:
+                db.execute(queries()["use_session"], {**values, "soon": USE_S})
             return SessionRow(*db.execute(queries()["session"], {"id": session}).fetchone()), made
 
         row: tuple[SessionRow, bool] = await self._writer.do(do)

@@ -138,18 +138,16 @@ class Writer:
             self._tell(self._put_off(self._transaction(late + jobs)))
 
     def _put_off(self, outcomes: list[_Outcome]) -> list[_Outcome]:
-        """What nobody waits for stays first in line while the file can not be written; what builds on it fails as well."""
+        """While the file can not be written, what nobody waits for stays first in line; what builds on it fails too."""
         told: list[_Outcome] = []
         error: StoreUnavailable | None = None
-        for outcome in outcomes:
-            if isinstance(outcome.value, StoreUnavailable):
-                error = outcome.value
-            elif isinstance(outcome.value, Conflict) and self._late:
-                outcome = outcome._replace(value=error)
-            if outcome.job.future is None and outcome.value is error and error and len(self._late) < LATE:
-                self._late.append(outcome.job)
+        for job, value, first in outcomes:
+            error = value if isinstance(value, StoreUnavailable) else error
+            away = value is error or (isinstance(value, Conflict) and bool(self._late))
+            if error is not None and away and job.future is None and len(self._late) < LATE:
+                self._late.append(job)
             else:
-                told.append(outcome)
+                told.append(_Outcome(job, error if away else value, first))
         return told
 
     def _transaction(self, jobs: list[_Job]) -> list[_Outcome]:

@@ -39,6 +39,13 @@ class SessionTests(Frame):
             again = await self.restarted(store)
             assert await again.open("s", "ada", AT + 9) == (made, False)
 
+    async def test_opening_counts_as_use_where_its_owner_does_it(self) -> None:
+        async with self.opened() as store:
+            await store.open("s", "ada", AT)
+            await store.open("s", "bob", AT + 500)
+            assert (await store.open("s", "ada", AT + 3600))[0].updated_at == AT + 3600
+            assert await store.sweep(AT + 3000, AT + 4000) == 0
+
     async def test_of_many_who_open_a_session_one_makes_it(self) -> None:
         async with self.opened() as store:
             stores = [store, await self.second(store)]

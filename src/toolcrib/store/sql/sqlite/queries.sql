@@ -2,6 +2,10 @@
 -- Two openers at once make one session.
 INSERT INTO sessions (id, owner, created_at, updated_at) VALUES (:id, :owner, :at, :at) ON CONFLICT (id) DO NOTHING
 
+-- name: use_session
+-- Opening counts as use; right after the last use there is nothing to write.
+UPDATE sessions SET updated_at = :at WHERE id = :id AND owner = :owner AND updated_at < :at - :soon
+
 -- name: session
 -- What the store knows of a session beside its log.
 SELECT id, owner, (SELECT coalesce(max(seq), 0) FROM events e WHERE e.session = s.n), revision, created_at, updated_at

@@ -1,0 +1,70 @@
+"""The demo: the tour runs by itself, and what it recommends works."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.cli.project import Screen, command, environment
+
+
+class Toured(NamedTuple):
+    """A tour that was taken, and where."""
+
+    folder: Path
+    told: str
+
+
+def words(folder: Path) -> list[str]:
+    return [sys.executable, "-W", "error", "-m", "toolcrib.demo", "--folder", str(folder)]
+
+
+def take_tour(folder: Path) -> Toured:
+    done = subprocess.run(
+        words(folder), env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return Toured(folder, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Toured:
+    return take_tour(tmp_path_factory.mktemp("tour"))
+
+
+def test_the_tour_ends_by_itself_without_a_terminal(tour: Toured) -> None:
+    assert tour.told.count("✗ [unavailable] The courier's line dropped\n") == 2
+    assert '{"row":12,' in tour.told
+    assert "Nobody sits at this terminal, so the demo accepts." in tour.told
+    assert "The bank's book has 1 payment for this call." in tour.told
+    assert "\x1b" not in tour.told
+
+
+def test_a_call_that_was_killed_is_unknown_and_did_not_run_twice(tour: Toured) -> None:
+    assert "[unknown] The process died while the call ran: it may have run" in tour.told
+    assert "The printer's book has 1 label for this call." in tour.told
+
+
+def test_the_tour_can_be_taken_again_in_the_same_place(tour: Toured) -> None:
+    again = take_tour(tour.folder)
+    assert "The printer's book has 1 label for this call." in again.told
+
+
+def test_what_the_tour_recommends_works(tour: Toured) -> None:
+    lines = tour.told.partition("What to try next")[2].splitlines()
+    recommended = [line.partition("toolcrib ")[2].split() for line in lines if "toolcrib " in line]
+    assert len(recommended) == 6
+    env = environment() | {"TOOLCRIB_DEMO": str(tour.folder), "TOOLCRIB_CRIB": "toolcrib.demo:crib"}
+    for line in recommended[:-1]:  # the last one follows a session until somebody stops it
+        done = subprocess.run(command(*line), env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        assert done.returncode == (3 if line[:2] == ["call", "desk.refund"] else 0), done
+
+
+def test_a_person_decides_about_the_refund(tmp_path: Path) -> None:
+    with Screen(words(tmp_path), tmp_path) as screen:
+        screen.expect("Allow desk.refund?").expect("Allow it?").press("n\n").expect("Why?").press("not today\n")
+        assert screen.ended() == 0
+    assert "[declined] not today" in screen.shown
+    assert "The bank's book has 0 payments for this call." in screen.shown
