@@ -57,6 +57,7 @@ def end(how: str) -> Any:
         ),
         "closed": StreamClosed(),
         "exception": ValueError("the password is swordfish"),
+        "odd text": ValueError("\ud800"),
         "exit": SystemExit(3),
         "interrupt": KeyboardInterrupt(),
         "returned failure": Failure("unavailable", "down for today"),
@@ -327,6 +328,12 @@ async def test_the_text_of_an_unexpected_exception_is_in_the_trace_alone(
     raised = [record.exc_info[1] for record in caplog.records if record.exc_info]
     assert [type(error) for error in raised] == [Raised]
     assert {"exception": "swordfish", "exit": "SystemExit: 3", "interrupt": "Interrupt"}[how] in str(raised[0])
+
+
+async def test_an_exception_whose_text_is_broken_is_only_a_failed_tool(session: Session) -> None:
+    failure = (await session.call("end", {"how": "odd text"})).failure
+    assert failure is not None
+    assert failure.code == "internal"
 
 
 async def test_results_and_blocks_arrive_as_what_they_are(session: Session) -> None:

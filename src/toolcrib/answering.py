@@ -346,7 +346,10 @@ def offered(given: Tool | Mapping[str, Any]) -> Tool:
     fields = {**given, "namespace": "client", "source": "client", "trusted": False}
     for name, kind in (("annotations", Annotations), ("limits", Limits)):
         if isinstance(given.get(name), Mapping):
-            fields[name] = kind(**given[name])
+            try:
+                fields[name] = kind(**given[name])
+            except TypeError as error:
+                raise BadTool(str(given.get("name", "?")), name, str(error), "client") from None
     made: Tool = Tool(**fields)
     return made
 

@@ -223,7 +223,7 @@ class Crib:
         return session
 
     async def _recorded(self, id: str, owner: str) -> tuple[str, ...]:
-        """What is open in a session that is opened without a word about namespaces; nothing is said of a foreign one."""
+        """What is open in a session opened without a word about namespaces; nothing is said of a foreign one."""
         row = await self.store.session(id)
         if row is None or row.owner != owner:
             return self.default_namespaces

@@ -4,7 +4,7 @@ The process is a fresh interpreter in a session of its own. It imports the funct
 another name, so that its `if __name__ == "__main__"` part does not run), parses the arguments with the tool's own
 parser and calls it. Both sides talk over a socket pair: four bytes of length, then the JSON of `[verb, id, body]`.
 Nothing is pickled, and nothing that the tool prints can get in between: it goes to the stderr of this process, and its
-stdin is empty. Of the context only `deps` does not cross over, nor a `run` that is an object.
+stdin is empty. Of the context, `deps` does not cross over, nor a `run` that is an object.
 
 The process ends with the call, and with it all that it started and that is still in its group: killed, without
 `atexit`. It ends too when this process dies, however that happens. All of this is POSIX.
@@ -46,7 +46,6 @@ MAIN = ("__main__", "__mp_main__")
 START = "import sys; sys.path[:] = {path}; from toolcrib.isolate import serve; serve{passed}"
 STARTS_ITSELF = 'The script calls tools while it is imported; put what starts it under `if __name__ == "__main__":`'
 HEAD = 4
-FRAME = 64
 
 
 class Raised(Exception):
@@ -79,7 +78,8 @@ def _job(live: LiveCall, tool: Tool) -> dict[str, Any]:
     module, _, name = (tool.target or "").partition(":")
     if not name:
         raise Raised(f"{tool.id} does not say where its process finds it: it has no target")
-    job: dict[str, Any] = {"name": name, "argv": sys.argv, "args": live.args.decode()}
+    argv = [given.encode("utf-8", "replace").decode() for given in sys.argv]  # some systems allow any bytes there
+    job: dict[str, Any] = {"name": name, "argv": argv, "args": live.args.decode()}
     job["module"], job["script"] = _main() if module in MAIN else (module, None)
     job["facts"] = {**facts, "run": facts["run"] if isinstance(facts["run"], str) else None}
     return {**job, "state": dict(state), "revision": state.revision}
@@ -182,7 +182,7 @@ class Peer:
 
     async def _receive(self) -> Any:
         size = int.from_bytes(await self._reader.readexactly(HEAD), "big")
-        if size > self._live.pipeline.limits.largest_output + FRAME:
+        if size > self._live.pipeline.limits.largest_output + 64:  # the frame around it
             raise ToolFailure("too_large", f"The output has {size} bytes, more than can be kept")
         return decode(await self._reader.readexactly(size))
 
@@ -250,13 +250,16 @@ def _unpacked(body: dict[str, Any]) -> Result:
 
 def serve(channel: int, lifeline: int) -> None:
     """The whole life of the process: it takes its one job, says how that ended, and waits to be killed."""
-    _end_with_parent(lifeline)
+    _die_with_parent(lifeline)
     host = Host(channel)
-    host.send(*_perform(host))
+    try:
+        host.send(*_perform(host))
+    except ValueError as error:  # a text that can not be sent, such as half a surrogate pair
+        host.send("raised", 0, ascii(error))
     threading.Event().wait()
 
 
-def _end_with_parent(lifeline: int) -> None:
+def _die_with_parent(lifeline: int) -> None:
     """On Linux the kernel kills the group when the parent's end of the pipe closes, even while C code holds the GIL."""
     os.set_inheritable(lifeline, False)
     if sys.platform == "linux":
@@ -283,12 +286,11 @@ def _perform(host: Host) -> tuple[str, int, Any]:
 
 
 def _find(host: Host) -> Tool:
-    job = host.job
-    sys.argv[:] = job["argv"]
+    sys.argv[:] = host.job["argv"]
     Host.loading = host
-    module = importlib.import_module(job["module"]) if job["script"] is None else _script(job["script"])
+    module = _script(host.job["script"]) if host.job["script"] else importlib.import_module(host.job["module"])
     Host.loading = None
-    return as_tool(attrgetter(job["name"])(module), isolate=True)
+    return as_tool(attrgetter(host.job["name"])(module), isolate=True)
 
 
 def _script(path: str) -> ModuleType:
@@ -327,6 +329,7 @@ class Host:
     loading: ClassVar[Host | None] = None
     deps = Deps()
     stopping: str | None = None
+    stopped = threading.Event().wait  # for ever: a call that was stopped has no process any more
 
     def __init__(self, channel: int) -> None:
         os.set_inheritable(channel, False)
@@ -405,10 +408,6 @@ class Host:
     def child(self, tool: str, args: Any) -> Any:
         """Another tool, through the whole pipeline."""
         return _unpacked(self._request("call", [tool, args]))
-
-    def stopped(self) -> Any:
-        """Never returns: a call that is stopped has no process any more."""
-        threading.Event().wait()
 
 
 class ProcessContext(ThreadContext):

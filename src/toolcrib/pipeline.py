@@ -1,44 +1,38 @@
 """The life of a call: find, authorize, validate, decide, execute, record, deliver. The order is fixed: it is security.
 
-Every stage is a short function of the one `LiveCall`. The first four give a `Failure` or nothing; a call that fails
-there never runs. Whatever happens, an accepted call gets exactly one `done`.
+Every stage is a short function of the one `LiveCall`. The first four stand in `checks`; a call that fails there never
+runs. Whatever happens, an accepted call gets exactly one `done`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import logging
 import secrets
 import threading
-import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
 from toolcrib import records
+from toolcrib.bodies import run_body
 from toolcrib.catalog import Catalog
-from toolcrib.context import Context, Deps, Parked, Stopped
+from toolcrib.checks import Checks, trace
+from toolcrib.context import Deps, Parked, Stopped
 from toolcrib.eager import Starter
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
-from toolcrib.isolate import run_isolated
 from toolcrib.live import LiveCall
 from toolcrib.outcome import conflicting, on_purpose, presentable, to_result
-from toolcrib.policy import Policy, Verdict
+from toolcrib.policy import Policy
 from toolcrib.scheduler import Clock, Scheduler
-from toolcrib.schema import BadArguments, nearest
 from toolcrib.store import Conflict, Draft, Row, Store, Write
-from toolcrib.store.codec import LARGE, whole
-from toolcrib.streams import drain_async, drain_thread
-from toolcrib.tools import Tool
+from toolcrib.store.codec import LARGE
 from toolcrib.types import CribLimits, Failure, Layer, Result
 
-trace = logging.getLogger("toolcrib.trace")
 RETRY_S = 1.0
 CONFLICT_RETRIES = 3
 
 
-class Pipeline:
+class Pipeline(Checks):
     """What all calls of a crib share."""
 
     def __init__(self, catalog: Catalog, store: Store, policy: Policy, limits: CribLimits, clock: Clock) -> None:
@@ -109,126 +103,6 @@ class Pipeline:
         if live.session.closing and not live.nested:
             return live.failure("unavailable", "Session is closing")
         return None
-
-    # 1. find
-
-    def find(self, live: LiveCall) -> Failure | None:
-        """The tool of that name, among those the session may see."""
-        tool = live.session.tool(live.name)
-        if tool is None:
-            return self.missing(live)
-        live.tool = tool
-        live.tool_id = tool.id
-        most = tool.limits.timeout_s or self.limits.timeout_s
-        live.timeout_s = live.timeout_s if 0 < live.timeout_s < most else most
-        if not (live.nested and live.within(tool)):
-            live.concurrency = tool.limits.concurrency
-            live.serial = tool.serial
-        if tool.background and not live.foreground and not live.background:
-            live.to_background()
-        return None
-
-    def missing(self, live: LiveCall) -> Failure:
-        """Why the session has no such tool: the name is ambiguous, its namespace is closed, or nobody knows it."""
-        view = live.session.view
-        live.name = whole(live.name)
-        if live.name in view.ambiguous:
-            names = ", ".join(view.ambiguous[live.name])
-            return live.failure("invalid_arguments", f"'{live.name}' is ambiguous; say which: {names}")
-        closed = self.catalog.some(live.name)
-        if closed is not None and not live.session.sees(closed):
-            live.tool_id = closed.id
-            if closed.hidden is not None:
-                live.hide(closed)
-            return self._closed_namespace(live, closed.namespace)
-        close = nearest(live.name, list(view.names))
-        return live.failure(
-            "not_found", f"Unknown tool: {live.name}", hint=f"similar: {', '.join(close)}" if close else None
-        )
-
-    # 2. authorize
-
-    def authorize(self, live: LiveCall) -> Failure | None:
-        """The session's namespaces are checked here again, whoever found the tool; then depth and turn."""
-        assert live.tool is not None
-        if live.tool.hidden is not None:
-            live.hide(live.tool)
-        if not live.session.sees(live.tool):
-            return self._closed_namespace(live, live.tool.namespace)
-        if live.depth > self.limits.depth:
-            return live.failure("denied", f"Calls may be at most {self.limits.depth} deep")
-        if live.turn is not None and live.session.calls_in_turn(live.turn) > self.limits.per_turn:
-            return live.failure("rate_limited", f"Too many calls in one turn (limit {self.limits.per_turn})")
-        return None
-
-    def _closed_namespace(self, live: LiveCall, namespace: str) -> Failure:
-        opened = ", ".join(live.session.namespaces)
-        message = f"Namespace '{namespace}' is not open in this session (open: {opened})"
-        live.verdict = Verdict("deny", "namespace", message)
-        return live.failure("denied", message)
-
-    # 3. validate
-
-    def validate(self, live: LiveCall) -> Failure | None:
-        """The arguments against the tool's schema and types."""
-        tool, most = live.tool, self.limits.arguments_bytes
-        assert tool is not None
-        if len(live.given) > most:
-            return live.failure("too_large", f"The arguments have {len(live.given)} bytes, the limit is {most}")
-        if live.broken is not None:
-            return live.failure("invalid_arguments", str(live.broken))
-        if live.by.kind == "agent":
-            live.given, live.label = records.undressed(tool, live.given, live.label)
-        try:
-            live.parsed = tool.parse(live.given)
-        except BadArguments as error:
-            return live.failure("invalid_arguments", str(error))
-        except BaseException as error:  # noqa: BLE001 - a type of the tool may check itself, and raise whatever it likes
-            return self.unexpected(live, error)
-        if tool.hidden is not None:
-            live.hide(tool)
-        return None
-
-    async def business(self, live: LiveCall) -> Failure | None:
-        """The tool's own check of arguments that fit its schema."""
-        tool = live.tool
-        assert tool is not None and tool.validate is not None and live.parsed is not None
-        try:
-            said = tool.validate(Context(live), live.parsed.values)
-            if inspect.isawaitable(said):
-                async with asyncio.timeout(live.timeout_s):  # in this task: a `SystemExit` in another would end the loop
-                    said = await said
-        except TimeoutError:
-            return live.failure("timeout", f"The check of the arguments timed out after {live.timeout_s:g} s")
-        except ValueError as error:
-            said = str(error) or "The arguments were refused"
-        except ToolFailure as error:
-            return live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint)
-        except asyncio.CancelledError as error:
-            if (caller := asyncio.current_task()) is not None and caller.cancelling():
-                raise  # whoever called went away before anything was accepted
-            return self.unexpected(live, error)
-        except BaseException as error:  # noqa: BLE001 - nothing that a check raises may break the session
-            return self.unexpected(live, error)
-        finally:
-            live.forget_facts()
-        return live.failure("invalid_arguments", said) if isinstance(said, str) and said else None
-
-    # 4. decide
-
-    def decide(self, live: LiveCall) -> Failure | None:
-        """The policy, once, on the parsed arguments."""
-        tool, session = live.tool, live.session
-        assert tool is not None
-        try:
-            verdict = self.policy.decide(session, tool, live.normalised)
-        except Exception as error:  # noqa: BLE001 - a policy that raises is a deny
-            self.note(live, error)
-            verdict = Verdict("deny", "default", "The policy could not decide")
-        if session.failing:
-            verdict = session.breaker(live) or verdict
-        live.verdict = verdict
-        return live.failure("denied", verdict.message or "Not allowed") if verdict.effect == "deny" else None
 
     # 5. execute
 
@@ -365,37 +239,10 @@ class Pipeline:
         assert tool is not None and tool.run is not None and live.parsed is not None
         context = live.context() if tool.context or self.layer is not None else None
         if self.layer is not None:
-            return self.layer(context, lambda: self._run(live, tool, context))
+            return self.layer(context, lambda: run_body(live, tool, context))
         if tool.mode == "async" and tool.limits.idle_timeout is None:
             return tool.run(context, live.parsed.values)  # type: ignore[no-any-return]
-        return self._run(live, tool, context)
-
-    async def _run(self, live: LiveCall, tool: Tool, context: Any) -> Any:
-        assert tool.run is not None and live.parsed is not None
-        run, values = tool.run, live.parsed.values
-        if tool.limits.idle_timeout is not None:
-            live.watch_silence(tool.limits.idle_timeout)
-        if tool.mode == "async":
-            return await run(context, values)
-        if tool.mode == "stream":
-            return await drain_async(live, run(context, values))
-        if tool.mode == "process":
-            return await run_isolated(live)
-        work = drain_thread if tool.mode == "thread_stream" else _plain
-        outcome = await self._threaded(live, work, context)
-        if isinstance(outcome, _Raised):
-            raise outcome.error
-        return outcome
-
-    async def _threaded(self, live: LiveCall, work: Callable[[LiveCall, Any], Any], context: Any) -> Any:
-        """A thread can not be stopped. A call that is cancelled gives it the time to notice; one whose time is up ends."""
-        future = self.loop.run_in_executor(self.threads, _in_thread, work, live, context)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if live.stopping in (None, "timeout"):
-                raise
-            return await future
+        return run_body(live, tool, context)
 
     def _on_purpose(self, live: LiveCall, error: ToolFailure) -> Result:
         if isinstance(error, StreamClosed) and live.tool is not None and live.tool.does == "once":
@@ -404,22 +251,6 @@ class Pipeline:
 
     def _stopped(self, live: LiveCall) -> Result:
         return Result(failure=live.stop_failure or live.failure("cancelled", "Cancelled"), metadata=live.stop_metadata)
-
-    def unexpected(self, live: LiveCall, error: BaseException) -> Failure:
-        """An exception that nobody meant: its text goes to the trace alone."""
-        name = live.name if live.tool is None else live.tool.name
-        return Failure("internal", f"Tool '{name}' failed unexpectedly (trace {self.note(live, error)})")
-
-    def note(self, live: LiveCall, error: BaseException) -> str:
-        """Writes what went wrong to the trace; the id under which it is found."""
-        id = secrets.token_hex(6)
-        where = ("trace %s: tool %s, call %s", id, live.tool_id or live.name, live.id)
-        if live.secrets:
-            told = live.masked("".join(traceback.format_exception(error)))
-            trace.error(f"{where[0]}\n%s", *where[1:], told)
-        else:
-            trace.error(*where, exc_info=error)
-        return id
 
     # 6. record
 
@@ -632,22 +463,3 @@ class Pipeline:
         """The log never shows them, so what is needed to go on is kept beside it until the session is swept."""
         if live.secrets:
             await self.store.keep(live.session_id, f"args:{live.id}", live.args)
-
-
-class _Raised:
-    """What a body raised in its thread; a thread's future would not carry all of it."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-def _in_thread(work: Callable[[LiveCall, Any], Any], live: LiveCall, context: Any) -> Any:
-    try:
-        return work(live, context)
-    except BaseException as error:  # noqa: BLE001 - handed over to the pipeline, which knows what to do with it
-        return _Raised(error)
-
-
-def _plain(live: LiveCall, context: Any) -> Any:
-    assert live.tool is not None and live.tool.run is not None and live.parsed is not None
-    return live.tool.run(context, live.parsed.values)

@@ -12,8 +12,8 @@ from pydantic_core import to_json
 from toolcrib.live import LiveCall
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
-from toolcrib.schema.names import one_line
 from toolcrib.schema.hidden import without
+from toolcrib.schema.names import one_line
 from toolcrib.store import Draft
 from toolcrib.store.codec import decode, digest, encode, raw
 from toolcrib.tools import Tool

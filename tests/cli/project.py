@@ -17,7 +17,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from toolcrib import Context, ToolFailure, tool
+from toolcrib import Context, Tool, ToolFailure, tool
 
 PAID = Path(__file__).parent / "paid.txt"
 
@@ -80,6 +80,16 @@ async def send(ctx: Context) -> dict[str, Any]:
     }
     answer = await ctx.ask("Where to?", schema=schema)
     return {"sent": answer.value}
+
+
+@tool(namespace="mail")
+async def send_two(ctx: Context) -> list[Any]:
+    """Send two letters."""
+    first, second = await ctx.call("mail.send"), await ctx.call("shop.refund", {"order": "7", "cents": 1})
+    return [first.text, second.text]
+
+
+sign = Tool(name="sign", namespace="mail", description="Sign by hand.", output_schema={"type": "integer"})
 
 
 @tool(namespace="mail", read_only=True)

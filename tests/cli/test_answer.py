@@ -1,6 +1,8 @@
 """A call that waits in one process and goes on in another."""
 
-from tests.cli.project import Project
+import json
+
+from tests.cli.project import Project, until
 
 
 def test_a_call_that_must_ask_waits_and_says_how_to_answer(project: Project) -> None:
@@ -60,6 +62,14 @@ def test_another_answer_is_refused_and_leads_to_the_call(project: Project) -> No
     ran = project.run("answer", waiting["question"]["id"], "decline", code=1)
     assert "The question was answered by" in ran.err
     assert f"toolcrib sessions show {waiting['session']}" in ran.err
+
+
+def test_a_call_stays_while_one_that_it_made_waits(project: Project) -> None:
+    with project.start("call", "send_two", "--yes", "--json") as process:
+        asked = json.loads(until(process.stderr, "waiting"))["waiting"]
+        project.run("answer", asked["id"], "accept", '{"city": "Bern"}')
+        out, _ = process.communicate(timeout=120)
+    assert json.loads(out)["data"] == ['{"sent":{"city":"Bern"}}', "paid 1"]
 
 
 def test_an_unknown_question_leads_to_the_open_ones(project: Project) -> None:

@@ -72,6 +72,28 @@ def test_input_is_asked_for_field_by_field_until_it_fits(project: Project) -> No
     assert '"Bern"' in screen.shown
 
 
+def test_questions_of_calls_that_a_call_makes_are_asked_too(project: Project) -> None:
+    with on_screen(project, "call", "send_two") as screen:
+        screen.expect("Where to?").expect("city").press("Bern\n").expect("copies").press("\n")
+        screen.expect("Allow shop.refund?").expect("Allow it?").press("y\n")
+        assert screen.ended() == 0
+    assert "paid 1" in screen.shown
+
+
+def test_a_tool_without_a_body_is_run_by_the_person(project: Project) -> None:
+    with on_screen(project, "call", "sign") as screen:
+        screen.expect("Run mail.sign and send its result").expect("Send a result?").press("y\n")
+        screen.expect("result").press("X\n").expect("expected integer").expect("result").press("5\n")
+        assert screen.ended() == 0
+
+
+def test_a_tool_without_a_body_may_fail(project: Project) -> None:
+    with on_screen(project, "call", "sign") as screen:
+        screen.expect("Send a result?").press("f\n").expect("Why?").press("no pen\n")
+        assert screen.ended() == 1
+    assert "[failed] no pen" in screen.shown
+
+
 def test_a_running_call_has_a_bar_and_its_output_stands_above(project: Project) -> None:
     with on_screen(project, "call", "wait_for_ever") as screen:
         screen.expect("waiting").expect("━").press(CTRL_C)

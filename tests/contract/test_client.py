@@ -71,7 +71,12 @@ async def test_what_a_client_may_not_offer_is_an_error(open_crib: OpenCrib) -> N
     crib = await open_crib()
     session = await crib.open(owner="ada")
     await session.offer([SIGN])
-    for bad in ({"name": "x"}, {**SIGN, "run": run}, Tool(name="x", description="x", run=run), {**SIGN, "more": 1}):
+    for bad in (
+        {"name": "x"},
+        {**SIGN, "run": run},
+        Tool(name="x", description="x", run=run),
+        {**SIGN, "limits": {"more": 1}},
+    ):
         with pytest.raises(BadTool):
             await session.offer([bad])
     assert (await refusal(session.offer([SIGN, SIGN]))).code == "conflict"

@@ -31,7 +31,7 @@ GIVEN: list[tuple[Any, Result]] = [
     (Result(1, metadata={"took": 2}), Result(1, metadata={"took": 2})),
     (Result(handover=Handover("bob", "tired")), Result(handover=Handover("bob", "tired"))),
     (block("text", text="hi"), Result(content=[block("text", text="hi")])),
-    ([block("text", text="a"), block("x", y=1)], Result(content=[{"type": "text", "text": "a"}, {"type": "x", "y": 1}])),
+    ((block("text", text="a"), block("x", y=1)), Result(content=[block("text", text="a"), {"type": "x", "y": 1}])),
     (Result({"n": 1}, content=[block("link", uri="x:y")]), Result({"n": 1}, content=[block("link", uri="x:y")])),
     (ToolFailure("failed", "no"), Result(failure=Failure("failed", "no"))),
     (Failure("unavailable", "down", True), Result(failure=Failure("unavailable", "down", True))),

@@ -16,7 +16,7 @@ CASES = shared_data("contract/state.json") if (SHARED / "data/contract/state.jso
 each_case = pytest.mark.parametrize("case", CASES, ids=[case["case"].replace(" ", "-") for case in CASES])
 
 
-@requirement("contract.state.1", "contract.state.2", "contract.state.3", "contract.state.4")
+@requirement("contract.state.1", "contract.state.3", "contract.state.4")
 @each_case
 def test_the_state_folds_as_the_shared_cases_say(case: dict[str, Any]) -> None:
     state = State(case["keys"])
@@ -48,7 +48,7 @@ class Steps:
         return next(self.calls[number] for number, step in enumerate(self.steps) if step["call"] == call)
 
 
-@requirement("contract.state.1", "contract.state.2", "contract.state.3", "contract.state.4")
+@requirement("contract.state.1", "contract.state.3", "contract.state.4")
 @each_case
 async def test_calls_of_a_session_change_it_as_the_shared_cases_say(open_crib: OpenCrib, case: dict[str, Any]) -> None:
     steps = Steps(case["steps"])
@@ -169,7 +169,7 @@ class Racers:
         self.tool = race
 
 
-@requirement("contract.state.2", "contract.state.3")
+@requirement("contract.state.3")
 @pytest.mark.parametrize("effect", ["read", "idempotent", "once"])
 async def test_of_two_parallel_calls_on_one_exclusive_key_the_second_fails_and_keeps_its_data(
     open_crib: OpenCrib, effect: str
@@ -188,7 +188,7 @@ async def test_of_two_parallel_calls_on_one_exclusive_key_the_second_fails_and_k
     assert (session.state.revision, racers.runs) == (1, 2)
 
 
-@requirement("contract.state.2")
+@requirement("contract.state.3")
 async def test_with_a_commutative_key_both_count(open_crib: OpenCrib) -> None:
     racers = Racers(Change("add", "hits", 2))
     crib = await open_crib(racers.tool, state_keys={"hits": "add"})
@@ -198,7 +198,7 @@ async def test_with_a_commutative_key_both_count(open_crib: OpenCrib) -> None:
     assert (session.state.revision, dict(session.state.snapshot())) == (2, {"hits": 4})
 
 
-@requirement("contract.state.2", "contract.state.4")
+@requirement("contract.state.4")
 @pytest.mark.parametrize(
     ("keys", "changes", "said"),
     [

@@ -64,7 +64,8 @@ async def test_a_function_with_a_dataclass_is_listed_and_called_in_every_way(ope
     expected = {"owner": "ada", "count": 3, "currency": "EUR"}
     for args in (good, json.dumps(good), {**good, "currency": None}, {"basket": json.dumps(good["basket"])}):
         assert (await session.call("price", args)).data == expected
-    for nothing in (None, "", "null", {}):
+    empty: list[Any] = [None, "", "null", {}]
+    for nothing in empty:
         result = await session.call("price", nothing)
         assert (code(result), message(result)) == ("invalid_arguments", "basket: missing")
     result = await session.call(

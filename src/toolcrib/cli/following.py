@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
+import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.asking import Given, Left, ask, explain
@@ -53,16 +55,39 @@ class _Following:
         self.showing = Showing(terminal)
 
     async def run(self, after: int) -> int:
+        row = await self.session.row(self.call)
+        self.tool = row.tool
         with self.showing:
-            async for event in self.session.events(after, self.call):
-                self.tool = event.data.get("tool", self.tool) if event.kind == "accepted" else self.tool
-                self.showing.take(event)
-                if event.kind == "waiting" and not await self._settle(event):
-                    return self._waits(read_question(event.data["question"]))
-                if event.kind == "done":
-                    self.showing.stop()
-                    return await self.finish(read_result(event.data))
+            self.showing.begin(self.tool)
+            async for event in self._events(max(after, row.accepted_seq - 1)):
+                if event.call != self.call:
+                    await self._take_child(event)
+                elif (code := await self._take(event)) is not None:
+                    return code
         raise Refused("unavailable", "The log ended before the call did", "look at it with `toolcrib sessions show`")
+
+    async def _events(self, after: int) -> AsyncIterator[Event]:
+        """What happens to the call and to those that it makes."""
+        family = {self.call}
+        async for event in self.session.events(after):
+            if event.kind == "accepted" and event.data.get("parent") in family and event.call is not None:
+                family.add(event.call)
+            if event.call in family:
+                yield event
+
+    async def _take(self, event: Event) -> int | None:
+        self.showing.take(event)
+        if event.kind == "waiting" and not await self._settle(event):
+            return self._waits(read_question(event.data["question"]))
+        if event.kind == "done":
+            self.showing.stop()
+            return await self.finish(read_result(event.data))
+        return None
+
+    async def _take_child(self, event: Event) -> None:
+        """A call that this one made: its questions are asked here. Unanswered, this one stays and waits for it."""
+        if event.kind == "waiting" and not await self._settle(event):
+            self._explain_waiting(read_question(event.data["question"]))
 
     async def cancel(self) -> int:
         """Stops the call, and says what became of it."""
@@ -80,7 +105,7 @@ class _Following:
     async def _settle(self, event: Event) -> bool:
         """Whether the question was answered, here or elsewhere, now or before."""
         asked = read_question(event.data["question"])
-        row = await self.session.row(self.call)
+        row = await self.session.row(asked.call)
         if (row.state, row.question) != ("waiting", asked.id):
             return True
         if asked.kind == "confirm" and self.yes:
@@ -101,12 +126,12 @@ class _Following:
     async def _ask(self, asked: Question, seq: int) -> Given | None:
         """What the person says; None to leave the question open. An answer from elsewhere ends the waiting for one."""
         try:
-            return await first(ask(self.terminal, asked), self._moved_on(seq))
+            return await first(ask(self.terminal, asked), self._moved_on(asked.call, seq))
         except Left:
             return None
 
-    async def _moved_on(self, seq: int) -> Given:
-        async for event in self.session.events(seq, self.call):
+    async def _moved_on(self, call: str, seq: int) -> Given:
+        async for event in self.session.events(seq, call):
             if event.kind in ("answered", "done"):
                 break
         self.terminal.say("\nIt was answered elsewhere.", "yellow")
@@ -126,15 +151,21 @@ class _Following:
         return True
 
     def _waits(self, asked: Question) -> int:
-        """Says how to go on with a call that nobody here answers."""
+        """Leaves a call that nobody here answers."""
+        if self.terminal.json:
+            said = {"session": self.session.id, "call": self.call, "status": "waiting"}
+            self.terminal.data({**said, "question": dataclasses.asdict(asked)})
+        else:
+            self._explain_waiting(asked)
+        return WAITING
+
+    def _explain_waiting(self, asked: Question) -> None:
+        """Says how to answer from elsewhere."""
         self.showing.stop()
         terminal = self.terminal
         if terminal.json:
-            import dataclasses
-
-            said = {"session": self.session.id, "call": self.call, "status": "waiting"}
-            terminal.data({**said, "question": dataclasses.asdict(asked)})
-            return WAITING
+            print(compact({"waiting": dataclasses.asdict(asked)}), file=sys.stderr, flush=True)
+            return
         terminal.say(f"Waiting: {asked.prompt}", "bold yellow")
         terminal.say(f"  {asked.tool} {compact(dict(asked.arguments))}")
         terminal.say(f"  Question {asked.id}, open for {span(asked.expires_at - time.time())}.")
@@ -144,7 +175,6 @@ class _Following:
             )
         else:
             terminal.say(f"Next:  {terminal.command('answer', asked.id, 'accept')}{_what(asked)}   (or decline)")
-        return WAITING
 
     # The end
 
@@ -188,7 +218,7 @@ class _Following:
     def _explain(self, result: Result) -> None:
         failure = result.failure
         assert failure is not None
-        self.terminal.say(f"✗ {self.tool or 'the call'}: [{failure.code}] {failure.message}", "red")
+        self.terminal.say(f"✗ {self.tool}: [{failure.code}] {failure.message}", "red")
         if failure.hint:
             self.terminal.say(f"Hint:  {failure.hint}")
         words = _ADVICE.get(failure.code, ("sessions", "show", self.session.id))

@@ -69,6 +69,8 @@ def _loaded(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         raise BadSource(f"{path.name} does not load: {where(error)}") from error
+    if any(getattr(value, "isolate", False) is True for value in vars(module).values()):
+        raise BadSource(f"{path.name} has a tool with isolate=True, whose process must import it: rename the file")
     return module
 
 

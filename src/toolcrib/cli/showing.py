@@ -26,11 +26,13 @@ class Showing:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
+    def begin(self, label: str) -> None:
+        """Says what the call is."""
+        self._view.begin(label)
+
     def take(self, event: Event) -> None:
         """Shows an event of the call."""
-        if event.kind == "accepted":
-            self._view.begin(event.data["label"])
-        elif event.kind == "started" or (event.kind == "answered" and event.data["action"] == "accept"):
+        if event.kind == "started" or (event.kind == "answered" and event.data["action"] == "accept"):
             self._view.run()
         elif event.kind == "progress":
             self._view.progress(event.data)
@@ -46,7 +48,7 @@ class _Silent:
     """Shows nothing."""
 
     def begin(self, label: str) -> None:
-        """A call was accepted."""
+        """This is what is shown."""
 
     def run(self) -> None:
         """Its body runs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import tempfile
 from pathlib import Path
@@ -21,6 +20,6 @@ def crib(folder: Path | None = None) -> Crib:
 
 def home() -> Path:
     """Where the demo keeps its files: `TOOLCRIB_DEMO`, else a folder of this user among the temporary ones."""
-    folder = Path(os.environ.get("TOOLCRIB_DEMO") or Path(tempfile.gettempdir()) / f"toolcrib-demo-{getpass.getuser()}")
+    folder = Path(os.environ.get("TOOLCRIB_DEMO") or Path(tempfile.gettempdir()) / f"toolcrib-demo-{os.getuid()}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder

@@ -215,6 +215,7 @@ class Tour:
         self.say(f"  {tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})", "cyan")
         call = await session.submit(tool, arguments)
         with Showing(self.terminal) as showing:
+            showing.begin(tool)
             async for event in session.events(call=call.id):
                 showing.take(event)
                 if event.kind == "done":

@@ -19,11 +19,11 @@ LINGER_S = 1.0
 
 
 class _Followed:
-    __slots__ = ("doubtful", "seq", "tail", "timer", "used", "waiters")
+    __slots__ = ("looked", "seq", "tail", "timer", "used", "waiters")
 
     def __init__(self) -> None:
         self.seq = 0
-        self.doubtful = True
+        self.looked = -1
         self.tail: deque[Draft] = deque(maxlen=TAIL)
         self.waiters: set[asyncio.Future[None]] = set()
         self.timer: asyncio.TimerHandle | None = None
@@ -35,6 +35,7 @@ class Followers:
 
     def __init__(self) -> None:
         self._sessions: dict[str, _Followed] = {}
+        self.nudges = 0
 
     def __bool__(self) -> bool:
         return bool(self._sessions)
@@ -52,16 +53,33 @@ class Followers:
 
     def nudge(self) -> None:
         """Somebody else wrote: all readers look into the store."""
+        self.nudges += 1
         for followed in self._sessions.values():
-            followed.doubtful = True
             self._wake(followed)
+
+    def looked(self, session: str, newest: int, nudges: int) -> None:
+        """Somebody looked into the store, begun after that many nudges, and found this to be the newest event."""
+        followed = self._sessions.get(session)
+        if followed is not None:
+            followed.looked = max(followed.looked, nudges)
+            if newest > followed.seq:
+                # Somebody else wrote further than the tail reaches: it no longer ends where the log does.
+                followed.tail.clear()
+                followed.seq = newest
+                self._wake(followed)
+
+    def read(self, session: str, after: int, page: list[Event], nudges: int) -> None:
+        """Somebody read all there is past `after`, which spares the next who waits a look of its own."""
+        followed = self._sessions.get(session)
+        if followed is not None and (page or after <= followed.seq):
+            self.looked(session, page[-1].seq if page else 0, nudges)
 
     def forget(self, session: str) -> None:
         """The session was deleted: nothing of it is served any more, and its readers find out by themselves."""
         followed = self._sessions.get(session)
         if followed is not None:
             followed.tail.clear()
-            followed.seq, followed.doubtful = 0, True
+            followed.seq, followed.looked = 0, -1
             self._wake(followed)
 
     def _wake(self, followed: _Followed) -> None:
@@ -85,31 +103,21 @@ class Followers:
 
     async def wait(self, session: str, after: int, last: Callable[[], Awaitable[int]]) -> None:
         """Waits for an event past `after`; `last` tells the newest one where somebody else may have written it."""
-        followed = self._sessions.get(session)
-        if followed is None:
-            # It is followed before the look, so that nothing committed in between is missed.
-            followed = self._sessions[session] = _Followed()
-            followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
-        while followed.doubtful:
-            followed.doubtful = False
-            try:
-                self._catch_up(followed, await last())
-            except BaseException:
-                # Whoever came meanwhile relies on this look.
-                followed.doubtful = True
-                self._wake(followed)
-                raise
+        # It is followed before the look, so that nothing committed in between is missed.
+        while (followed := self._follow(session)).looked < self.nudges:
+            nudges = self.nudges
+            self.looked(session, await last(), nudges)
         followed.used = True
         if followed.seq <= after:
             await self._next(followed)
             followed.used = True
 
-    def _catch_up(self, followed: _Followed, newest: int) -> None:
-        """Somebody else wrote further than the tail reaches: it no longer ends where the log does."""
-        if newest > followed.seq:
-            followed.tail.clear()
-            followed.seq = newest
-            self._wake(followed)
+    def _follow(self, session: str) -> _Followed:
+        followed = self._sessions.get(session)
+        if followed is None:
+            followed = self._sessions[session] = _Followed()
+            followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
+        return followed
 
     async def _next(self, followed: _Followed) -> None:
         waiter = asyncio.get_running_loop().create_future()

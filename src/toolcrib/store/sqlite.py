@@ -26,6 +26,12 @@ from toolcrib.store.writer import Writer, explain, read_row, read_rows
 from toolcrib.types import Event
 
 LOOK_S = 0.1
+_QUERIES = {
+    frozenset({"queued", "running"}): "calls_busy",
+    frozenset({"queued"}): "calls_busy",
+    frozenset({"running"}): "calls_busy",
+    frozenset({"waiting"}): "calls_waiting",
+}
 BUSY_MS = 5000
 
 T = TypeVar("T")
@@ -155,7 +161,11 @@ class SqliteStore:
             values = {"n": n, "after": after, "until": 2**62 if until is None else until, "limit": limit, "call": call}
             return [_event(db, n, found) for found in db.execute(queries()[name], values)]
 
-        return await self._in_reader(do)
+        nudges = self._followers.nudges
+        page = await self._in_reader(do)
+        if call is None and until is None and len(page) < limit:
+            self._followers.read(session, after, page, nudges)
+        return page
 
     async def wait(self, session: str, after: int) -> None:
         """Waits for the next commit; another process's writes are looked for every 100 ms."""
@@ -170,18 +180,19 @@ class SqliteStore:
         return int(found[2])
 
     async def _look_for_others(self) -> None:
-        """While somebody follows: tells them when the file changed in a way that this process did not."""
-        seen = -1
-        while self._followers or seen < 0:
-            try:
-                version = await self._in_reader(lambda db: db.execute("PRAGMA data_version").fetchone()[0])
-            except StoreUnavailable:
-                self._followers.nudge()  # whoever follows finds out when it reads
-                return
-            if version != seen:
-                self._followers.nudge()
-            seen = version
+        """While somebody follows: tells them when another process wrote. It ends by itself when nobody follows."""
+        seen = self._writer.others
+        while True:
             await asyncio.sleep(LOOK_S)
+            if not self._followers:
+                return
+            try:
+                await self.flush()
+            except StoreError:  # locked or away for the moment: the next look will tell
+                continue
+            if self._writer.others != seen:
+                seen = self._writer.others
+                self._followers.nudge()
 
     async def session(self, session: str) -> SessionRow | None:
         """One session."""
@@ -211,7 +222,7 @@ class SqliteStore:
     ) -> list[Row]:
         """Rows that fit."""
         wanted = list(states)
-        name = "calls_done" if done_after is not None else "calls_open" if wanted and "done" not in wanted else "calls"
+        name = "calls_done" if done_after is not None else _QUERIES.get(frozenset(wanted), "calls")
 
         def do(db: sqlite3.Connection) -> list[Row]:
             n = None if session is None else _number(db, session)

@@ -71,6 +71,7 @@ class Writer:
         self._timer: asyncio.TimerHandle | None = None
         self._heads: dict[str, _Head] = {}
         self._version = -1
+        self.others = 0
         self._rows: list[tuple[Any, ...]] = []
         self._late: list[_Job] = []
         self._open = 0
@@ -170,7 +171,7 @@ class Writer:
         return done
 
     def _sync(self, jobs: list[_Job]) -> None:
-        """A start that may not be forgotten waits for the disk itself; a kill of the process takes nothing else either."""
+        """A start that may not be forgotten waits for the disk itself; a kill takes nothing else either."""
         full = self._always_full or any(isinstance(job.do, Write) and job.do.first for job in jobs)
         if full is not self._full:
             self._db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
@@ -179,9 +180,12 @@ class Writer:
     def _begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         version = self._db.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version or len(self._heads) > HEADS:
-            self._heads.clear()
+        if version != self._version:
+            self.others += 1
             self._version = version
+            self._heads.clear()
+        elif len(self._heads) > HEADS:
+            self._heads.clear()
 
     def forget_heads(self) -> None:
         """A job has deleted sessions: what is known of them is looked up anew. To be called by that job."""

@@ -49,7 +49,8 @@ CREATE TABLE calls (
     accepted_seq INTEGER NOT NULL,
     done_seq INTEGER
 ) WITHOUT ROWID;
-CREATE INDEX calls_open ON calls (session, accepted_seq) WHERE state <> 'done';
+CREATE INDEX calls_busy ON calls (session, accepted_seq) WHERE state IN ('queued', 'running');
+CREATE INDEX calls_waiting ON calls (session, accepted_seq) WHERE state = 'waiting';
 CREATE UNIQUE INDEX calls_key ON calls (session, key) WHERE key IS NOT NULL;
 CREATE INDEX calls_expiry ON calls (expires_at) WHERE state = 'waiting';
 CREATE INDEX calls_parent ON calls (parent) WHERE parent IS NOT NULL;

@@ -64,11 +64,18 @@ SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session W
 -- A caller's idempotency key names its first call.
 SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session WHERE c.session = :n AND c.key = :key
 
--- name: calls_open
--- Everything that is not done, in order of acceptance.
-SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
-WHERE c.state <> 'done' AND (:n IS NULL OR c.session = :n) AND c.state IN (SELECT value FROM json_each(:states))
-AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq LIMIT :limit
+-- name: calls_busy
+-- What somebody runs or has to run, over its own small index, however many others wait.
+SELECT c.*, s.id AS session_id FROM calls c INDEXED BY calls_busy JOIN sessions s ON s.n = c.session
+WHERE c.state IN ('queued', 'running') AND (:n IS NULL OR c.session = :n)
+AND c.state IN (SELECT value FROM json_each(:states)) AND (:parent IS NULL OR c.parent = :parent)
+ORDER BY c.session, c.accepted_seq LIMIT :limit
+
+-- name: calls_waiting
+-- What waits for an answer, in order of acceptance.
+SELECT c.*, s.id AS session_id FROM calls c INDEXED BY calls_waiting JOIN sessions s ON s.n = c.session
+WHERE c.state = 'waiting' AND (:n IS NULL OR c.session = :n) AND (:parent IS NULL OR c.parent = :parent)
+ORDER BY c.session, c.accepted_seq LIMIT :limit
 
 -- name: calls
 -- All rows that fit, in order of acceptance.
