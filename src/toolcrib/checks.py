@@ -40,11 +40,11 @@ class Checks:
             return self.missing(live)
         live.tool = tool
         live.tool_id = tool.id
-        most = tool.limits.timeout_s or self.limits.timeout_s
-        live.timeout_s = live.timeout_s if 0 < live.timeout_s < most else most
-        if not (live.nested and live.within(tool)):
-            live.concurrency = tool.limits.concurrency
-            live.serial = tool.serial
+        limits = tool.limits
+        most = limits.timeout_s or self.limits.timeout_s
+        live.timeout_s = min(live.timeout_s, most) if live.timeout_s else most
+        if (tool.serial or limits.concurrency is not None) and not live.within(tool):
+            live.concurrency, live.serial = limits.concurrency, tool.serial
         if tool.background and not live.foreground and not live.background:
             live.to_background()
         return None

@@ -63,23 +63,22 @@ async def run_isolated(live: LiveCall) -> Any:
     if Host.loading is not None:
         Host.loading.send("raised", 0, STARTS_ITSELF)
         os._exit(1)
-    tool = live.tool
-    assert tool is not None
-    job = _job(live, tool)
+    job = _job(live)
     async with _process() as (process, ours):
         with suppress(EOFError, ConnectionError):  # it ended without a word
             return await Peer(live, *await asyncio.open_unix_connection(sock=ours)).run(job)
-    raise _died(process.returncode or 0, tool.does == "once")
+    raise _died(process.returncode or 0, job["once"])
 
 
-def _job(live: LiveCall, tool: Tool) -> dict[str, Any]:
+def _job(live: LiveCall) -> dict[str, Any]:
     """All that the process has to know."""
-    state, facts = live.snapshot(), live.facts
+    tool, state, facts = live.tool, live.snapshot(), live.facts
+    assert tool is not None
     module, _, name = (tool.target or "").partition(":")
     if not name:
         raise Raised(f"{tool.id} does not say where its process finds it: it has no target")
     argv = [given.encode("utf-8", "replace").decode() for given in sys.argv]  # some systems allow any bytes there
-    job: dict[str, Any] = {"name": name, "argv": argv, "args": live.args.decode()}
+    job: dict[str, Any] = {"name": name, "argv": argv, "args": live.args.decode(), "once": tool.does == "once"}
     job["module"], job["script"] = _main() if module in MAIN else (module, None)
     job["facts"] = {**facts, "run": facts["run"] if isinstance(facts["run"], str) else None}
     return {**job, "state": dict(state), "revision": state.revision}
@@ -329,7 +328,7 @@ class Host:
     loading: ClassVar[Host | None] = None
     deps = Deps()
     stopping: str | None = None
-    stopped = threading.Event().wait  # for ever: a call that was stopped has no process any more
+    stopped: Any = threading.Event().wait  # for ever: a call that was stopped has no process any more
 
     def __init__(self, channel: int) -> None:
         os.set_inheritable(channel, False)

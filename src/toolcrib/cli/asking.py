@@ -15,7 +15,6 @@ from toolcrib.cli.terminal import Terminal, compact
 if TYPE_CHECKING:
     from toolcrib.types import Question
 
-MASK = "•••"
 _SKIPPED: Any = object()
 _BOOLEANS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
@@ -63,10 +62,7 @@ async def ask(terminal: Terminal, question: Question) -> Given:
 
 
 async def _confirm(terminal: Terminal, question: Question) -> Given:
-    choices = {"y": "yes", "n": "no", "e": "edit", "l": "later"}
-    if MASK in question.arguments.values():  # what is hidden can not be sent back
-        del choices["e"]
-    choice = await pick(terminal, "Allow it?", choices)
+    choice = await pick(terminal, "Allow it?", {"y": "yes", "n": "no", "e": "edit", "l": "later"})
     if choice == "y":
         return Given("accept")
     if choice == "n":
