@@ -22,7 +22,8 @@ def measure(quick: bool) -> Section:
         notes=(
             "Wall time, median of the turns. Raw: sqlite3 executemany of the same event and call rows, with the same "
             "pragmas, two commits a call, as many calls a commit as are in flight.",
-            "sync=start (the default) waits for the disk before a once call starts; sync=full waits at each commit. A kill loses nothing with either.",
+            "sync=start (the default) waits for the disk before a once call starts; sync=full waits at each commit. "
+            "A kill loses nothing with either.",
             "Goal: at least 10,000 with 64 in flight and 2,000 one at a time.",
         ),
         data={f"sync={sync}, {width} in flight": row for (sync, width), row in found.items()},

@@ -78,6 +78,7 @@ SESSIONS: dict[str, str] = {  # aomi.*
     "aomi.open.3": "Two sessions share no call, result, event, cursor or state.",
     "aomi.open.4": "Who and where reaches a tool in its context; an argument session_id is an ordinary one.",
     "aomi.open.5": "Namespaces are default at first, then the recorded ones; given ones replace them and are logged.",
+    "aomi.open.7": "Several processes may have a session open: one log, one order.",
     "aomi.ns.1": "A namespace is trimmed and lower-cased wherever it is given; the id is namespace.name.",
     "aomi.ns.2": "Namespaces hold at the listing, at the call and for calls made by tools, each by itself.",
     "aomi.ns.3": "A closed namespace is denied, an unknown name not found with near names; both are calls with a done.",
@@ -86,6 +87,7 @@ SESSIONS: dict[str, str] = {  # aomi.*
     "aomi.ns.6": "A name is registered once in a namespace.",
     "aomi.ns.7": "No message, label, notice or result opens a namespace.",
     "aomi.ns.8": "Aliases name namespaces; one that nobody declares is not found.",
+    "aomi.ns.9": "Namespaces may be globs; a star opens every namespace and has to be allowed as such.",
     "aomi.path.3": "A result finds its call by the call's id alone.",
     "aomi.path.4": "A call made by a call goes the same path, names its parent, ends with it and never deadlocks.",
     "aomi.path.5": "A raising source, layer, policy or reader ends one call at most.",
@@ -166,6 +168,7 @@ STORE: dict[str, str] = {
     "store.2": "The index of calls says what the log says, whatever happened to either.",
     "store.4": "Readers see committed events once each, without gaps, across processes and reconnects.",
     "store.5": "A read that was killed never happened; everything else is durable before it is acknowledged.",
+    "store.6": "Old sessions are swept in pieces; large arguments and results are stored once and referenced.",
     "store.8": "session_tool_state is a view that plain SQL reads.",
     "store.9": "A full, locked or broken file is a clear error; nothing is half written and nothing told is lost.",
 }

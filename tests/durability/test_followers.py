@@ -128,6 +128,7 @@ async def test_a_second_process_that_follows_sees_every_event_once_and_in_order(
 
 
 @requirement("store.4", "engine.1")
+@requirement("aomi.open.7")
 async def test_two_processes_that_write_one_log_both_see_all_of_it_in_one_order(session: Session, store: str) -> None:
     mine = asyncio.ensure_future(_until_end(session))
     with script("follower.py", store, 2, "write") as other:

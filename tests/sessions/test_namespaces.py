@@ -241,3 +241,15 @@ async def test_an_alias_names_a_namespace_and_an_undeclared_one_is_not_found() -
             await crib.open("s-1", owner="ada", namespaces=["y"])
         assert (refused.value.code, refused.value.message) == ("not_found", "Unknown namespace: y")
         assert await crib.store.session("s-1") is None
+
+
+@requirement("aomi.ns.9")
+async def test_a_star_opens_every_namespace_and_has_to_be_allowed_as_such() -> None:
+    async with Crib([get_current_time, forge_execute]) as crib:
+        session = await crib.open(owner="ada", namespaces=["*"])
+        assert (await session.call("forge.forge_execute")).data == "built"
+        some = await crib.open(owner="ada", namespaces=["ti*"])
+        assert [tool.id for tool in some.tools()] == ["time.get_current_time"]
+        with pytest.raises(Refused, match=r"Namespace '\*' not authorized. Allowed: \[time, forge\]"):
+            await crib.open(owner="ada", namespaces=["*"], allowed=["time", "forge"])
+        assert (await crib.open(owner="ada", namespaces=["*"], allowed=["*"])).namespaces == ("*",)

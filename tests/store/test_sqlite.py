@@ -298,6 +298,7 @@ async def test_what_a_killed_process_committed_is_there(file: Path) -> None:
 # What the file holds
 
 
+@requirement("store.6")
 async def test_large_data_is_in_the_file_once(file: Path) -> None:
     json_text = encode("x" * (LARGE + 1))
     async with opened(file) as store:
@@ -307,6 +308,17 @@ async def test_large_data_is_in_the_file_once(file: Path) -> None:
     assert sql(file, "SELECT max(length(data)) FROM events")[0][0] < 100
 
 
+@requirement("store.6")
+async def test_any_large_field_is_kept_beside_the_log_and_read_back_whole(file: Path) -> None:
+    value = {"name": "x" * (LARGE + 1)}
+    async with opened(file) as store:
+        await store.commit(Write("s", [line(key="pay", value=value, note="small")]))
+    assert sql(file, "SELECT max(length(data)) FROM events")[0][0] < 100
+    async with opened(file) as store:
+        assert (await store.read("s"))[0].data == {"text": "", "key": "pay", "value": value, "note": "small"}
+
+
+@requirement("store.6")
 async def test_a_sweep_deletes_a_long_session_in_several_transactions(file: Path) -> None:
     async with opened(file) as store:
         for _ in range(200):

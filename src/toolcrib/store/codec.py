@@ -112,9 +112,13 @@ def plain(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
     return read
 
 
-def split_large(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Large]]:
-    """Event data without its large parts, and those parts by field."""
+def split_large(data: dict[str, Any]) -> tuple[bytes, dict[str, Large]]:
+    """The JSON text of event data without its large parts, and those parts by field."""
     parts = {name: value for name, value in data.items() if type(value) is Large}
-    if not parts:
-        return data, parts
-    return {name: value for name, value in data.items() if name not in parts}, parts
+    text = encode({name: value for name, value in data.items() if name not in parts} if parts else data)
+    if len(text) <= LARGE:
+        return text, parts
+    for name, value in data.items():
+        if name not in parts and len(json := encode(value)) > LARGE:
+            parts[name] = Large(json)
+    return encode({name: value for name, value in data.items() if name not in parts}), parts

@@ -245,11 +245,11 @@ class Writer:
         at, call, kind, data = draft
         if not isinstance(data, dict):
             return (n, seq, at, call, kind, data.json(kind).decode(), None)
-        data, large = split_large(data)
+        text, large = split_large(data)
         for part in large.values():
             self._db.execute(self._sql["keep"], {"n": n, "id": part.id, "data": part.json})
         names = encode({name: part.id for name, part in large.items()}).decode() if large else None
-        return (n, seq, at, call, kind, encode(data).decode(), names)
+        return (n, seq, at, call, kind, text.decode(), names)
 
     def _guard(self, head: _Head, write: Write, row: Row) -> Conflict | None:
         done_seq = head.seq + len(write.events) if row.state == "done" else row.done_seq
