@@ -177,19 +177,22 @@ class Session:
         live.extra = {**(live.extra or {}), "parent": parent.id}
         if parent.stopping is not None:
             live.stop(live.failure("cancelled", "Cancelled with the call that made it"))
-        await self._accept(live)
-        return live.result or await self._child_outcome(parent, live.id, live)
+        return await self._child_outcome(parent, live.id, live)
 
     async def _child_outcome(self, parent: LiveCall, child: str, live: LiveCall | None = None) -> Result:
         """Waits for a child; one that waits for somebody when its parent is stopped ends with it."""
         try:
             if live is not None:
-                await live.ended()
+                await self._accept(live)
+                if live.result is None:
+                    await live.ended()
                 if live.result is not None:
                     return live.result
             parent.waits_for_child = True
             return await self.result(child)
         except asyncio.CancelledError:
+            if live is not None and live.concluding:
+                await live.ended()  # its question may still be on the way to the store
             row = await self.crib.store.call(child)
             if row is not None and row.state == "waiting":
                 await answering.end_waiting(self, row, Failure("cancelled", "Cancelled with the call that made it"))
