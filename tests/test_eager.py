@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.eager import EagerStarter, SpareStarter
+from toolcrib.calls.eager import EagerStarter, SpareStarter
 
 KINDS: list[Any] = [SpareStarter] + ([EagerStarter] if sys.version_info >= (3, 12) else [])
 where: ContextVar[str] = ContextVar("where", default="nowhere")

@@ -33,7 +33,7 @@ from toolcrib import (
     testing,
     tool,
 )
-from toolcrib.isolate import Raised
+from toolcrib.calls.isolate import Raised
 
 
 @dataclass

@@ -21,8 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.requirements import requirement
 from toolcrib import Context, Crib, CribLimits, Event, Refused, Result, Session, Tool, ToolFailure, tool
+from toolcrib.calls.history import History, fold, result
 from toolcrib.cli.verify import differences
-from toolcrib.history import History, fold, result
 from toolcrib.store.memory import MemoryStore
 from toolcrib.store.sqlite import SqliteStore
 

@@ -13,14 +13,14 @@ from fnmatch import fnmatchcase
 from typing import Any
 from weakref import WeakValueDictionary
 
-from toolcrib import answering
+from toolcrib.calls import answering
+from toolcrib.calls.recovery import recover
+from toolcrib.calls.scheduler import Clock, SystemClock
 from toolcrib.catalog import Catalog
 from toolcrib.context import Deps
 from toolcrib.errors import Refused
 from toolcrib.pipeline import Pipeline
 from toolcrib.policy import AutoPolicy, Policy
-from toolcrib.recovery import recover
-from toolcrib.scheduler import Clock, SystemClock
 from toolcrib.session import Session
 from toolcrib.sources import Fixed, Source, as_source
 from toolcrib.sources.builtins import builtins

@@ -13,17 +13,17 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from toolcrib import records
-from toolcrib.bodies import run_body
+from toolcrib.calls import records
+from toolcrib.calls.bodies import run_body
+from toolcrib.calls.checks import Checks, trace
+from toolcrib.calls.eager import Starter
+from toolcrib.calls.live import LiveCall
+from toolcrib.calls.outcome import conflicting, on_purpose, presentable, to_result
+from toolcrib.calls.scheduler import Clock, Scheduler
 from toolcrib.catalog import Catalog
-from toolcrib.checks import Checks, trace
 from toolcrib.context import Deps, Parked, Stopped
-from toolcrib.eager import Starter
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
-from toolcrib.live import LiveCall
-from toolcrib.outcome import conflicting, on_purpose, presentable, to_result
 from toolcrib.policy import Policy
-from toolcrib.scheduler import Clock, Scheduler
 from toolcrib.store import Conflict, Draft, Row, Store, Write
 from toolcrib.store.codec import LARGE
 from toolcrib.types import CribLimits, Failure, Layer, Result

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import answering, draining
+from toolcrib.calls import answering, draining
+from toolcrib.calls.history import History, fold, result
+from toolcrib.calls.live import LiveCall
+from toolcrib.calls.loops import Loops
+from toolcrib.calls.progress import progress
 from toolcrib.catalog import View
 from toolcrib.errors import Refused, StoreError
-from toolcrib.history import History, fold, result
-from toolcrib.live import LiveCall
-from toolcrib.loops import Loops
 from toolcrib.policy import Verdict
-from toolcrib.progress import progress
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import Row, Write

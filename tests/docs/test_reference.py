@@ -12,9 +12,9 @@ import typer
 import toolcrib
 from tests.shared import ROOT
 from toolcrib import CribLimits, Limits, testing
+from toolcrib.calls.live import OPTIONS
 from toolcrib.cli.app import app
 from toolcrib.cli.config import _READERS
-from toolcrib.live import OPTIONS
 from toolcrib.sources.builtins import builtins
 from toolcrib.sources.functions import _ANNOTATIONS, _LIMITS
 from toolcrib.tools import Tool

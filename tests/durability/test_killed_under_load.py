@@ -11,8 +11,8 @@ import pytest
 from tests.durability.processes import Script, lines, script
 from tests.requirements import requirement
 from toolcrib import Crib, Event
+from toolcrib.calls.history import History, fold
 from toolcrib.cli.verify import differences
-from toolcrib.history import History, fold
 
 KILLS = 10
 MOST_LINES = 400

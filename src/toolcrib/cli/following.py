@@ -10,6 +10,8 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.calls.history import question as read_question
+from toolcrib.calls.history import result as read_result
 from toolcrib.cli.asking import Given, Left, ask, explain
 from toolcrib.cli.command import INTERRUPTED
 from toolcrib.cli.lines import span
@@ -17,8 +19,6 @@ from toolcrib.cli.schemas import outline
 from toolcrib.cli.showing import Showing
 from toolcrib.cli.terminal import Terminal, compact
 from toolcrib.errors import Refused
-from toolcrib.history import question as read_question
-from toolcrib.history import result as read_result
 
 if TYPE_CHECKING:
     from toolcrib.session import Session

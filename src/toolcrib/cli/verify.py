@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolcrib.history import History
+from toolcrib.calls.history import History
 
 if TYPE_CHECKING:
     from toolcrib.store import Row, Store

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib import Event, Question, Refused, Result, Session
+from toolcrib.calls.history import result as read_result
 from toolcrib.cli.asking import Given, Left, ask, explain
 from toolcrib.cli.lines import COLUMNS, cells
 from toolcrib.cli.showing import Showing
 from toolcrib.cli.terminal import Cell, Terminal
 from toolcrib.demo import crib, desk, home
-from toolcrib.history import result as read_result
 
 OWNER = "ada"
 PATIENCE_S = 30.0

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from toolcrib.calls.history import question
 from toolcrib.errors import Refused
-from toolcrib.history import question
 from toolcrib.session import Session
 from toolcrib.testing.script import Reply, Script
 from toolcrib.types import Answer, Question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolcrib.history import History, fold
+from toolcrib.calls.history import History, fold
 from toolcrib.store import Row, Store
 from toolcrib.types import Event
 

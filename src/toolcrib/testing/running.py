@@ -7,11 +7,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolcrib.calls.live import LiveCall
+from toolcrib.calls.outcome import to_result
 from toolcrib.context import Stopped
 from toolcrib.crib import Crib
 from toolcrib.errors import Refused, ToolFailure
-from toolcrib.live import LiveCall
-from toolcrib.outcome import to_result
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.session import Session
 from toolcrib.sources.functions import as_tool

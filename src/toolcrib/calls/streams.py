@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
+from toolcrib.calls.live import LiveCall
 from toolcrib.context import Stopped
-from toolcrib.live import LiveCall
 
 
 async def drain_async(live: LiveCall, values: AsyncGenerator[Any, None]) -> Any:

@@ -32,10 +32,11 @@ from typing import Any, ClassVar
 
 from pydantic_core import to_json
 
-from toolcrib import errors, history
+from toolcrib import errors
+from toolcrib.calls import history
+from toolcrib.calls.live import LiveCall
 from toolcrib.context import Deps, ThreadContext
 from toolcrib.errors import StreamClosed, ToolFailure
-from toolcrib.live import LiveCall
 from toolcrib.sources.functions import as_tool
 from toolcrib.state import Snapshot
 from toolcrib.store.codec import Raw, decode, encode
@@ -43,7 +44,7 @@ from toolcrib.tools import Tool
 from toolcrib.types import Answer, Block, Change, Failure, Result
 
 MAIN = ("__main__", "__mp_main__")
-START = "import sys; sys.path[:] = {path}; from toolcrib.isolate import serve; serve{passed}"
+START = "import sys; sys.path[:] = {path}; from toolcrib.calls.isolate import serve; serve{passed}"
 STARTS_ITSELF = 'The script calls tools while it is imported; put what starts it under `if __name__ == "__main__":`'
 HEAD = 4
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from pydantic_core import to_json
 
-from toolcrib.live import LiveCall
+from toolcrib.calls.live import LiveCall
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
 from toolcrib.schema.hidden import without

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from toolcrib.live import LiveCall
+from toolcrib.calls.live import LiveCall
 from toolcrib.policy import Verdict
 from toolcrib.store.codec import canonical
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from toolcrib import records
+from toolcrib.calls import records
+from toolcrib.calls.history import History
+from toolcrib.calls.live import LiveCall
 from toolcrib.errors import BadTool, Refused
-from toolcrib.history import History
-from toolcrib.live import LiveCall
 from toolcrib.schema import BadArguments, output_check
 from toolcrib.store import Draft, Row, Write
 from toolcrib.store.codec import decode, encode, same_json

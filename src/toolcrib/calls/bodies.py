@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.isolate import run_isolated
-from toolcrib.live import LiveCall
-from toolcrib.streams import drain_async, drain_thread
+from toolcrib.calls.isolate import run_isolated
+from toolcrib.calls.live import LiveCall
+from toolcrib.calls.streams import drain_async, drain_thread
 from toolcrib.tools import Tool
 
 

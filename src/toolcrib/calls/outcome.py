@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from toolcrib.calls.live import LiveCall
 from toolcrib.errors import ToolFailure
-from toolcrib.live import LiveCall
 from toolcrib.schema.hidden import without
 from toolcrib.state import Problem
 from toolcrib.store.codec import decode, encode

@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.answering import end_waiting, go_on, revive
-from toolcrib.live import LiveCall
-from toolcrib.outcome import to_result
+from toolcrib.calls.answering import end_waiting, go_on, revive
+from toolcrib.calls.live import LiveCall
+from toolcrib.calls.outcome import to_result
 from toolcrib.store import Row
 from toolcrib.types import Failure, Result
 

@@ -11,11 +11,11 @@ import logging
 import secrets
 import traceback
 
-from toolcrib import records
+from toolcrib.calls import records
+from toolcrib.calls.live import LiveCall
 from toolcrib.catalog import Catalog
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.live import LiveCall
 from toolcrib.policy import Policy, Verdict
 from toolcrib.schema import BadArguments, nearest
 from toolcrib.store.codec import whole

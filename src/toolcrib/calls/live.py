@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_core import to_json
 
+from toolcrib.calls.telling import Telling
 from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.schema import output_check
@@ -21,12 +22,11 @@ from toolcrib.schema.names import one_line
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
 from toolcrib.store.codec import LARGE, decode, digest, encode
-from toolcrib.telling import Telling
 from toolcrib.tools import Tool
 from toolcrib.types import CODES, RETRYABLE, Answer, By, Failure, Kind, Result, Resume, Wake
 
 if TYPE_CHECKING:
-    from toolcrib.history import History
+    from toolcrib.calls.history import History
     from toolcrib.pipeline import Pipeline
     from toolcrib.policy import Verdict
     from toolcrib.schema import Parsed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolcrib.live import LiveCall
+from toolcrib.calls.live import LiveCall
 from toolcrib.types import Closed, Failure
 
 if TYPE_CHECKING:
