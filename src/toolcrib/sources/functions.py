@@ -55,6 +55,8 @@ def as_tool(function: Any, **fields: Any) -> Tool:
     except SchemaError as error:
         raise BadTool(name, "arguments", str(error), _where(function)) from None
     mode = _mode(function, fields.get("isolate", False), name)
+    if mode == "process" and signature.dep_params:
+        raise BadTool(name, "deps", "can not be handed to a process of its own; make them inside the function")
     given = {
         "name": name,
         "description": signature.description,
@@ -185,6 +187,7 @@ def _class_tool(cls: type, fields: dict[str, Any]) -> Tool:
         "mode": _mode(run, fields.get("isolate", False), name),
         "run": lambda context, values: run(context, values[WHOLE]),
         "source": _where(cls),
+        "target": f"{cls.__module__}:{cls.__qualname__}",
         "reconcile": reconcile and (lambda context, **values: reconcile(context, values[WHOLE])),
     }
     for field in (*_ANNOTATIONS, *_LIMITS, "namespace", "effect", "capabilities", "output_schema"):

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from toolcrib import (
+    BadTool,
     Block,
     Change,
     Context,
@@ -46,6 +47,20 @@ class Trip:
 def plan(trip: Trip, days: int = 2) -> dict[str, Any]:
     """Plans a trip."""
     return {"day": trip.day.isoformat(), "stops": trip.stops, "days": days, "here": os.getpid()}
+
+
+def needs_a_dependency(db: Path) -> None:
+    """Needs what only the crib has."""
+
+
+@tool(isolate=True, read_only=True)
+class Measure:
+    """Counts the stops of a trip."""
+
+    Args = Trip
+
+    def run(self, ctx: Context, args: Trip) -> dict[str, int]:
+        return {"stops": len(args.stops), "here": os.getpid()}
 
 
 @tool(isolate=True, effect="once")
@@ -602,3 +617,17 @@ async def test_the_process_and_all_that_it_started_end_when_the_parent_is_killed
     program.kill()
     await fifo.released()
     await program.communicate()
+
+
+def test_dependencies_can_not_be_handed_to_a_process() -> None:
+    with pytest.raises(BadTool, match="deps: can not be handed to a process of its own"):
+        tool(isolate=True, deps=("db",))(needs_a_dependency)
+
+
+async def test_a_class_tool_runs_in_a_process_of_its_own() -> None:
+    async with Crib([Measure]) as crib:
+        session = await crib.open(owner="ada")
+        result = await session.call("Measure", {"day": "2026-11-15", "stops": ["Bern", "Basel"]})
+    assert result.ok, result.failure
+    assert result.data["stops"] == 2
+    assert result.data["here"] != os.getpid()
