@@ -88,7 +88,8 @@ class LiveCall(Telling):
     queued = False
     asked: dict[str, Any] | None = None
     task: asyncio.Task[None] | None = None
-    future: asyncio.Future[None] | None = None
+    _digest: tuple[bytes, Tool | None, str] | None = None
+    _waiters: set[asyncio.Future[None]] | None = None
     result: Result | None = None
     stopping: str | None = None
     stop_failure: Failure | None = None
@@ -212,7 +213,11 @@ class LiveCall(Telling):
 
     def digest(self) -> str:
         """The digest of what will run."""
-        return digest(self.session_id, self.id, "" if self.tool is None else self.tool.fingerprint, self.args)
+        args = self.args
+        if self._digest is None or self._digest[0] is not args or self._digest[1] is not self.tool:
+            fingerprint = "" if self.tool is None else self.tool.fingerprint
+            self._digest = (args, self.tool, digest(self.session_id, self.id, fingerprint, args))
+        return self._digest[2]
 
     def new_row(self, state: State, attempt: int = 0) -> Row:
         """Its first row."""
@@ -479,15 +484,17 @@ class LiveCall(Telling):
             self._timer.cancel()
         if self.parent is not None and self.parent.children is not None:
             self.parent.children.discard(self)
-        if self.future is not None and not self.future.done():
-            self.future.set_result(None)
+        for waiter in self._waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def ended(self) -> None:
         """Returns when this process is through with it: done or parked."""
         if not self.finished:
-            if self.future is None:
-                self.future = self.pipeline.loop.create_future()
-            await asyncio.shield(self.future)
+            waiter = self.pipeline.loop.create_future()
+            self._waiters = self._waiters or set()
+            self._waiters.add(waiter)
+            await waiter
 
 
 def _check_question(question: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from toolcrib.schema import title
 from toolcrib.schema.hidden import without
 from toolcrib.schema.names import one_line
 from toolcrib.store import Draft
-from toolcrib.store.codec import decode, digest, encode, raw
+from toolcrib.store.codec import Raw, decode, digest, encode, raw
 from toolcrib.tools import Tool
 from toolcrib.types import By, Result, Resume
 
@@ -59,15 +59,18 @@ def _by(by: By) -> bytes:
 
 @lru_cache(10_000)
 def _judged(timeout_s: float, verdict: Verdict) -> bytes:
-    return encode({"timeout_s": timeout_s, "verdict": verdict.data()})[1:]
+    return b'"timeout_s":%b,"verdict":%b}' % (encode(timeout_s), _verdict(verdict))
+
+
+@lru_cache(10_000)
+def _verdict(verdict: Verdict) -> bytes:
+    return encode(verdict.data())
 
 
 CONFIRM = "policy:confirm"
 CLIENT = "client:result"
 
 _RESUME: dict[str, Resume] = {"confirm": "run", "client": "use", "input": "pass", "external": "pass"}
-_USER = By()
-_BY_USER = _USER._asdict()
 _labels: dict[str, str] = {}
 
 
@@ -78,7 +81,7 @@ def accepted(live: LiveCall) -> Draft:
         "tool": live.tool_id or live.name,
         "label": live.masked(live.label) or _label(live.name if tool is None else tool.name),
         "args": arguments(live),
-        "by": _BY_USER if live.by is _USER else live.by._asdict(),
+        "by": Raw(_by(live.by)),
         "digest": live.digest(),
         "effect": "once" if tool is None else tool.does,
     }
@@ -125,7 +128,7 @@ def started(live: LiveCall, attempt: int) -> Draft:
         "timeout_s": live.timeout_s,
     }
     if live.verdict is not None:
-        data["verdict"] = live.verdict.data()
+        data["verdict"] = Raw(_verdict(live.verdict))
     return (live.started_at, live.id, "started", data)
 
 
@@ -136,7 +139,7 @@ def done(live: LiveCall, result: Result, now: float) -> dict[str, Any]:
     if failure is not None:
         data["failure"] = failure
         if live.verdict is not None and live.verdict.effect == "deny":
-            data["verdict"] = live.verdict.data()
+            data["verdict"] = Raw(_verdict(live.verdict))
     else:
         data["data"] = raw(result.json)
     if result.content:
@@ -187,7 +190,7 @@ def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, A
         question["data"] = without(live.secrets, decode(to_json(asked["data"])))
     data: dict[str, Any] = {"question": question}
     if live.verdict is not None:
-        data["verdict"] = live.verdict.data()
+        data["verdict"] = Raw(_verdict(live.verdict))
     return data
 
 

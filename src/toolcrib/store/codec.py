@@ -114,10 +114,9 @@ def plain(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
 
 def split_large(data: dict[str, Any]) -> tuple[bytes, dict[str, Large]]:
     """The JSON text of event data without its large parts, and those parts by field."""
+    if Large not in map(type, data.values()) and len(text := encode(data)) <= LARGE:
+        return text, {}
     parts = {name: value for name, value in data.items() if type(value) is Large}
-    text = encode({name: value for name, value in data.items() if name not in parts} if parts else data)
-    if len(text) <= LARGE:
-        return text, parts
     for name, value in data.items():
         if name not in parts and len(json := encode(value)) > LARGE:
             parts[name] = Large(json)
