@@ -50,7 +50,7 @@ def _written(url: str) -> Written:
     try:
         found = db.execute("SELECT sql FROM sqlite_master WHERE tbl_name IN ('events', 'calls') AND sql IS NOT NULL")
         schema = [sql for (sql,) in found]
-        events = db.execute("SELECT * FROM events ORDER BY seq").fetchall()
+        events = db.execute("SELECT key, at, call, kind, data, large FROM events ORDER BY key").fetchall()
         return Written(schema, events, db.execute("SELECT * FROM calls ORDER BY accepted_seq").fetchall())
     finally:
         db.close()
@@ -59,13 +59,14 @@ def _written(url: str) -> Written:
 def _raw(path: Path, sync: str, rows: Written, width: int) -> float:
     """The same rows, inserted with executemany, as many commits a call and as many calls a commit as ours at best."""
     db = sqlite3.connect(path, isolation_level=None)
-    for pragma in ("journal_mode = WAL", f"synchronous = {'full' if sync == 'full' else 'normal'}"):
-        db.execute(f"PRAGMA {pragma}")
+    db.execute("PRAGMA journal_mode = WAL")
     for sql in rows.schema:
         db.execute(sql)
     a_commit = width * len(rows.events) // len(rows.calls) // COMMITS
     start = time.perf_counter()
     for number in range(len(rows.events) // a_commit + 1):
+        waits = sync == "full" or number % COMMITS == 0
+        db.execute(f"PRAGMA synchronous = {'full' if waits else 'normal'}")
         db.execute("BEGIN IMMEDIATE")
         _insert(db, "events", rows.events[number * a_commit : (number + 1) * a_commit])
         if number % COMMITS == 0:

@@ -26,6 +26,9 @@ from toolcrib.store.writer import Writer, explain, read_row, read_rows
 from toolcrib.types import Event
 
 LOOK_S = 0.1
+MOST = 2**32 - 1
+"""The last event that a session can have: its number takes half of the key."""
+
 _QUERIES = {
     frozenset({"queued", "running"}): "calls_busy",
     frozenset({"queued"}): "calls_busy",
@@ -158,7 +161,8 @@ class SqliteStore:
 
         def do(db: sqlite3.Connection) -> list[Event]:
             n = _number(db, session)
-            values = {"n": n, "after": after, "until": 2**62 if until is None else until, "limit": limit, "call": call}
+            last = MOST if until is None else min(until, MOST)
+            values = {"n": n, "after": max(after, 0), "until": last, "limit": limit, "call": call}
             return [_event(db, n, found) for found in db.execute(queries()[name], values)]
 
         nudges = self._followers.nudges

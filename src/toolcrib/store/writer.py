@@ -247,12 +247,12 @@ class Writer:
     def _event(self, n: int, seq: int, draft: Draft) -> tuple[Any, ...]:
         at, call, kind, data = draft
         if not isinstance(data, dict):
-            return (n, seq, at, call, kind, data.json(kind).decode(), None)
+            return ((n << 32) + seq, at, call, kind, data.json(kind).decode(), None)
         text, large = split_large(data)
         for part in large.values():
             self._db.execute(self._sql["keep"], {"n": n, "id": part.id, "data": part.json})
         names = encode({name: part.id for name, part in large.items()}).decode() if large else None
-        return (n, seq, at, call, kind, text.decode(), names)
+        return ((n << 32) + seq, at, call, kind, text.decode(), names)
 
     def _guard(self, head: _Head, write: Write, row: Row) -> Conflict | None:
         done_seq = head.seq + len(write.events) if row.state == "done" else row.done_seq

@@ -8,17 +8,17 @@ UPDATE sessions SET updated_at = :at WHERE id = :id AND owner = :owner AND updat
 
 -- name: session
 -- What the store knows of a session beside its log.
-SELECT id, owner, (SELECT coalesce(max(seq), 0) FROM events e WHERE e.session = s.n), revision, created_at, updated_at
+SELECT id, owner, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > s.n << 32 AND e.key < (s.n + 1) << 32), 0), revision, created_at, updated_at
 FROM sessions s WHERE id = :id
 
 -- name: session_head
 -- The writer needs its number, its last event, its revision and its last use.
-SELECT n, (SELECT coalesce(max(seq), 0) FROM events e WHERE e.session = s.n), revision, updated_at
+SELECT n, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > s.n << 32 AND e.key < (s.n + 1) << 32), 0), revision, updated_at
 FROM sessions s WHERE id = :id
 
 -- name: sessions
 -- The last used first; pages go on before the last one seen.
-SELECT id, owner, (SELECT coalesce(max(seq), 0) FROM events e WHERE e.session = s.n), revision, created_at, updated_at
+SELECT id, owner, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > s.n << 32 AND e.key < (s.n + 1) << 32), 0), revision, created_at, updated_at
 FROM sessions s WHERE (:owner IS NULL OR owner = :owner) AND (:before IS NULL OR updated_at < :before)
 ORDER BY updated_at DESC, id LIMIT :limit
 
@@ -28,7 +28,7 @@ UPDATE sessions SET revision = :revision, updated_at = max(updated_at, :at) WHER
 
 -- name: insert_event
 -- The only statement that writes the log.
-INSERT INTO events (session, seq, at, call, kind, data, large) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO events (key, at, call, kind, data, large) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: insert_call
 -- Submit: a second call with the same id or key does nothing.
@@ -44,12 +44,12 @@ WHERE id = ? AND state = ? AND attempt = ?
 -- name: events
 -- One page of the log.
 SELECT seq, at, call, kind, data, large FROM events
-WHERE session = :n AND seq > :after AND seq <= :until ORDER BY seq LIMIT :limit
+WHERE key > (:n << 32) + :after AND key <= (:n << 32) + :until ORDER BY key LIMIT :limit
 
 -- name: events_of_call
 -- A call's own lines lie between its first and its last.
 SELECT seq, at, call, kind, data, large FROM events
-WHERE session = :n AND seq > :after AND seq <= :until AND call = :call ORDER BY seq LIMIT :limit
+WHERE key > (:n << 32) + :after AND key <= (:n << 32) + :until AND call = :call ORDER BY key LIMIT :limit
 
 -- name: events_of_session
 -- What concerns the session itself, over its own small index, which SQLite would not choose by itself.
@@ -85,9 +85,9 @@ AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq L
 
 -- name: calls_done
 -- What a consumer has not seen, in order of completion.
-SELECT c.*, s.id AS session_id FROM events d JOIN calls c ON c.id = d.call JOIN sessions s ON s.n = d.session
-WHERE d.session = :n AND d.seq > :done_after AND d.kind = 'done' AND (:parent IS NULL OR c.parent = :parent)
-ORDER BY d.seq LIMIT :limit
+SELECT c.*, s.id AS session_id FROM events d JOIN calls c ON c.id = d.call JOIN sessions s ON s.n = c.session
+WHERE d.key > (:n << 32) + :done_after AND d.key < (:n + 1) << 32 AND d.kind = 'done'
+AND (:parent IS NULL OR c.parent = :parent) ORDER BY d.key LIMIT :limit
 
 -- name: expiring
 -- The earliest first.
@@ -148,12 +148,13 @@ SELECT n FROM swept
 
 -- name: delete_calls
 -- Those of the next piece of the log, by their ids: done calls have no index by session.
-DELETE FROM calls WHERE session = :n AND id IN (SELECT call FROM events WHERE session = :n
-    AND seq <= (SELECT min(seq) + 5000 FROM events WHERE session = :n))
+DELETE FROM calls WHERE session = :n AND id IN (SELECT call FROM events WHERE key > :n << 32
+    AND key < (:n + 1) << 32 AND key <= (SELECT min(key) + 5000 FROM events WHERE key > :n << 32))
 
 -- name: delete_events
 -- In pieces, so that no other writer waits long.
-DELETE FROM events WHERE session = :n AND seq <= (SELECT min(seq) + 5000 FROM events WHERE session = :n)
+DELETE FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32
+AND key <= (SELECT min(key) + 5000 FROM events WHERE key > :n << 32)
 
 -- name: delete_kept
 -- Its large values.
