@@ -185,18 +185,18 @@ class SqliteStore:
 
     async def _look_for_others(self) -> None:
         """While somebody follows: tells them when another process wrote. It ends by itself when nobody follows."""
-        seen = self._writer.others
+        seen = -1
         while True:
+            try:  # asked of the writer's connection, for which its own commits do not count
+                version = await self._writer.do(lambda db: db.execute("PRAGMA data_version").fetchone()[0])
+            except StoreError:  # locked or away for the moment: the next look will tell
+                version = -1
+            if version != seen:
+                seen = version
+                self._followers.nudge()
             await asyncio.sleep(LOOK_S)
             if not self._followers:
                 return
-            try:
-                await self.flush()
-            except StoreError:  # locked or away for the moment: the next look will tell
-                continue
-            if self._writer.others != seen:
-                seen = self._writer.others
-                self._followers.nudge()
 
     async def session(self, session: str) -> SessionRow | None:
         """One session."""

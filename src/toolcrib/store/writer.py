@@ -73,11 +73,10 @@ class Writer:
         self._queue: SimpleQueue[list[_Job]] = SimpleQueue()
         self._timer: asyncio.TimerHandle | None = None
         self._heads: dict[str, _Head] = {}
-        self._version = -1
-        self.others = 0
         self._rows: list[tuple[Any, ...]] = []
         self._late: list[_Job] = []
         self._open = 0
+        self._crowded = self._gathering = False
         self._stopped = False
         self._always_full = always_full
         self._full: bool | None = None
@@ -116,8 +115,17 @@ class Writer:
             future.set_exception(StoreUnavailable(f"The store {self._path.name} is closed"))
             return future
         self._behind.append(_Job(do, future))
-        self._hand_over()
+        if not self._gathering:
+            self._hand_over()
+            if self._crowded:
+                self._gathering = True
+                self._loop.call_soon(self._gathered)
         return future
+
+    def _gathered(self) -> None:
+        """Where many write, what comes behind the first in one round of the loop goes to the thread together."""
+        self._gathering = False
+        self._hand_over()
 
     async def stop(self) -> None:
         """Writes what is left and ends the thread."""
@@ -154,7 +162,7 @@ class Writer:
                 told.append(_Outcome(job, error if away else value, first))
         return told
 
-    def _transaction(self, jobs: list[_Job]) -> list[_Outcome]:
+    def _transaction(self, jobs: list[_Job], again: bool = False) -> list[_Outcome]:
         """All jobs in one transaction; where one of them breaks it, each in its own."""
         try:
             self._sync(jobs)
@@ -166,6 +174,14 @@ class Writer:
             done = [self._do(job) for job in jobs]
             self._flush()
             self._db.execute("COMMIT")
+        except sqlite3.IntegrityError as error:
+            # Another process wrote to one of these logs since its last number was looked up: look again, once.
+            self._roll_back()
+            return (
+                [_Outcome(job, explain(error, self._path), 0) for job in jobs]
+                if again
+                else self._transaction(jobs, True)
+            )
         except Exception as error:  # noqa: BLE001 - whatever broke, it goes to whoever waits for it
             self._roll_back()
             if len(jobs) > 1:
@@ -182,12 +198,7 @@ class Writer:
 
     def _begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        version = self._db.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version:
-            self.others += 1
-            self._version = version
-            self._heads.clear()
-        elif len(self._heads) > HEADS:
+        if len(self._heads) > HEADS:
             self._heads.clear()
 
     def forget_heads(self) -> None:
@@ -242,7 +253,9 @@ class Writer:
             return
         head.used_at = max(head.used_at, at)
         head.revision = write.revision[1] if write.revision else head.revision
-        self._db.execute(self._sql["touch_session"], {"n": head.n, "revision": head.revision, "at": head.used_at})
+        values = {"n": head.n, "revision": head.revision, "at": head.used_at}
+        if not self._db.execute(self._sql["touch_session"], values).rowcount:
+            raise sqlite3.IntegrityError("another process swept the session")
 
     def _event(self, n: int, seq: int, draft: Draft) -> tuple[Any, ...]:
         at, call, kind, data = draft
@@ -279,6 +292,7 @@ class Writer:
 
     def _told(self, outcomes: list[_Outcome]) -> None:
         self._open -= len(outcomes)
+        self._crowded = len(outcomes) > 1
         for job, value, first in outcomes:
             failed = isinstance(value, Exception)
             if isinstance(job.do, Write) and value is None:
