@@ -296,14 +296,8 @@ class Pipeline(Checks):
             return False
         now = self.clock.now()
         row = live.new_row("done", 1)
-        quick = records.quick(live, result, now)
-        events: list[Draft] = [
-            (live.accepted_at, live.id, "accepted", quick),
-            (live.started_at, live.id, "started", quick),
-            (now, live.id, "done", quick),
-        ]
         live.concluding = True
-        self.store.put(Write(live.session_id, events, row))
+        self.store.put(Write(live.session_id, records.quick(live, result, now), row))
         live.result = result
         self.release(live)
         return True

@@ -188,7 +188,7 @@ async def test_a_put_waits_for_room_and_nothing_that_builds_on_it_is_lost(file: 
         (pages,) = store._writing.execute("PRAGMA page_count").fetchone()
         store._writing.execute(f"PRAGMA max_page_count = {pages + 2}")
         running = claim(row)
-        running.events.append(line("x" * 500_000, call="c"))
+        running.events = [*running.events, line("x" * 500_000, call="c")]
         store.put(running)
         assert running.row is not None
         with pytest.raises(StoreUnavailable):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -31,13 +31,30 @@ class Quick(msgspec.Struct, gc=False):
     result: bytes
     timeout_s: float
     verdict: Verdict
-    duration_ms: float
+    accepted_at: float
+    started_at: float
+    done_at: float
     digest: bytes = b""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> Draft:
+        at, kind = (
+            (self.accepted_at, "accepted"),
+            (self.started_at, "started"),
+            (self.done_at, "done"),
+        )[number]
+        return at, self.call, kind, self
+
+    def __iter__(self) -> Iterator[Draft]:
+        return (self[number] for number in range(3))
 
     def json(self, kind: str) -> bytes:
         """Put together from ready pieces, since a busy store writes little else."""
         if kind == "done":
-            return b'{"ok":true,"data":%b,"duration_ms":%.3f}' % (self.result, self.duration_ms)
+            took = (self.done_at - self.started_at) * 1000
+            return b'{"ok":true,"data":%b,"duration_ms":%.3f}' % (self.result, took)
         if not self.digest:
             self.digest = digest(self.session, self.call, self.tool.fingerprint, self.args).encode()
         if kind == "started":
@@ -159,8 +176,19 @@ def quick(live: LiveCall, result: Result, now: float) -> Quick:
     """All that the log says of a plain call that is over."""
     tool, parsed, verdict = live.tool, live.parsed, live.verdict
     assert tool is not None and parsed is not None and verdict is not None
-    took = round((now - live.started_at) * 1000, 3)
-    return Quick(live.session_id, live.id, tool, live.by, parsed.json, result.json, live.timeout_s, verdict, took)
+    return Quick(
+        live.session_id,
+        live.id,
+        tool,
+        live.by,
+        parsed.json,
+        result.json,
+        live.timeout_s,
+        verdict,
+        live.accepted_at,
+        live.started_at,
+        now,
+    )
 
 
 def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from toolcrib.errors import StoreError
-from toolcrib.store.codec import Compact
+from toolcrib.store.codec import Compact, Drafts
 from toolcrib.types import Event
 
 State = Literal["queued", "waiting", "running", "done"]
@@ -73,7 +73,7 @@ class Write:
     def __init__(
         self,
         session: str,
-        events: list[Draft],
+        events: list[Draft] | Drafts,
         row: Row | None = None,
         expect: tuple[str, int] | None = None,
         *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any, Protocol
 
@@ -33,6 +33,16 @@ class Compact(Protocol):
 
     def json(self, kind: str) -> bytes:
         """The JSON text of its event of that kind."""
+
+
+class Drafts(Compact, Protocol):
+    """All events of one write in one small object: their data, and each of them by its place."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int) -> Any: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 def digest(session: str, call: str, fingerprint: str, args: bytes) -> str:

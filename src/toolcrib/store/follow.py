@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 
 from toolcrib.store import Draft
-from toolcrib.store.codec import plain
+from toolcrib.store.codec import Drafts, plain
 from toolcrib.types import Event
 
 TAIL = 1024
@@ -40,7 +40,7 @@ class Followers:
     def __bool__(self) -> bool:
         return bool(self._sessions)
 
-    def committed(self, session: str, first: int, drafts: list[Draft]) -> None:
+    def committed(self, session: str, first: int, drafts: list[Draft] | Drafts) -> None:
         """New events of a session: keep them for its readers, and wake those."""
         followed = self._sessions.get(session)
         if followed is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from toolcrib.errors import StoreError
 from toolcrib.store import USE_S, Conflict, Draft, Row, SessionRow, Write
-from toolcrib.store.codec import plain
+from toolcrib.store.codec import Drafts, plain
 from toolcrib.types import Event
 
 
@@ -18,12 +18,23 @@ class _Log:
 
     def __init__(self, owner: str, at: float) -> None:
         self.owner = owner
-        self.events: list[Draft] = []
+        self.events: list[Draft | Drafts] = []
         self.revision = 0
         self.created_at = at
         self.updated_at = at
         self.keys: dict[str, str] | None = None
         self.waiters: list[asyncio.Future[None]] | None = None
+
+    def draft(self, seq: int) -> Draft:
+        """The event of that number; several that are one object stand there as often as it has events."""
+        entry = self.events[seq - 1]
+        if isinstance(entry, tuple):
+            return entry
+        before = 0
+        while before < seq - 1 and self.events[seq - 2 - before] is entry:
+            before += 1
+        draft: Draft = entry[before]
+        return draft
 
 
 class MemoryStore:
@@ -72,7 +83,7 @@ class MemoryStore:
                 return conflict
         events = write.events
         if events:
-            log.events.extend(events)
+            log.events.extend(events if isinstance(events, list) else (events,) * len(events))
             log.updated_at = max(log.updated_at, events[-1][0])
         if write.revision is not None:
             log.revision = write.revision[1]
@@ -130,7 +141,7 @@ class MemoryStore:
             return found
         last = len(log.events) if until is None else min(until, len(log.events))
         for seq in range(max(after, 0) + 1, last + 1):
-            at, of, kind, data = log.events[seq - 1]
+            at, of, kind, data = log.draft(seq)
             if call is None or of == (call or None):
                 found.append(Event(seq, at, of, kind, plain(kind, data)))
                 if len(found) == limit:

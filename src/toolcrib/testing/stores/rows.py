@@ -70,7 +70,7 @@ class RowTests(Frame):
             await store.commit(Write("s", [line()]))
             running = await commit(store, claim(row))
             done = finish(running)
-            done.events.insert(0, line("last words", call="c"))
+            done.events = [line("last words", call="c"), *done.events]
             await store.commit(done)
             again = await self.restarted(store)
             now = await again.call("c")
