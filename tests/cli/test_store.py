@@ -1,6 +1,7 @@
 """`toolcrib store` and `toolcrib sweep`."""
 
 import sqlite3
+from contextlib import closing
 
 from tests.cli.project import Project
 
@@ -38,7 +39,7 @@ def test_log_and_index_agree(project: Project) -> None:
 
 def test_an_index_that_lies_is_found(project: Project) -> None:
     call = project.wait_for_refund()["call"]
-    with sqlite3.connect(project.folder / "shop.db") as db:
+    with closing(sqlite3.connect(project.folder / "shop.db")) as db, db:
         db.execute("UPDATE calls SET state = 'done' WHERE id = ?", (call,))
     db.close()
     ran = project.run("store", "verify", code=1)
@@ -48,7 +49,7 @@ def test_an_index_that_lies_is_found(project: Project) -> None:
 def test_sweeping_counts_first_and_then_deletes(project: Project) -> None:
     project.write("crib.yaml", "sources: [shop_tools]\nstore: sqlite:///shop.db\nretention: 1d\n")
     project.run("call", "find", "-a", "order=1")
-    with sqlite3.connect(project.folder / "shop.db") as db:
+    with closing(sqlite3.connect(project.folder / "shop.db")) as db, db:
         db.execute("UPDATE sessions SET updated_at = 0")
     db.close()
     assert "1 session would be deleted, unused for 24 h." in project.run("sweep", "--dry-run").out

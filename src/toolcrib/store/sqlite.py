@@ -80,9 +80,13 @@ class SqliteStore:
         if not self._path.parent.is_dir():
             raise StoreUnavailable(f"Can not open {self._path}: the folder {self._path.parent} does not exist")
         db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
-        db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.Error:
+            db.close()
+            raise
         return db
 
     async def close(self) -> None:
