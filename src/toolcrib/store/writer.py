@@ -24,9 +24,6 @@ LATE = 10_000
 
 BEHIND_S = 0.005
 HEADS = 10_000
-FEW = 8
-"""Below so many jobs a commit it pays to stop waiting for the disk; above, they share the wait."""
-
 TOUCH_S = 1.0
 """How far the time of a session's last use may be behind its last event."""
 
@@ -192,7 +189,7 @@ class Writer:
     def _sync(self, jobs: list[_Job]) -> None:
         """A start that may not be forgotten waits for the disk itself; a kill takes nothing else either."""
         full = self._always_full or any(isinstance(job.do, Write) and job.do.first for job in jobs)
-        if full is not self._full and (full or self._full is None or len(jobs) < FEW):
+        if full is not self._full and (full or self._full is None or len(jobs) == 1):
             self._db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
             self._full = full
 
