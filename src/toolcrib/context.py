@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
+
+import msgspec
+from pydantic_core import to_json
 
 from toolcrib.errors import Refused
+from toolcrib.schema import output_check
 from toolcrib.state import Snapshot
 from toolcrib.types import Answer, Kind, Result, Resume
 
@@ -267,3 +271,13 @@ async def _in_thread(do: Callable[[], Any]) -> Any:
     if error is not None:
         raise error
     return value
+
+
+def check_question(question: Mapping[str, Any]) -> None:
+    """What can not be asked is the tool's fault, and is told to it at once."""
+    for name, known in (("kind", get_args(Kind)), ("resume", (None, *get_args(Resume)))):
+        if question[name] not in known:
+            raise ValueError(f"{question[name]!r} is no {name} of a question")
+    if question["schema"] is not None:
+        output_check(question["schema"])
+    msgspec.json.encode(msgspec.json.decode(to_json(question["data"])))

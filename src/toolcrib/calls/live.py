@@ -9,21 +9,20 @@ import asyncio
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
 from toolcrib.calls.telling import Telling
-from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext
+from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
-from toolcrib.schema import output_check
 from toolcrib.schema.hidden import MASK, texts_of, without
 from toolcrib.schema.names import one_line
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
 from toolcrib.store.codec import LARGE, decode, digest, encode
 from toolcrib.tools import Tool
-from toolcrib.types import CODES, RETRYABLE, Answer, By, Failure, Kind, Result, Resume, Wake
+from toolcrib.types import CODES, RETRYABLE, Answer, By, Failure, Result, Wake
 
 if TYPE_CHECKING:
     from toolcrib.calls.history import History
@@ -315,7 +314,7 @@ class LiveCall(Telling):
 
     async def ask(self, question: dict[str, Any]) -> Answer:
         """The recorded answer, or the end of this pass."""
-        _check_question(question)
+        check_question(question)
         key = question["key"]
         if key is None:
             what = [question["kind"], question["prompt"], question["schema"]]
@@ -495,13 +494,3 @@ class LiveCall(Telling):
             self._waiters = self._waiters or set()
             self._waiters.add(waiter)
             await waiter
-
-
-def _check_question(question: Mapping[str, Any]) -> None:
-    """What can not be asked is the tool's fault, and is told to it at once."""
-    for name, known in (("kind", get_args(Kind)), ("resume", (None, *get_args(Resume)))):
-        if question[name] not in known:
-            raise ValueError(f"{question[name]!r} is no {name} of a question")
-    if question["schema"] is not None:
-        output_check(question["schema"])
-    encode(decode(to_json(question["data"])))
