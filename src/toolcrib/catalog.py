@@ -79,10 +79,6 @@ class Catalog:
         """Calls `changed` once after every change."""
         self._listeners.append(changed)
 
-    def declare(self, namespace: str) -> None:
-        """Makes a namespace known that holds no tool yet."""
-        self._declared.add(namespace)
-
     def add(self, tools: Iterable[Tool], *, replace: bool = False) -> None:
         """Registers tools, all or none.
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from toolcrib.crib import Crib
 
 PAGE = 1000
-USER = By()
 
 
 class Session:
