@@ -171,6 +171,10 @@ class Catalog:
         """Tools that can not be reached, each with the one that stands before it."""
         return [(tool, self._tools[id]) for id, tools in sorted(self._shadowed.items()) for tool in tools]
 
+    def declare(self, namespaces: Iterable[str]) -> None:
+        """Makes namespaces known that have no tools yet."""
+        self._declared.update(namespaces)
+
     def namespaces(self) -> list[str]:
         """All that is known."""
         return sorted(self._declared)

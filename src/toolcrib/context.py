@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 import msgspec
 from pydantic_core import to_json
@@ -17,6 +17,10 @@ from toolcrib.errors import Refused
 from toolcrib.schema import output_check
 from toolcrib.state import Snapshot
 from toolcrib.types import Answer, Kind, Result, Resume
+
+if TYPE_CHECKING:
+    from toolcrib.policy import Policy
+    from toolcrib.tools import Tool
 
 T = TypeVar("T")
 
@@ -102,6 +106,56 @@ class Host(Protocol):
 
     async def stopped(self) -> None:
         """Returns when the call is asked to stop."""
+
+
+class Desk(Protocol):
+    """What the run of an agent gives to its calls: its tools, what judges them, and who called whom."""
+
+    @property
+    def policy(self) -> Policy:
+        """What judges a call: the session's policy, narrowed by the agent's."""
+
+    def tool(self, call: Any) -> Tool | None:
+        """The tool that the name of a call means here."""
+
+    def sees(self, tool: Tool) -> bool:
+        """Whether that very tool is open to the agent."""
+
+    def names(self) -> list[str]:
+        """The names that could have been meant."""
+
+    def path(self) -> list[str]:
+        """The agents from the top down to the one that called."""
+
+    def run(self, call: Any) -> Any:
+        """The run as a tool sees it."""
+
+
+class Agents(Protocol):
+    """What runs agents over the sessions of a crib."""
+
+    def desk(self, call: Any) -> Desk | None:
+        """What the run of a call gives to it."""
+
+    def news(self, session: Any, call: Any = None) -> None:
+        """Something happened that a run may have waited for: a call ended or was answered, a session was opened."""
+
+    async def load(self, session: Any) -> None:
+        """Takes in what the log of a session says of its runs."""
+
+    async def send(
+        self, session: Any, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
+    ) -> Any:
+        """A message to the session's agent, and what came of it."""
+
+    def halt(self, session: Any) -> Awaitable[None]:
+        """Stops the model of the run that is being interrupted; the end of the run can be awaited."""
+
+    def leave(self, session: Any) -> None:
+        """A session is being closed: what its run has left to do is done when it is opened again."""
+
+    async def stop(self) -> None:
+        """Lets go of all runs, without a word in the log."""
 
 
 def _fact(name: str, what: str) -> Any:

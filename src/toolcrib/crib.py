@@ -4,41 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Any
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from toolcrib.calls import answering
+from toolcrib.calls import approving
+from toolcrib.calls.overdue import end_overdue
 from toolcrib.calls.recovery import recover
 from toolcrib.calls.scheduler import Clock, SystemClock
 from toolcrib.catalog import Catalog
-from toolcrib.context import Deps
-from toolcrib.errors import Refused
+from toolcrib.context import Agents, Deps
+from toolcrib.engine import Engine, open_engine
+from toolcrib.errors import Refused, StoreError
+from toolcrib.pins import Pins
 from toolcrib.pipeline import Pipeline
-from toolcrib.policy import AutoPolicy, Policy
+from toolcrib.policy import DefaultPolicy, Policy
 from toolcrib.session import Session
-from toolcrib.sources import Fixed, Source, as_source
+from toolcrib.sources import Fixed, as_source
 from toolcrib.sources.builtins import builtins
-from toolcrib.state import Mode, State
-from toolcrib.store import Row, SessionRow, Store, open_store
+from toolcrib.state import Key, Mode
+from toolcrib.stock import Stock
+from toolcrib.store import SessionRow, Store, open_store
 from toolcrib.tools import Tool
-from toolcrib.types import Change, CribLimits, Failure, Layer, Question
+from toolcrib.types import Change, CribLimits, Layer, Question
+
+if TYPE_CHECKING:
+    from toolcrib.policy.paths import Folders
 
 SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 WEEK = timedelta(days=7)
 SWEEP_S = 3600.0
 
+log = logging.getLogger("toolcrib")
+
 
 class Crib:
     """Sources, a store and a policy; use it with `async with`.
 
-    `sources` are functions, `Tool`s, modules or `Source`s. `store` is a URL or a `Store`. `deps` are given to tools by
-    name or type. `state_keys` declares commutative keys. `layer` wraps the execution of every call.
+    `sources` are functions, `Tool`s, modules or `Source`s. `store` is a URL or a `Store`, `engine` what makes several
+    cribs over one Postgres store one cluster: a URL such as `nats://host` or an `Engine`. `policy` is a `Policy`, or
+    what a file would say; `workspace` is the folder that paths start from. `deps` are given to tools by name or type.
+    `state_keys` declares commutative keys; `declare` says by id or glob what tools do not say of themselves. `layer`
+    wraps the execution of every call. `agents`, see `toolcrib.agent.Agents`, run over its sessions.
     """
 
     def __init__(  # noqa: PLR0913 - the one place where everything is put together, all by name
@@ -46,22 +62,29 @@ class Crib:
         sources: Iterable[Any] = (),
         *,
         store: str | Store = "memory:",
-        policy: Policy | None = None,
+        policy: Policy | Mapping[str, Any] | None = None,
+        workspace: str | PathLike[str] | None = None,
+        engine: str | Engine | None = None,
         limits: CribLimits | None = None,
         retention: timedelta | None = WEEK,
         deps: Mapping[str, Any] | None = None,
-        state_keys: Mapping[str, Mode] | None = None,
+        state_keys: Mapping[str, Mode | Key] | None = None,
         namespace_aliases: Mapping[str, str] | None = None,
         default_namespaces: Sequence[str] = ("default",),
         precedence: Sequence[str] = (),
+        declare: Mapping[str, Mapping[str, Any]] | None = None,
         layer: Layer | None = None,
         clock: Clock | None = None,
+        agents: Agents | None = None,
     ) -> None:
+        self.agents = agents
         self.catalog = Catalog(precedence, namespace_aliases)
+        self._workspace = workspace
         self.store: Store = open_store(store) if isinstance(store, str) else store
         self.pipeline = Pipeline(
-            self.catalog, self.store, policy or AutoPolicy(), limits or CribLimits(), clock or SystemClock()
+            self.catalog, self.store, self._judge(policy), limits or CribLimits(), clock or SystemClock()
         )
+        self.pipeline.engine = open_engine(engine) if isinstance(engine, str) else engine
         self.pipeline.deps = Deps(deps)
         self.pipeline.layer = layer
         self.pipeline.expiry_changed = self._expiry_changed
@@ -70,8 +93,10 @@ class Crib:
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
         self.recovering: set[str] = set()
-        self._sources: list[Source] = [Fixed("builtin", builtins()), *(as_source(given) for given in sources)]
-        self._of_source: dict[int, list[Tool]] = {}
+        given = [Fixed("builtin", builtins()), *(as_source(one, workspace) for one in sources)]
+        pinned = getattr(self.pipeline.policy, "pin", None) is not None
+        pins = Pins(lambda: self.store, self.pipeline.clock.now) if pinned else None
+        self.stock = Stock(self.catalog, given, declare or {}, pins)
         self._sessions: dict[str, Session] = {}
         self._attached: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -79,10 +104,25 @@ class Crib:
         self._numbers = itertools.count(1)
         self._expiry: tuple[float, Any] | None = None
         self._swept = float("-inf")
-        for source in self._sources:
-            if isinstance(source, Fixed):
-                self._register(source, source.tools)
         self.catalog.listen(self._tools_changed)
+
+    def _judge(self, policy: Policy | Mapping[str, Any] | None) -> Policy:
+        """A policy as it was given, or as it is written in a file, or the default."""
+        if policy is None:
+            return DefaultPolicy(lambda: self.folders)
+        if not isinstance(policy, Mapping):
+            return policy
+        from toolcrib.policy.load import load
+
+        return load(policy, folders=self.folders)
+
+    @cached_property
+    def folders(self) -> Folders:
+        """Where paths of calls start: the workspace (the current folder, unless said) and home."""
+        from toolcrib.policy.paths import Folders
+
+        workspace = Path.cwd() if self._workspace is None else Path(self._workspace).absolute()
+        return Folders(str(workspace), str(Path.home()))
 
     # Opening and closing
 
@@ -105,31 +145,52 @@ class Crib:
         # A plain function keeps its thread while it waits for one that it called.
         self.pipeline.attach(ThreadPoolExecutor(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
         await self.store.start(self.pipeline.worker)
-        for source in self._sources:
-            if id(source) not in self._of_source:
-                self._register(source, await source.start(lambda tools, s=source: self._register(s, tools)))  # type: ignore[misc]
-        await recover(self, await self.store.calls(None, ("queued", "running"), limit=1_000_000))
+        clock = self.pipeline.clock
+        if isinstance(clock, SystemClock):  # where machines share a store, they share its time
+            clock.now = getattr(self.store, "now", clock.now)
+        try:
+            await self._begin()
+        except BaseException:  # what was started is let go
+            await self.stock.stop()
+            await self.store.close()
+            raise
+
+    async def _begin(self) -> None:
+        await self.stock.start(self.pipeline.aside)
+        if self.pipeline.engine is None:
+            await recover(self, await self.store.calls(None, ("queued", "running"), limit=1_000_000))
+        else:
+            await self.pipeline.engine.start(self)
         when = await self.store.next_expiry()
         if when is not None:
             self._expiry_changed(when)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Waits a little for what runs, and leaves the rest to recovery. It is no logout: nothing is ended for it."""
-        if self.ending:
+        if self.pipeline.stopping:
             return
-        self.ending = self.pipeline.stopping = True
-        running = [live for session in self._in_memory() for live in session.live.values()]
-        if running:
-            await asyncio.wait([asyncio.ensure_future(live.ended()) for live in running], timeout=grace)
+        self.pipeline.stopping = True
+        if self.agents is not None:
+            await self.agents.stop()
+        if self.pipeline.engine is not None:
+            await self.pipeline.engine.quiet()
+        try:
+            async with asyncio.timeout(grace):
+                while running := [live for session in self._in_memory() for live in session.live.values()]:
+                    await asyncio.wait([asyncio.ensure_future(live.ended()) for live in running])
+        except TimeoutError:
+            pass
+        self.ending = True
         await self._leave_to_recovery()
         self.pipeline.scheduler.stop()
         self.pipeline.starter.close()
         if self._expiry is not None:
             self._expiry[1].cancel()
             self._expiry = None
-        for source in self._sources:
-            await source.stop()
+        await self.stock.stop()
         await self.store.close()
+        if self.pipeline.engine is not None:
+            await self.pipeline.engine.close()
         if self.pipeline.threads is not None:
             self.pipeline.threads.shutdown(wait=False, cancel_futures=True)
 
@@ -170,11 +231,13 @@ class Crib:
         """Takes tools out at once; their running calls finish, their queued ones end `not_found`."""
         self.catalog.remove(ids)
 
-    def _register(self, source: Source, tools: Iterable[Tool]) -> None:
-        """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
-        tools = list(tools)
-        self.catalog.exchange(self._of_source.get(id(source), ()), tools)
-        self._of_source[id(source)] = tools
+    async def accept(self, *ids: str, actor: str) -> list[Tool]:
+        """From now on these tools of untrusted sources are expected to look as they do; without ids all that changed.
+
+        Raises:
+            Refused: `not_found`, there is no such tool; `invalid_arguments`, nothing is pinned.
+        """
+        return await self.stock.accept(ids, actor)
 
     def _tools_changed(self) -> None:
         for session in self._in_memory():
@@ -185,7 +248,7 @@ class Crib:
     def _end_unseen(self, session: Session) -> None:
         """Calls in the queue of tools that the session no longer has end; those that have started go on."""
         for live in list(session.live.values()):
-            if not live.seated and live.tool is not None and live.tool.id not in session.view.names:
+            if not live.seated and live.desk is None and live.tool and live.tool.id not in session.view.names:
                 live.stop(self.pipeline.missing(live))
 
     # Sessions
@@ -200,7 +263,7 @@ class Crib:
         *,
         owner: str,
         namespaces: Sequence[str] | None = None,
-        grants: Sequence[Any] = (),
+        grants: Mapping[str, Any] | Sequence[str] = (),
         allowed: Sequence[str] | None = None,
     ) -> Session:
         """Creates a session or restores it; `allowed` is what the caller may open, where that is not everything.
@@ -216,10 +279,12 @@ class Crib:
             _authorize(await self._recorded(id, owner) if wanted is None else wanted, allowed)
         lock = self._opening.setdefault(id, asyncio.Lock())
         async with lock:
-            session, made = await self._open(id, owner, wanted, tuple(grants))
-        if not made:  # tools are asked there, and run, so no lock is held
+            session, made = await self._open(id, owner, wanted, approving.grants_of(grants))
+        if not made and self.pipeline.engine is None:  # tools are asked there, and run, so no lock is held
             await recover(self, await self.store.calls(id, ("queued", "running"), limit=1_000_000))
-        await self._sweep_sometimes(self.pipeline.clock.now())
+        await self.sweep_sometimes()
+        if self.agents is not None:
+            self.agents.news(session)
         return session
 
     async def _recorded(self, id: str, owner: str) -> tuple[str, ...]:
@@ -262,32 +327,66 @@ class Crib:
 
     async def set_namespaces(self, session: Session, namespaces: tuple[str, ...]) -> None:
         """Replaces what is open in a session, from now on; what has started goes on."""
-        session.namespaces = namespaces
-        session.refresh()
-        self._end_unseen(session)
-        await session.log("namespaces", {"namespaces": namespaces, "tools": session.names()})
+        async with session.lock:
+            session.namespaces = namespaces
+            session.refresh()
+            self._end_unseen(session)
+            said = {"namespaces": namespaces, "tools": session.names()}
+            await session.log("namespaces", said | ({"grants": list(session.grants)} if session.grants else {}))
 
     async def load(self, row: SessionRow) -> Session:
         """A session as its log tells it; nothing is written."""
         session = Session(self, row.id, row.owner, self.default_namespaces)
-        after = 0
-        while page := await self.store.read(row.id, after, call="", limit=1000):
-            for event in page:
-                after = event.seq
-                session.recall(event)
-        if row.revision:
-            session.state = await self.fold_state(row.id)
+        await self.refresh(session, row.revision)
         return session
+
+    async def refresh(self, session: Session, revision: int) -> None:
+        """Takes in what others did to a session since it was last looked at."""
+        async with session.lock:
+            news = session.news
+            while page := await self.store.read(session.id, session.seen, call="", limit=1000):
+                for event in page:
+                    session.recall(event)
+                session.refresh()
+            session.known = news
+        if revision > session.state.revision:
+            await self.fold_state(session)
+        if self.agents is not None:
+            await self.agents.load(session)
 
     async def attached(self, id: str) -> Session | None:
         """The session of that id: the open one, else one made from its log."""
-        session = self._sessions.get(id) or self._attached.get(id)
+        session = self.at_hand(id)
         if session is None:
             row = await self.store.session(id)
-            if row is not None:
-                loaded = await self.load(row)
-                session = self._sessions.get(id) or self._attached.setdefault(id, loaded)
+            session = None if row is None else await self.attach(row)
         return session
+
+    def at_hand(self, id: str) -> Session | None:
+        """The session of that id, if it is in memory."""
+        return self._sessions.get(id) or self._attached.get(id)
+
+    async def attach(self, row: SessionRow) -> Session:
+        """The session of that row, from memory or else made from its log."""
+        session = self.at_hand(row.id)
+        if session is None:
+            loaded = await self.load(row)
+            session = self._sessions.get(row.id) or self._attached.setdefault(row.id, loaded)
+        return session
+
+    def changed_elsewhere(self, id: str) -> None:
+        """Another node changed what belongs to a session itself, its namespaces say; with "" any may have changed."""
+        for session in [self.at_hand(id)] if id else self._in_memory():
+            if session is not None and not self.ending:
+                session.news += 1  # until it has caught up, nothing is accepted by what may be revoked
+                self.pipeline.aside(self.catch_up(session))
+
+    async def catch_up(self, session: Session) -> None:
+        """Takes in what others changed; where the store is away, the next call tries again."""
+        try:
+            await self.refresh(session, 0)
+        except StoreError as error:
+            log.info("session %s catches up later: %s", session.id, error)
 
     def forget(self, session: Session) -> None:
         """A session that was closed leaves nothing behind."""
@@ -295,21 +394,22 @@ class Crib:
             if known.get(session.id) is session:
                 del known[session.id]
 
-    async def fold_state(self, id: str) -> State:
-        """The state of a session, from its log."""
-        state, after = State(self.state_keys), 0
-        while page := await self.store.read(id, after, limit=1000):
+    async def fold_state(self, session: Session) -> None:
+        """Brings the state of a session up to its log."""
+        while page := await self.store.read(session.id, session.state_seen, limit=1000):
             for event in page:
-                after = event.seq
-                if event.kind == "done" and "state" in event.data:
-                    said = event.data["state"]
-                    state.commit([Change(**change) for change in said["changes"]], said["base"], event.call or "")
-        return state
+                session.state_seen = event.seq
+                if event.kind == "run_ended":
+                    session.state.end(event.data["run"])
+                said = event.data.get("state") if event.kind == "done" else None
+                if said is not None and said["revision"] > session.state.revision:
+                    changes = [Change(**change) for change in said["changes"]]
+                    session.state.commit(changes, said["base"], event.call or "", said.get("run"))
 
     async def sessions(
-        self, owner: str | None = None, *, limit: int = 100, before: float | None = None
+        self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
-        """Sessions, the last used first."""
+        """Sessions, the last used first; `before`, the last of a page, pages on."""
         return await self.store.sessions(owner, limit=limit, before=before)
 
     async def questions(self, owner: str | None = None) -> list[Question]:
@@ -335,35 +435,38 @@ class Crib:
             self._expiry[1].cancel()
 
         def ring() -> None:
-            self.pipeline.aside(self._expire())
+            self.pipeline.aside(self.expire())
 
         self._expiry = (when, self.pipeline.clock.call_at(when, ring))
 
-    async def _expire(self) -> None:
-        self._expiry = None
-        now = self.pipeline.clock.now()
-        while rows := await self.store.expiring(now):
-            for row in rows:
-                session = await self.attached(row.session)
-                if session is not None:
-                    await answering.end_waiting(session, row, await self._nobody(session, row))
-        when = await self.store.next_expiry()
-        if when is not None and not self.ending:
-            self._expiry_changed(when)
-
-    async def _nobody(self, session: Session, row: Row) -> Failure:
-        question = (await session.history(row)).question
-        seconds = 0.0 if question is None else round(question.expires_at - question.asked_at, 3)
-        return Failure("timeout", f"Nobody answered within {_span(seconds)}", row.effect != "once")
+    async def expire(self) -> None:
+        """Ends what waited too long, and sets the timer for the next."""
+        if self._expiry is not None:
+            self._expiry[1].cancel()
+            self._expiry = None
+        try:
+            await end_overdue(self, self.pipeline.clock.now())
+            when = await self.store.next_expiry()
+        except StoreError:
+            if not self.ending:  # else whoever opens the store next ends what waited too long
+                raise
+        else:
+            if when is not None and not self.ending:
+                self._expiry_changed(when)
 
     async def sweep(self, *, dry_run: bool = False) -> int:
         """Deletes sessions that were not used for the retention time; how many."""
         if self.retention is None:
             return 0
         now = self.pipeline.clock.now()
+        await self.stock.touch()
+        if not dry_run:
+            await self.expire()
         return await self.store.sweep(now - self.retention.total_seconds(), now, dry_run=dry_run)
 
-    async def _sweep_sometimes(self, now: float) -> None:
+    async def sweep_sometimes(self) -> None:
+        """Sweeps if the last time was an hour ago."""
+        now = self.pipeline.clock.now()
         if now - self._swept >= SWEEP_S:
             self._swept = now
             await self.sweep()
@@ -375,10 +478,3 @@ def _authorize(namespaces: Iterable[str], allowed: Sequence[str]) -> None:
         exact = not set(name) & set("*?[")
         if "*" not in allowed and name not in allowed and not (exact and any(fnmatchcase(name, a) for a in allowed)):
             raise Refused("denied", f"Namespace '{name}' not authorized. Allowed: [{', '.join(allowed)}]")
-
-
-def _span(seconds: float) -> str:
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g} {unit}"
-    return f"{seconds:g} s"

@@ -5,9 +5,13 @@
     ├── BadTool                   a tool definition that does not hold, naming tool, field and source
     ├── DuplicateQuestion         one pass of a tool asked the same thing twice without a key
     ├── DuplicateStep             one pass of a tool used one step key twice
-    └── StoreError                the store could not do its work
-        ├── StoreUnavailable      it is away, locked or full: nothing was written
-        └── StoreTooNew           its schema is newer than this program
+    ├── StoreError                the store could not do its work
+    │   ├── StoreUnavailable      it is away, locked or full: nothing was written
+    │   └── StoreTooNew           its schema is newer than this program
+    ├── BadRule                   a grant, pattern or rule that does not load (in `toolcrib.policy`)
+    ├── InteropError              a JSON form of another system that does not read (in `toolcrib.interop`)
+    ├── BadAgent                  definitions of agents that do not hold (in `toolcrib.agent`)
+    └── EngineUnavailable         the engine of a cluster can not be reached, or is not what it has to be
     ToolFailure                   raised by a tool to fail on purpose; becomes the `Failure` of its result
     └── StreamClosed              the other side of a stream went away before its last message
 
@@ -63,6 +67,10 @@ class StoreUnavailable(StoreError):
 
 class StoreTooNew(StoreError):
     """The store was written by a newer program."""
+
+
+class EngineUnavailable(ToolcribError):
+    """The engine of a cluster is away, or is not what it has to be."""
 
 
 class ToolFailure(Exception):

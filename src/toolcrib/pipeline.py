@@ -13,10 +13,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-from toolcrib.calls import records
+from toolcrib.calls import assent, records
 from toolcrib.calls.bodies import run_body
-from toolcrib.calls.checks import Checks, trace
+from toolcrib.calls.checks import Checks, confirm, trace
 from toolcrib.calls.eager import Starter
+from toolcrib.calls.elsewhere import Engine, goes_elsewhere, version_of
+from toolcrib.calls.history import question
 from toolcrib.calls.live import LiveCall
 from toolcrib.calls.outcome import conflicting, on_purpose, presentable, to_result
 from toolcrib.calls.scheduler import Clock, Scheduler
@@ -44,6 +46,7 @@ class Pipeline(Checks):
         self.scheduler = Scheduler(limits, clock)
         self.deps = Deps()
         self.layer: Layer | None = None
+        self.engine: Engine | None = None
         self.worker = f"w-{secrets.token_hex(8)}"
         self.refused_after_done = 0
         self.stopping = False
@@ -62,18 +65,22 @@ class Pipeline(Checks):
 
     async def accept(self, live: LiveCall) -> None:
         """Takes a new call through the first four stages; then it runs, queues, or waits for somebody."""
-        failure = self._gone(live) or self.find(live) or self.authorize(live) or self.validate(live)
-        if failure is None and live.tool.validate is not None:  # type: ignore[union-attr]
-            failure = await self.business(live) or self._gone(live)
+        failure = self._gone(live) or self.find(live) or self.authorize(live)
         if failure is None:
-            failure = self.decide(live)
+            looks = live.tool.validate is not None or live.tool.prepare is not None  # type: ignore[union-attr]
+            failure = await self.validate_whole(live) or self._gone(live) if looks else self.validate(live)
+        failure = failure or self.decide(live)
+        if failure is None and (live.tool.limits.rate is not None or self.rated):  # type: ignore[union-attr]
+            failure = await self.rate(live) or self._gone(live)
         if failure is not None:
             live.to_foreground()
-            await self._see_through(live, self.conclude(live, Result(failure=failure)))
+            await self._see_through(live, self.conclude(live, Result(failure=failure, metadata=live.stop_metadata)))
         elif live.verdict.effect == "ask":  # type: ignore[union-attr]
-            await self._see_through(live, self.park(live, records.confirm(live)))
+            await self._see_through(live, self.park(live, confirm(live)))
         elif live.tool.run is None:  # type: ignore[union-attr]
             await self._see_through(live, self.park(live, records.client(live)))
+        elif self.engine is not None and goes_elsewhere(live):
+            await self._see_through(live, self._hand_over(live, self.engine))
         elif live.durable:
             await self._see_through(live, self._take_durably(live))
         elif self.scheduler.enter(live):
@@ -98,7 +105,7 @@ class Pipeline(Checks):
 
     def _gone(self, live: LiveCall) -> Failure | None:
         """A session that closes takes no more calls, except those that what still runs has to make."""
-        if self.stopping:
+        if self.stopping and not live.nested:
             return live.failure("unavailable", "The crib is closing")
         if live.session.closing and not live.nested:
             return live.failure("unavailable", "Session is closing")
@@ -119,6 +126,18 @@ class Pipeline(Checks):
             await self.conclude(live, self._stopped(live))
         elif self.scheduler.enter(live):
             self.start(live)
+
+    async def _hand_over(self, live: LiveCall, engine: Engine) -> None:
+        """Any node may run it: all that it takes is in the store before one is told."""
+        await self._keep_secrets(live)
+        row = live.new_row("queued")
+        row.worker = None
+        live.extra = {**(live.extra or {}), **version_of(live)}
+        conflict = await live.session.awaited.submit(live, live.write([records.accepted(live)], row))
+        live.row = row if conflict is None else conflict.row
+        self.release(live)
+        if conflict is None:
+            engine.dispatch(row)
 
     def start(self, live: LiveCall) -> None:
         """Runs it in a task of its own, at once up to its first pause."""
@@ -179,6 +198,8 @@ class Pipeline(Checks):
         await self._keep_secrets(live)
         write = live.write(events, row)
         write.first = True
+        # One that a call made has its parent's place: both would wait for each other.
+        write.bounded, write.serial = live.taken and live.parent_id is None, live.taken and live.serial
         live.row = row
         return await self.durably(live, write) is None
 
@@ -202,7 +223,7 @@ class Pipeline(Checks):
         """Runs the body from its start; its result, or None where it has to wait."""
         if live.halted:
             return self._stopped(live)
-        live.base = live.session.state.now
+        live.base = live.session.state.now if live.run is None else live.session.state.snapshot(live.run)
         live.in_body = True
         try:
             value = await self._body(live)
@@ -260,8 +281,12 @@ class Pipeline(Checks):
             return
         live.flush()
         live.concluding = True
+        if live.wishes is not None:
+            result = live.wishes(result)
         if live.edited or live.secrets:
             result = presentable(live, result)
+        if live.by.kind == "agent" and live.session.loops is not None:
+            result = live.session.loops.warned(live, result)
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
         if result.changes:
@@ -270,13 +295,21 @@ class Pipeline(Checks):
                 await self._once_more(live)
                 return
             result = recorded
-        elif (conflict := await self._record(live, result)) is not None and live.key is not None:
-            live.row = conflict.row  # the key was used before: the first call with it is what the caller gets
-            self.release(live)
+        elif (conflict := await self._record(live, result)) is not None:
+            await self._too_late(live, result, conflict)
             return
         live.result = result
-        if result.failure is not None or live.session.failing:
+        if result.failure is not None or live.session.failing or live.by.kind == "agent":
             live.session.remember_outcome(live, result)
+        self.release(live)
+
+    async def _too_late(self, live: LiveCall, result: Result, conflict: Conflict) -> None:
+        """What the log says is what the caller gets; but who really ran a call that was given up as `unknown` knows."""
+        row = live.row = conflict.row
+        if row is not None and row.code == "unknown" and row.worker == self.worker and live.id == row.id:
+            code = None if result.failure is None else result.failure.code
+            settled = (self.clock.now(), live.id, "settled", records.done(live, result, self.clock.now()))
+            await self.durably(live, live.write([settled], row.but(code=code)))
         self.release(live)
 
     def _over_at_once(self, live: LiveCall, result: Result) -> bool:
@@ -292,7 +325,7 @@ class Pipeline(Checks):
         ):
             return False
         live.flush()
-        if live.row is not None or live.session.failing:
+        if live.row is not None or live.session.failing or live.by.kind == "agent":
             return False
         now = self.clock.now()
         row = live.new_row("done", 1)
@@ -309,7 +342,9 @@ class Pipeline(Checks):
         return self.store.put(write)
 
     async def _once_more(self, live: LiveCall) -> None:
-        """Runs the body again, on the state of now: its changes came too late."""
+        """Runs the body again, on the state of now: its changes came too late. One that ended elsewhere does not."""
+        if live.finished:
+            return
         live.again()
         if await self.claim(live):
             result = await self.execute(live)
@@ -318,12 +353,12 @@ class Pipeline(Checks):
     async def _record_with_state(self, live: LiveCall, result: Result) -> Result | None:
         """State changes are committed with the `done`, all or none; a conflict keeps the data and changes nothing.
 
-        None where the tool wants to run again then; never one with effect `once`.
+        None where the tool wants to run again then, never one with effect `once`; and where the call ended elsewhere.
         """
         session, base = live.session, live.snapshot().revision
         while True:
             state = session.state
-            problem = state.check(result.changes, base)
+            problem = state.check(result.changes, base, live.run)
             if problem is not None:
                 if problem.problem == "conflict" and self._may_retry(live):
                     return None
@@ -332,14 +367,19 @@ class Pipeline(Checks):
                 return result
             data = records.done(live, result, self.clock.now())
             data["state"] = {"base": base, "revision": state.revision + 1, "changes": list(result.changes)}
+            if live.run is not None and state.scoped:
+                data["state"]["run"] = live.run
             row = live.row
             write = self._done(live, result, data)
             write.revision = (state.revision, state.revision + 1)
             conflict = await self.durably(live, write)
             if conflict is None:
-                session.changed_state(result.changes, base, live.id, write.revision[1])
-            if conflict is None or conflict.row is not None:
+                session.changed_state(result.changes, base, live.id, write.revision[1], live.run)
+            if conflict is None:
                 return result
+            if conflict.row is not None:
+                await self._too_late(live, result, conflict)
+                return None
             live.row = row
             await session.reload_state()
 
@@ -417,27 +457,28 @@ class Pipeline(Checks):
         now = self.clock.now()
         data = records.waiting(live, asked, now)
         live.concluding = True
-        question = data["question"]
+        asked_id, expires = data["question"]["id"], data["question"]["expires_at"]
+        if data["question"].get("demands"):
+            expires = assent.escalates_at(question(data["question"])) or expires
         draft = (now, live.id, "waiting", data)
         if live.row is not None:
             # One that never started since its last question has no new attempt that would tell both questions apart.
             attempt = live.row.attempt + (live.row.state == "queued")
-            expires = question["expires_at"]
-            row = live.row.but(state="waiting", attempt=attempt, question=question["id"], expires_at=expires)
+            row = live.row.but(state="waiting", attempt=attempt, question=asked_id, expires_at=expires)
             write = live.write([draft], row)
         else:
             await self._keep_secrets(live)
             row = live.new_row("waiting", 1 if live.started_at else 0)
-            row.question, row.expires_at = question["id"], question["expires_at"]
+            row.question, row.expires_at = asked_id, expires
             begun = [records.started(live, 1)] if live.started_at else []
             write = Write(live.session_id, [records.accepted(live), *begun, draft], row)
         conflict = await self.durably(live, write)
         live.row = row if conflict is None else conflict.row
-        self.expiry_changed(question["expires_at"])
+        self.expiry_changed(expires)
         self.release(live)
 
     async def end_parked(self, live: LiveCall, row: Row, result: Result, events: list[Draft]) -> bool:
-        """Ends a call that waits, in one write with the events that say why; False where it waits no more."""
+        """Ends a call that nobody runs, in one write with the events that say why; False where it went on meanwhile."""
         if result.failure is None:
             result = self.converted(live, result)
         if live.edited or live.secrets:
@@ -448,7 +489,7 @@ class Pipeline(Checks):
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
         live.concluding = True
-        won = await self.durably(live, Write(live.session_id, events, done, ("waiting", row.attempt))) is None
+        won = await self.durably(live, Write(live.session_id, events, done, (row.state, row.attempt))) is None
         live.result = result
         self.release(live)
         return won

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.calls import answering, draining
-from toolcrib.calls.history import History, fold, result
+from toolcrib.calls import answering, approving, children, draining, records, stopping
+from toolcrib.calls.elsewhere import ENDED, Awaited
+from toolcrib.calls.history import result
+from toolcrib.calls.lists import PAGE, Lists
 from toolcrib.calls.live import LiveCall
 from toolcrib.calls.loops import Loops
 from toolcrib.calls.progress import progress
 from toolcrib.catalog import View
 from toolcrib.errors import Refused, StoreError
-from toolcrib.policy import Verdict
+from toolcrib.policy import Policy, Verdict
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import Row, Write
 from toolcrib.tools import Tool
-from toolcrib.types import Answer, By, Call, Change, Closed, Entry, Event, Failure, Question, Result
+from toolcrib.types import Answer, Call, Change, Closed, Entry, Event, Failure, Question, Result
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
 
-PAGE = 1000
 
-
-class Session:
+class Session(Lists):
     """One owner's use of a crib: call, submit, answer, cancel, events, close."""
 
     def __init__(
@@ -45,8 +45,16 @@ class Session:
         self.closing = False
         self.closed = False
         self.client_tools: tuple[Tool, ...] = ()
+        self.offers: tuple[str, ...] = ()
+        self.judge: Policy | None = None
         self.loops: Loops | None = None
+        self.seen = 0
+        self.news = self.known = 0  # what others changed of it, and how much of that was looked up
+        self._lock: asyncio.Lock | None = None
+        self.state_seen = 0
+        self._awaited: Awaited | None = None
         self._closing: asyncio.Task[Closed] | None = None
+        self.room: Any = None  # what its runs are made of, where agents run in it
         self._turn: tuple[str, int] = ("", 0)
         self._view: View | None = None
         self._version = -1
@@ -85,15 +93,17 @@ class Session:
             if tool.id not in ids:
                 known[name] = tool.id
                 ids[tool.id] = name
-        return {ids[tool.id]: tool for tool in self.view.tools}
+        hides = getattr(self.policy, "hides", None)
+        return {ids[tool.id]: tool for tool in self.view.tools if hides is None or not hides(tool, self)}
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
-        self.client_tools = answering.offers(tools)
-        self.refresh()
-        await self.log(
-            "tools_changed", {"tools": self.names(), "client": [answering.definition(t) for t in self.client_tools]}
-        )
+        offered = answering.offers(tools)
+        async with self.lock:
+            self.client_tools = offered
+            self.refresh()
+            client = [answering.definition(tool) for tool in offered]
+            await self.log("tools_changed", {"tools": self.names(), "client": client})
 
     def names(self) -> list[str]:
         """The ids of its tools."""
@@ -109,14 +119,60 @@ class Session:
         return before is None or before.tools != self.view.tools
 
     def recall(self, event: Event) -> None:
-        """Takes an event of its own past."""
+        """Takes an event of its own past, once."""
+        if event.seq <= self.seen:
+            return
+        self.seen = event.seq
         if event.kind in ("opened", "namespaces"):
             self.namespaces = tuple(event.data["namespaces"])
             self.grants = tuple(event.data.get("grants", self.grants))
+            self.judge = None
+        elif event.kind == "approved":
+            self.approved(event.data["offer"])
         elif event.kind == "user_state":
             self.user = event.data
         elif event.kind == "tools_changed" and "client" in event.data:
             self.client_tools = tuple(answering.offered(said) for said in event.data["client"])
+
+    # Policy
+
+    @property
+    def policy(self) -> Policy:
+        """What judges its calls: the crib's policy, narrowed by its grants, widened by what a person approved."""
+        if self.judge is None:
+            self.judge = approving.compose(self)
+        return self.judge
+
+    @property
+    def folders(self) -> Any:
+        """Where the paths of its calls start."""
+        return self.crib.folders
+
+    def approved(self, offer: str) -> None:
+        """A person allowed more calls like one."""
+        if offer not in self.offers:
+            self.offers, self.judge = (*self.offers, offer), None
+
+    def why(self, tool: str, args: Any = None) -> Any:
+        """The verdict on a call without making it, with every grant, segment and rule that was looked at.
+
+        Raises:
+            Refused: `not_found`, `invalid_arguments`.
+        """
+        return approving.why(self, tool, args)
+
+    async def narrow(self, *, namespaces: Sequence[str] | None = None, grants: Any = None) -> None:
+        """Takes rights away, from the next call on. To give more, open the session anew.
+
+        Raises:
+            Refused: `denied`, it would open something.
+            BadRule: the grants do not load.
+        """
+        wanted = self.namespaces if namespaces is None else self.crib.catalog.resolve(namespaces)
+        approving.within(wanted, self.namespaces)
+        self.grants = (*self.grants, *approving.grants_of(grants))
+        self.judge = None
+        await self.crib.set_namespaces(self, wanted)
 
     # Calls
 
@@ -126,30 +182,38 @@ class Session:
         Options: `by`, `label`, `provider_id`, `key`, `background`, `wake`, `turn`, `run`, `agent`, `timeout_s`,
         `cancel_on_disconnect`. Whatever happens inside the call is in the result; nothing is raised.
         """
-        live = self._new(tool, args, options)
-        await self._accept(live)
+        live = self.new_call(tool, args, options)
+        live.wanted = True
+        await self.accept(live)
         if live.background and live.row is not None:
             return queued(live.row.id)
         if live.result is not None:
             return live.result
         return await self._outcome(live)
 
-    async def _accept(self, live: LiveCall) -> None:
+    async def accept(self, live: LiveCall) -> None:
         """What the store can not take is told to the caller of the call; nothing of it was accepted."""
         try:
+            if self.news != self.known:
+                await self.crib.refresh(self, 0)
             await self.pipeline.accept(live)
         except StoreError as error:
             live.result = Result(failure=live.failure("unavailable", str(error)))
 
     async def submit(self, tool: str, args: Any = None, **options: Any) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
-        live = self._new(tool, args, options)
+        live = self.new_call(tool, args, options)
         live.durable = True
+        if self.news != self.known:
+            await self.crib.refresh(self, 0)
         await self.pipeline.accept(live)
         assert live.row is not None
+        if live.row.id == live.id:
+            return records.call(live)
         return (await self.history(live.row)).call()
 
-    def _new(self, tool: str, args: Any, options: dict[str, Any]) -> LiveCall:
+    def new_call(self, tool: str, args: Any, options: dict[str, Any]) -> LiveCall:
+        """A call that nobody has looked at yet."""
         pipeline = self.pipeline
         broken: BadArguments | None = None
         try:
@@ -163,50 +227,41 @@ class Session:
         return live
 
     async def call_child(self, parent: LiveCall, tool: str, args: Any) -> Result:
-        """A call made by another call: it goes the same way, and stops with its parent."""
-        assert parent.tool is not None
-        self.pipeline.begin_behind(parent)
-        live = self._new(tool, args, {"by": By("tool", parent.tool_id), "background": False, "run": parent.run})
-        if parent.history is not None:
-            before = await answering.child_before(parent, tool, live.given)
-            if before is not None:
-                return await self._child_outcome(parent, before)
-        live.join(parent)
-        live.agent = parent.agent
-        live.extra = {**(live.extra or {}), "parent": parent.id}
-        if parent.stopping is not None:
-            live.stop(live.failure("cancelled", "Cancelled with the call that made it"))
-        return await self._child_outcome(parent, live.id, live)
+        """A call made by another call."""
+        return await children.call_child(self, parent, tool, args)
 
-    async def _child_outcome(self, parent: LiveCall, child: str, live: LiveCall | None = None) -> Result:
-        """Waits for a child; one that waits for somebody when its parent is stopped ends with it."""
-        try:
-            if live is not None:
-                await self._accept(live)
-                if live.result is None:
-                    await live.ended()
-                if live.result is not None:
-                    return live.result
-            parent.waits_for_child = True
-            return await self.result(child)
-        except asyncio.CancelledError:
-            if live is not None and live.concluding:
-                await live.ended()  # its question may still be on the way to the store
-            row = await self.crib.store.call(child)
-            if row is not None and row.state == "waiting":
-                await answering.end_waiting(self, row, Failure("cancelled", "Cancelled with the call that made it"))
-            raise
-        finally:
-            parent.waits_for_child = False
+    @property
+    def lock(self) -> asyncio.Lock:
+        """Held while what belongs to the session itself is changed or looked up."""
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        return self._lock
+
+    @property
+    def awaited(self) -> Awaited:
+        """The ends of calls that others may run."""
+        if self._awaited is None:
+            self._awaited = Awaited(self.crib, self.id)
+        return self._awaited
 
     async def _outcome(self, live: LiveCall) -> Result:
         try:
             await live.ended()
+            if live.outcome is not None:
+                return result((await live.outcome).data)
             return live.result or await self.result(live.id if live.row is None else live.row.id)
         except asyncio.CancelledError:
             if live.cancel_on_disconnect:
-                live.stop(live.failure("cancelled", "Cancelled: nobody waits for it any more"))
+                self._disconnected(live)
             raise
+
+    def _disconnected(self, live: LiveCall) -> None:
+        failure = live.failure("cancelled", "Cancelled: nobody waits for it any more")
+        if not live.stop(failure) and live.row is not None and live.outcome is not None:
+            self.pipeline.aside(self._stop(live.row.id, failure))
+
+    async def _stop(self, call: str, failure: Failure) -> None:
+        await stopping.stop(self, await self.row(call), failure)
 
     async def result(self, call: str) -> Result:
         """The result of a call; waits until it is done.
@@ -219,16 +274,7 @@ class Session:
             await live.ended()
             if live.result is not None:
                 return live.result
-        row = await self.row(call)
-        if row.state == "done" and row.done_seq is not None:
-            (event,) = await self.crib.store.read(self.id, row.done_seq - 1, limit=1)
-            return result(event.data)
-        async for event in self.events(call=call, after=row.accepted_seq):
-            if event.kind == "done":
-                return result(event.data)
-        raise Refused(
-            "unavailable", f"The crib was closed before call {call} was done", "open it again and ask for the result"
-        )
+        return result((await self.awaited.end_of(call)).data)
 
     async def row(self, call: str) -> Row:
         """The index row of a call of this session.
@@ -268,14 +314,18 @@ class Session:
     # Events
 
     async def events(self, after: int = 0, call: str | None = None, *, follow: bool = True) -> AsyncIterator[Event]:
-        """Replays what is past `after`, then follows; with `call` only its events, ending right after its `done`."""
-        store = self.crib.store
+        """Replays what is past `after`, then follows; with `call` only its events, ending right after its `done`.
+
+        One that ended `unknown` and was settled by whoever ran it ends after that.
+        """
+        store, last = self.crib.store, 0
         if not follow:
             await store.flush()  # what this process did before it asked belongs to the past
         if call is not None:
             row = await self.row(call)
             after = max(after, row.accepted_seq - 1)
-            if row.done_seq is not None and row.done_seq <= after:
+            last = row.done_seq or 0
+            if 0 < last <= after:
                 return
         while not self.crib.ending:
             page = await store.read(self.id, after, limit=PAGE)
@@ -283,12 +333,12 @@ class Session:
                 after = event.seq
                 if call is None or event.call == call:
                     yield event
-                    if call is not None and event.kind == "done":
+                    if call is not None and event.kind in ENDED and event.seq >= last:
                         return
-            if not page:
-                if not follow:
-                    return
+            if len(page) < PAGE and follow:
                 await store.wait(self.id, after)
+            elif not page:
+                return
 
     async def log(self, kind: str, data: dict[str, Any]) -> None:
         """Appends an event that concerns the session itself."""
@@ -304,61 +354,23 @@ class Session:
         Raises:
             Refused: `too_large`, more than 8 KB.
         """
-        self.user = answering.user_state(state)
-        await self.log("user_state", dict(self.user))
+        async with self.lock:
+            self.user = answering.user_state(state)
+            await self.log("user_state", dict(self.user))
 
-    # Lists
+    async def send(
+        self, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
+    ) -> Any:
+        """A message to the agent of the session; returns when its run is over, or waits for somebody.
 
-    async def history(self, row: Row, until: int | None = None) -> History:
-        """What the log says of one call."""
-        history = History(self.id)
-        after, last = row.accepted_seq - 1, until or row.done_seq
-        while True:
-            page = await self.crib.store.read(self.id, after, until=last, call=row.id, limit=PAGE)
-            for event in page:
-                history.advance(event)
-                after = event.seq
-            if len(page) < PAGE:
-                return history
+        `agent` is who answers from now on; `mode` is `followup`, `steer`, `collect` or `interrupt`.
 
-    async def _entries(self, rows: list[Row]) -> list[Entry]:
-        return [(await self.history(row)).entry() for row in rows]
-
-    async def unresolved(self, at: int | None = None) -> list[Entry]:
-        """Calls that have not started: queued, or waiting before their first start."""
-        return await self._open("unresolved", at)
-
-    async def ongoing(self, at: int | None = None) -> list[Entry]:
-        """Calls that have started and are not done."""
-        return await self._open("ongoing", at)
-
-    async def _open(self, name: str, at: int | None) -> list[Entry]:
-        if at is not None:
-            return [call.entry() for call in await self._past(at) if call.list == name]
-        rows = await self.crib.store.calls(self.id, ("queued", "waiting", "running"), limit=100_000)
-        histories = [await self.history(row) for row in rows]
-        return [history.entry() for history in histories if history.list == name]
-
-    async def completed(self, consumer: str | None = None, at: int | None = None) -> list[Entry]:
-        """Calls that are done, in order of completion; with `consumer` only those past its cursor. Moves nothing."""
-        after = await self.crib.store.cursor(self.id, consumer) if consumer is not None else 0
-        if at is not None:
-            past = [call for call in await self._past(at) if call.list == "completed" and call.seq > after]
-            return [call.entry() for call in sorted(past, key=lambda call: call.seq)]
-        return await self._entries(await self.crib.store.calls(self.id, done_after=after, limit=100_000))
-
-    async def _past(self, at: int) -> list[History]:
-        events: list[Event] = []
-        while len(events) < at:
-            page = await self.crib.store.read(self.id, len(events), until=at, limit=PAGE)
-            if not page:
-                break
-            events += page
-        return list(fold(self.id, events).values())
-
-    async def consume(self, consumer: str, seq: int) -> int:
-        """Moves a named cursor forward, durably, never back; where it stands now."""
-        return await self.crib.store.move_cursor(self.id, consumer, seq)
+        Raises:
+            Refused: `unavailable`, the crib has no agents; `not_found`, it has no such agent.
+        """
+        if self.crib.agents is None:
+            raise Refused("unavailable", "This crib has no agents", "make it with agents=Agents([...])")
+        return await self.crib.agents.send(self, text, agent=agent, mode=mode, key=key)
 
     # Questions
 
@@ -376,18 +388,28 @@ class Session:
         Raises:
             Refused: `not_found`, `already_answered`, `expired`, `invalid_arguments`, `denied`; the question stays.
         """
-        return await answering.answer(self, question, action, value, **more)
+        given = await approving.answer(self, question, action, value, **more)
+        if self.crib.agents is not None:
+            self.crib.agents.news(self)
+        return given
 
     # State
 
-    def changed_state(self, changes: Iterable[Change], base: int, call: str, revision: int) -> None:
+    def changed_state(
+        self, changes: Iterable[Change], base: int, call: str, revision: int, run: str | None = None
+    ) -> None:
         """Applies what was just committed, unless a reload already brought it."""
         if self.state.revision < revision:
-            self.state.commit(changes, base, call)
+            self.state.commit(changes, base, call, run)
+
+    async def end_run(self, run: str) -> None:
+        """Says that a run is over: what lived for it goes."""
+        await self.log("run_ended", {"run": run})
+        self.state.end(run)
 
     async def reload_state(self) -> None:
-        """Folds the state from the log."""
-        self.state = await self.crib.fold_state(self.id)
+        """Takes from the log what others changed."""
+        await self.crib.fold_state(self)
 
     # Bounds
 
@@ -397,9 +419,9 @@ class Session:
         return self.loops is not None
 
     def remember_outcome(self, live: LiveCall, outcome: Result) -> None:
-        """Counts identical failing calls."""
+        """Counts calls that come again with the same outcome."""
         self.loops = self.loops or Loops()
-        self.loops.note(live, outcome.failure is not None)
+        self.loops.note(live, outcome)
         if not self.loops:
             self.loops = None
 
@@ -424,26 +446,35 @@ class Session:
         if live is not None:
             news = live.stop(live.failure("cancelled", "Cancelled"))
             await live.ended()
-            return news
+            if news or live.result is not None:
+                return news
         row = await self.row(call)
-        if row.state == "waiting":
-            return await answering.end_waiting(self, row, Failure("cancelled", "Cancelled while it waited"))
-        if row.state in ("queued", "running"):
-            raise Refused("unavailable", f"Call {call} runs in another process", "cancel it there")
-        return False
+        text = "Cancelled while it waited" if row.state == "waiting" else "Cancelled"
+        return await stopping.stop(self, row, Failure("cancelled", text))
 
     async def interrupt(self, *, background: bool = False) -> int:
         """Stops the calls that run or wait in the foreground, or all; how many."""
         await self.log("interrupted", {"background": background})
+        halted = None if self.crib.agents is None else self.crib.agents.halt(self)
         calls = [live for live in reversed(self.live.values()) if background or not live.top.background]
         kept = {live.id for live in self.live.values()} - {live.id for live in calls}
         stopped = [live for live in calls if live.stop(live.failure("cancelled", "Interrupted"))]
         for live in stopped:
             await live.ended()
-        rows = await self.crib.store.calls(self.id, ("waiting",), limit=100_000)
+        rows = await self.elsewhere()
         rows = [row for row in rows if background or not (row.background or row.parent in kept)]
-        failure = Failure("cancelled", "Interrupted while it waited")
-        return len(stopped) + sum([await answering.end_waiting(self, row, failure) for row in rows])
+        waited, ran = Failure("cancelled", "Interrupted while it waited"), Failure("cancelled", "Interrupted")
+        stops = [stopping.stop(self, row, waited if row.state == "waiting" else ran) for row in rows]
+        count = len(stopped) + sum(await asyncio.gather(*stops))
+        if halted is not None:
+            await halted
+        return count
+
+    async def elsewhere(self) -> list[Row]:
+        """Its calls that wait for somebody or, where an engine dispatches, are not run by this process."""
+        states = ("waiting",) if self.pipeline.engine is None else ("waiting", "queued", "running")
+        rows = await self.crib.store.calls(self.id, states, limit=100_000)
+        return [row for row in rows if row.id not in self.live]
 
     async def close(self, timeout: float = 30.0) -> Closed:
         """Logs out: waits for what runs, ends the rest at the timeout, and lets go of all memory. Nothing is lost.
@@ -455,6 +486,8 @@ class Session:
             raise Refused("invalid_arguments", f"timeout must be 0 to 3600 s, not {timeout:g}")
         if self._closing is None:
             self.closing = True
+            if self.crib.agents is not None:
+                self.crib.agents.leave(self)
             self._closing = asyncio.ensure_future(self._close(timeout))
         return await asyncio.shield(self._closing)
 

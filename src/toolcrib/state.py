@@ -10,7 +10,16 @@ from typing import Any, Literal, NamedTuple
 from toolcrib.types import Change
 
 Mode = Literal["exclusive", "add", "append", "merge"]
+"""How a key may be changed: by one call at a time in any way, or by many at once in this one."""
+
 OPS = ("set", "merge", "append", "add", "delete")
+
+
+class Key(NamedTuple):
+    """How a key of the state may be changed, and whether each run has one of its own, which goes with the run."""
+
+    mode: Mode = "exclusive"
+    lives: Literal["session", "run"] = "session"
 
 
 class Problem(NamedTuple):
@@ -54,51 +63,69 @@ class Snapshot(Mapping[str, Any]):
 
 
 class State:
-    """The state of one session. Values are replaced, never changed in place, so that snapshots stay what they were."""
+    """The state of one session. Values are replaced, never changed in place, so that snapshots stay what they were.
 
-    def __init__(self, keys: Mapping[str, Mode] | None = None) -> None:
-        self._keys = dict(keys or {})
-        self._values: dict[str, Any] = {}
-        self._changed: dict[str, tuple[int, str]] = {}
+    What lives for a run is kept by run, and calls of other runs do not see it.
+    """
+
+    def __init__(self, keys: Mapping[str, Mode | Key] | None = None) -> None:
+        self._keys = {name: key if isinstance(key, Key) else Key(key) for name, key in (keys or {}).items()}
+        self._values: dict[str | None, dict[str, Any]] = {None: {}}
+        self._changed: dict[tuple[str | None, str], tuple[int, str]] = {}
+        self.scoped = any(key.lives == "run" for key in self._keys.values())
         self.revision = 0
-        self.now = Snapshot(self._values, 0)
+        self.now = Snapshot({}, 0)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, run: str | None = None) -> Snapshot:
         """What a call that starts now sees."""
-        return self.now
+        if run is None or run not in self._values:
+            return self.now
+        return Snapshot({**self._values[None], **self._values[run]}, self.revision)
 
-    def check(self, changes: Iterable[Change], base: int) -> Problem | None:
+    def check(self, changes: Iterable[Change], base: int, run: str | None = None) -> Problem | None:
         """Whether changes made on the snapshot `base` may be committed now."""
-        outcome = self._apply(changes, base)
+        outcome = self._apply(changes, base, run)
         return outcome if isinstance(outcome, Problem) else None
 
-    def commit(self, changes: Iterable[Change], base: int, call: str) -> Problem | None:
+    def commit(self, changes: Iterable[Change], base: int, call: str, run: str | None = None) -> Problem | None:
         """Applies all changes, or none and says why."""
         changes = list(changes)
         if not changes:
             return None
-        outcome = self._apply(changes, base)
+        outcome = self._apply(changes, base, run)
         if isinstance(outcome, Problem):
             return outcome
-        self._values = outcome
+        self._values.update(outcome)
         self.revision += 1
-        self.now = Snapshot(outcome, self.revision)
+        self.now = Snapshot(self._values[None], self.revision)
         for change in changes:
-            self._changed[change.key] = (self.revision, call)
+            self._changed[self._whose(change.key, run), change.key] = (self.revision, call)
         return None
 
-    def _apply(self, changes: Iterable[Change], base: int) -> dict[str, Any] | Problem:
+    def end(self, run: str) -> None:
+        """Forgets what lived for a run."""
+        self._values.pop(run, None)
+        self._changed = {key: last for key, last in self._changed.items() if key[0] != run}
+
+    def _whose(self, key: str, run: str | None) -> str | None:
+        """The run that a key belongs to; None for what the whole session has."""
+        return run if key in self._keys and self._keys[key].lives == "run" else None
+
+    def _apply(
+        self, changes: Iterable[Change], base: int, run: str | None
+    ) -> dict[str | None, dict[str, Any]] | Problem:
         if base > self.revision:
             return Problem("revision", "")
-        values = dict(self._values)
+        values: dict[str | None, dict[str, Any]] = {}
         for change in changes:
-            mode = self._keys.get(change.key, "exclusive")
-            last, by = self._changed.get(change.key, (0, ""))
+            whose = self._whose(change.key, run)
+            mode = self._keys.get(change.key, Key()).mode
+            last, by = self._changed.get((whose, change.key), (0, ""))
             if mode == "exclusive" and last > base:
                 return Problem("conflict", change.key, by)
             if change.op not in OPS or mode not in ("exclusive", change.op):
                 return Problem("op", change.key)
-            if not _change(values, change):
+            if not _change(values.setdefault(whose, dict(self._values.get(whose, {}))), change):
                 return Problem("type", change.key)
         return values
 

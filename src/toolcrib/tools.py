@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import msgspec
 
 from toolcrib.errors import BadTool
-from toolcrib.schema import Parsed, Parser, SchemaError, check_schema, nearest, output_check, schema_parser
+from toolcrib.schema import Parsed, Parser, SchemaError, nearest, output_check, schema_parser
 from toolcrib.schema.hidden import Hidden, holds_secrets
 from toolcrib.schema.rules import plain_schema
 from toolcrib.types import Annotations, Effect, Knowledge, Limits, Wake
@@ -47,7 +47,13 @@ class _Checked(type):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool(metaclass=_Checked):
-    """What a tool is; one without a `run` is run by the client."""
+    """What a tool is; one without a `run` is run by the client.
+
+    `prepare` shapes the arguments before they are checked, `validate` checks what fits the schema. `renew` gives the
+    tool of now, where its source can tell at once. `resumes` says that it does nothing but calls and recorded steps, so
+    that it goes on after a crash whatever its effect. `vouched` says that the operator knows what its annotations say,
+    `changed` what is new about a tool of a stranger since it was accepted.
+    """
 
     name: str
     description: str = ""
@@ -71,13 +77,18 @@ class Tool(metaclass=_Checked):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     run: Body | None = None
     mode: Mode = "async"
+    prepare: Callable[[Any, Mapping[str, Any]], Awaitable[Mapping[str, Any]]] | None = None
     validate: Callable[..., Any] | None = None
+    renew: Callable[[], Tool | None] | None = None
+    resumes: bool = False
     reconcile: Callable[..., Any] | None = None
     on_conflict: Literal["fail", "retry"] = "fail"
     context: bool = True
     target: str | None = None
     source: str = "functions"
     trusted: bool = True
+    vouched: bool = False
+    changed: tuple[str, ...] = ()
     parser: Parser | None = None
 
     id: str = field(init=False)
@@ -189,7 +200,7 @@ class _Derived:
         self.check_output = self._output()
         self.does = self._effect()
         self.primary = tool.primary or _primary(tool.input_schema)
-        self.fingerprint = _fingerprint(self.id, tool)
+        self.fingerprint = _fingerprint(self.id, tool, self.input_schema, self.output_schema)
         self.hidden = Hidden(self.input_schema) if holds_secrets(self.input_schema, self.input_schema) else None
 
     def _bad(self, name: str, problem: str) -> BadTool:
@@ -224,7 +235,6 @@ class _Derived:
         if self.tool.parser is not None:
             return self.tool.parser
         try:
-            check_schema(self.input_schema)
             return schema_parser(self.input_schema)
         except SchemaError as error:
             raise self._bad("input_schema", str(error)) from None
@@ -264,14 +274,19 @@ def canonical(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def _fingerprint(tool_id: str, tool: Tool) -> str:
+def digest_of(value: Any) -> str:
+    """A digest that is the same for the same JSON."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def _fingerprint(tool_id: str, tool: Tool, takes: Mapping[str, Any], gives: Mapping[str, Any] | None) -> str:
     said = tool.annotations or Annotations()
     what = {
         "id": tool_id,
         "description": tool.description,
-        "input_schema": tool.input_schema,
-        "output_schema": tool.output_schema,
+        "input_schema": takes,
+        "output_schema": gives,
         "annotations": {f.name: getattr(said, f.name) for f in fields(Annotations)},
         "capabilities": list(tool.capabilities),
     }
-    return hashlib.sha256(canonical(what)).hexdigest()
+    return digest_of(what)

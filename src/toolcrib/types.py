@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -44,9 +46,39 @@ class Annotations:
     requires_confirmation: bool = False
 
 
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86400.0}
+
+
+@lru_cache(1000)
+def pace(rate: str) -> tuple[float, int]:
+    """The seconds from one to the next, and how many at once, of a rate such as `30/min`.
+
+    Raises:
+        ValueError: it is no rate.
+    """
+    parts = re.fullmatch(r"([1-9][0-9]{0,8})/(s|min|h|day)", rate)
+    if parts is None:
+        raise ValueError(f"{rate!r} is no rate; write 30/min, with one of the units {', '.join(_UNITS)}")
+    return _UNITS[parts[2]] / int(parts[1]), int(parts[1])
+
+
+def _check_rates(limits: Any, *names: str) -> None:
+    for name in names:
+        rate = getattr(limits, name)
+        try:
+            if rate is not None:
+                pace(rate if isinstance(rate, str) else repr(rate))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one tool; None takes the crib's default."""
+    """Bounds of one tool; None takes the crib's default. `rate`, such as `30/min`, is that of all its calls together.
+
+    Raises:
+        ValueError: the rate is none.
+    """
 
     timeout_s: float | None = None
     output_bytes: int | None = None
@@ -54,11 +86,19 @@ class Limits:
     wait_s: float | None = None
     repeat: int | None = 5
     idle_timeout: float | None = None
+    rate: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_rates(self, "rate")
 
 
 @dataclass(frozen=True, slots=True)
 class CribLimits:
-    """Bounds of a crib, and the defaults of its tools."""
+    """Bounds of a crib, and the defaults of its tools.
+
+    Raises:
+        ValueError: a rate is none.
+    """
 
     timeout_s: float = 60.0
     output_bytes: int = 1024 * 1024
@@ -74,6 +114,12 @@ class CribLimits:
     largest_output: int = 64 * 1024 * 1024
     unwritten_chunks: int = 1000
     unwritten_bytes: int = 8 * 1024 * 1024
+    per_owner: int | None = None
+    session_rate: str | None = None
+    owner_rate: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_rates(self, "session_rate", "owner_rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +141,15 @@ class AntiPattern:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What an expert knows about a tool."""
+    """What an expert knows about a tool.
+
+    `hint` gives advice on a failure by its code, message and metadata; `help` what there is to know of a topic.
+    """
 
     examples: tuple[Example, ...] = ()
     anti_patterns: tuple[AntiPattern, ...] = ()
+    hint: Callable[[str, str, Mapping[str, Any]], str | None] | None = None
+    help: Callable[[str | None], str] | None = None
 
 
 class By(NamedTuple):
@@ -273,7 +324,11 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a waiting call waits for."""
+    """What a waiting call waits for.
+
+    `demands` tell who has to agree, where rules say so; `approved_by` who did so far. Since it was `escalated`, more
+    people may.
+    """
 
     id: str
     call: str
@@ -291,6 +346,9 @@ class Question:
     offer: str | None = None
     data: Any = None
     session: str = ""
+    demands: tuple[Mapping[str, Any], ...] = ()
+    approved_by: tuple[str, ...] = ()
+    escalated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from toolcrib.calls import records
+from toolcrib.calls import assent, records
+from toolcrib.calls.checks import confirm
 from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import BadTool, Refused
 from toolcrib.schema import BadArguments, output_check
 from toolcrib.store import Draft, Row, Write
 from toolcrib.store.codec import decode, encode, same_json
-from toolcrib.tools import Tool, canonical
+from toolcrib.tools import Tool, canonical, digest_of
 from toolcrib.types import Annotations, Answer, By, Failure, Limits, Question, Result
 
 if TYPE_CHECKING:
@@ -61,21 +62,79 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
     asked = history.questions[question]
     given = _given(session, asked, action, value, arguments, reason, actor, key, scope)
     live = await revive(session, row, history)
-    if (first := history.answer(question)) is not None:
-        return _repeated(live, first, given)
+    if (first := _first(history, given)) is not None:
+        return await _again(session, live, asked, first, given)
     if row.state != "waiting" or row.question != question:
         raise Refused("expired", ENDED, "look at the result of the call")
     if session.pipeline.clock.now() >= asked.expires_at:
         raise Refused("expired", "The question has expired", "call the tool again")
+    await assent.check(live, asked, given)
     if given.action == "accept":
         given = await _checked(live, asked, given)
+        if not assent.enough(session, assent.demands_of(asked), (*asked.approved_by, given.actor)):
+            return await _endorse(session, live, row, given)
+    return await _apply(session, live, row, asked, given)
+
+
+async def _apply(session: Session, live: LiveCall, row: Row, asked: Question, given: Answer) -> Answer:
+    """The call goes on, or ends."""
     events: list[Draft] = [(given.at, row.id, "answered", _data(given))]
     ending = _ending(live, asked, given)
     if ending is not None:
         won = await live.pipeline.end_parked(live, row, ending, events)
     else:
         won = await _write_on(session, live, row, events, given)
-    return given if won else await _second(session, question, given)
+    return given if won else await _second(session, asked.id, given)
+
+
+async def _endorse(session: Session, live: LiveCall, row: Row, given: Answer) -> Answer:
+    """One of several who have to agree has; of two who do so at once, one sees that all have."""
+    said = (given.at, row.id, "endorsed", _data(given))
+    lost = await session.crib.store.commit(Write(session.id, [said], row.but(), ("waiting", row.attempt)))
+    return await (_complete(session, live, given) if lost is None else _second(session, given.question, given))
+
+
+async def _complete(session: Session, live: LiveCall, given: Answer) -> Answer:
+    """Lets the call go on if all have agreed by now."""
+    row, history = await _asked(session, given.question)
+    asked = history.questions[given.question]
+    waits = row.state == "waiting" and row.question == asked.id
+    if not waits or not assent.enough(session, assent.demands_of(asked), asked.approved_by):
+        return given
+    live.history, live.row = history, row
+    return await _apply(session, live, row, asked, given)
+
+
+def _first(history: History, given: Answer) -> Answer | None:
+    """What was answered before, by all together or, where several have to agree, by this one.
+
+    Who agreed may think better of it as long as others have to agree.
+    """
+    for one in history.endorsements:
+        mine = (one.question, one.actor) == (given.question, given.actor)
+        if mine and (given.accepted or one.key == given.key):
+            return one
+    return history.answer(given.question)
+
+
+async def _again(session: Session, live: LiveCall, asked: Question, first: Answer, given: Answer) -> Answer:
+    """The same answer once more; where a crash came between the last yes and what follows, it follows now."""
+    first = _repeated(live, first, given)
+    return await _complete(session, live, first) if first.actor in asked.approved_by else first
+
+
+async def escalate(session: Session, row: Row) -> bool:
+    """Has others asked as well where too few agreed for a while; False where the question's time is over."""
+    history, now = await session.history(row), session.pipeline.clock.now()
+    asked = history.question
+    if asked is None or now >= asked.expires_at:
+        return False
+    others, later = assent.escalation(asked, now)
+    said: list[Draft] = [(now, row.id, "escalated", {"question": asked.id, "to": others})] if others else []
+    await session.crib.store.commit(Write(session.id, said, row.but(expires_at=later), ("waiting", row.attempt)))
+    if history.endorsements:  # of those who agreed before, some may count for more now
+        await _complete(session, await revive(session, row, history), history.endorsements[-1])
+    return True
 
 
 async def _asked(session: Session, question: str) -> tuple[Row, History]:
@@ -108,6 +167,8 @@ def _given(  # noqa: PLR0913 - the fields of an answer
         raise Refused("invalid_arguments", "Only who accepts can change arguments")
     if scope not in ("once", "session"):
         raise Refused("invalid_arguments", f"'{scope}' is no scope", "use once or session")
+    if actor is not None and not (isinstance(actor, str) and actor):
+        raise Refused("invalid_arguments", f"{actor!r} is nobody's name", "name who answers, or leave it to the owner")
     try:
         value = decode(to_json(value))
         arguments = None if arguments is None else decode(to_json(arguments))
@@ -125,13 +186,15 @@ def _repeated(live: LiveCall, first: Answer, given: Answer) -> Answer:
             given = _edited(live, given)
     if dataclasses.replace(given, at=first.at) == first:
         return first
+    if live.history is not None and first in live.history.endorsements:
+        raise Refused("already_answered", f"{first.actor} has agreed already", "others have to agree too")
     raise Refused("already_answered", f"The question was answered by {first.actor}", f"the answer was {first.action}")
 
 
 async def _second(session: Session, question: str, given: Answer) -> Answer:
     """Somebody else was quicker, perhaps the same answerer with the same answer."""
     row, history = await _asked(session, question)
-    first = history.answer(question)
+    first = _first(history, given)
     if first is None:
         raise Refused("expired", ENDED, "look at the result of the call")
     return _repeated(await revive(session, row, history), first, given)
@@ -144,6 +207,7 @@ async def _checked(live: LiveCall, asked: Question, given: Answer) -> Answer:
             raise Refused("invalid_arguments", "Only a confirmation can change arguments", OPEN)
         given = _edited(live, given)
         await _check_edited(live)
+        assent.check_edited(live, given)
     problem = None if asked.schema is None else output_check(dict(asked.schema))(given.value)
     if problem is None and asked.resume == "use" and live.tool is not None and live.tool.check_output is not None:
         problem = live.tool.check_output(given.value)
@@ -185,17 +249,8 @@ async def _check_edited(live: LiveCall) -> None:
 
 
 def _data(given: Answer) -> dict[str, Any]:
-    data = {
-        "question": given.question,
-        "action": given.action,
-        "value": given.value,
-        "args": given.arguments,
-        "actor": given.actor,
-        "reason": given.reason,
-        "key": given.key,
-        "scope": given.scope,
-    }
-    return {name: value for name, value in data.items() if value is not None}
+    said = {**dataclasses.asdict(given), "args": given.arguments}
+    return {name: value for name, value in said.items() if value is not None and name not in ("arguments", "at")}
 
 
 def _ending(live: LiveCall, asked: Question, given: Answer) -> Result | None:
@@ -216,7 +271,8 @@ async def _write_on(session: Session, live: LiveCall, row: Row, events: list[Dra
     """The call is queued again, durably, and then runs here; False where it waits no more."""
     if live.secrets and given.arguments is not None:
         await session.crib.store.keep(session.id, _kept(row.id, given), live.args)
-    queued = row.but(state="queued", worker=live.pipeline.worker, expires_at=None)
+    engine = live.pipeline.engine
+    queued = row.but(state="queued", worker=live.pipeline.worker if engine is None else None, expires_at=None)
     conflict = await session.crib.store.commit(Write(session.id, events, queued, ("waiting", row.attempt)))
     if conflict is not None:
         return False
@@ -224,7 +280,10 @@ async def _write_on(session: Session, live: LiveCall, row: Row, events: list[Dra
     live.history.take(given)
     live.edited = live.history.edited
     live.row = queued
-    await go_on(session, live)
+    if engine is None:
+        await go_on(session, live)
+    else:
+        engine.dispatch(queued)
     return True
 
 
@@ -244,12 +303,14 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     live.by, live.label = By(**said["by"]), said["label"]
     live.key, live.turn, live.wake = said.get("key"), None, said.get("wake")
     live.background, live.parent_id = said.get("background", False), said.get("parent")
-    live.agent, live.run = said.get("agent"), said.get("run")
+    live.agent, live.run, live.timeout_s = said.get("agent"), said.get("run"), said.get("timeout_s", 0.0)
     live.edited = history.edited
     live.announce = history.started is None
     live.started_at = history.started_at or 0.0
     if live.parent_id is not None:
         live.nested = True  # its parent may hold the last seat while it waits for it
+        live.ancestors = tuple(said.get("within", ()))
+        live.depth = len(live.ancestors)
         parent = session.live.get(live.parent_id)
         if parent is not None:
             live.join(parent)
@@ -262,9 +323,12 @@ async def go_on(session: Session, live: LiveCall) -> None:
     """Lets a revived call run: what it needs is looked at again, and an approval holds only for what was approved."""
     pipeline = session.pipeline
     failure = pipeline.find(live) or pipeline.authorize(live) or _unapproved(live)
-    failure = failure or pipeline.validate(live) or pipeline.decide(live)
+    failure = failure or pipeline.validate(live)
+    if failure is None and live.tool is not None and live.tool.validate is not None:
+        failure = await pipeline.business(live)
+    failure = failure or pipeline.decide(live)
     if failure is not None:
-        await pipeline.conclude(live, Result(failure=failure))
+        await pipeline.conclude(live, Result(failure=failure, metadata=live.stop_metadata))
         return
     asks = _still_asks(live)
     if asks is not None:
@@ -279,7 +343,7 @@ def _still_asks(live: LiveCall) -> dict[str, Any] | None:
     """What has to be asked before it runs, by the policy and the tool of now, and was not yet."""
     assert live.history is not None and live.verdict is not None and live.tool is not None
     if live.verdict.effect == "ask" and records.CONFIRM not in live.history.answers:
-        return records.confirm(live)
+        return confirm(live)
     return records.client(live) if live.tool.run is None else None
 
 
@@ -316,6 +380,8 @@ def _same(history: History, tool: Tool | None, given: bytes) -> bool:
     """Whether a call had these arguments; of secret ones the log can not tell."""
     if history.accepted.get("secret"):
         return True
+    if "given" in history.accepted:  # the tool has shaped them since
+        return bool(digest_of(decode(given)) == history.accepted["given"])
     try:
         read = given if tool is None else tool.parse(given).json
     except BadArguments:
@@ -348,7 +414,7 @@ def offered(given: Tool | Mapping[str, Any]) -> Tool:
         if isinstance(given.get(name), Mapping):
             try:
                 fields[name] = kind(**given[name])
-            except TypeError as error:
+            except (TypeError, ValueError) as error:
                 raise BadTool(str(given.get("name", "?")), name, str(error), "client") from None
     made: Tool = Tool(**fields)
     return made

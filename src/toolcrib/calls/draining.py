@@ -5,9 +5,12 @@ What waits for somebody is not ended: it costs nothing and can be answered after
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from toolcrib.calls.live import LiveCall
+from toolcrib.calls.stopping import stop
+from toolcrib.store import Row
 from toolcrib.types import Closed, Failure
 
 if TYPE_CHECKING:
@@ -23,7 +26,10 @@ async def drain(session: Session, timeout: float) -> Closed:
     row = await store.session(session.id)
     begun = 0 if row is None else row.seq
     await session.log("closing", {"timeout_s": timeout})
+    until = session.pipeline.clock.now() + timeout
     late = await _wait(session, timeout)
+    if session.pipeline.engine is not None:
+        late |= await _wait_elsewhere(session, begun, until - session.pipeline.clock.now())
     ended = await store.calls(session.id, done_after=begun, limit=ALL)
     finished = [row for row in ended if row.accepted_seq <= begun and row.id not in late]
     waiting = await store.calls(session.id, ("waiting",), limit=ALL)
@@ -37,31 +43,49 @@ async def _wait(session: Session, timeout: float) -> set[str]:
     """Returns when nothing runs any more; the calls that were stopped for it."""
     clock, late, over = session.pipeline.clock, set[str](), False
 
-    def stop(live: LiveCall) -> None:
-        if live.stop(_logout(live)):
+    def end(live: LiveCall) -> None:
+        if live.stop(_logout(live.row)):
             late.add(live.id)
 
     def time_is_up() -> None:
         nonlocal over
         over = True
         for live in reversed(list(session.live.values())):  # children before the parents that would cancel them
-            stop(live)
+            end(live)
 
     timer = clock.call_at(clock.now() + timeout, time_is_up)
     try:
         while session.live:
             live = next(iter(session.live.values()))
             if over:
-                stop(live)
+                end(live)
             await live.ended()
     finally:
         timer.cancel()
     return late
 
 
-def _logout(live: LiveCall) -> Failure:
+async def _wait_elsewhere(session: Session, after: int, timeout: float) -> set[str]:
+    """The same for calls that other nodes run; what comes to wait for somebody meanwhile is left alone."""
+    try:
+        async with asyncio.timeout(max(timeout, 0)):
+            if await _busy(session):
+                async for event in session.events(after=after):
+                    if event.kind in ("done", "waiting") and not await _busy(session):
+                        break
+    except TimeoutError:
+        pass
+    late = await _busy(session)
+    stopped = await asyncio.gather(*(stop(session, row, _logout(row)) for row in late))
+    return {row.id for row, news in zip(late, stopped, strict=True) if news}
+
+
+async def _busy(session: Session) -> list[Row]:
+    return [row for row in await session.elsewhere() if row.state != "waiting"]
+
+
+def _logout(row: Row | None) -> Failure:
     """A call that may have had its effect says so; any other may simply be tried again."""
-    row = live.row
     if row is not None and row.attempt > 0 and row.effect == "once":
         return Failure("timeout", LOGOUT, False, "It may have run; check before calling it again.")
     return Failure("timeout", LOGOUT, True)

@@ -1,6 +1,6 @@
 """Tasks that run up to their first pause at once, so that a body which never pauses costs no trip through the loop.
 
-Python 3.12 and newer offer this. On 3.11 a spare task stands ready: work takes its first step under that task's name,
+Python 3.12 and newer offer this. On 3.11 spare tasks stand ready: work takes its first step under the name of one,
 and only work that pauses is handed over to it, so that what asked for the current task holds the right one.
 """
 
@@ -31,16 +31,15 @@ class EagerStarter:
 
 
 class SpareStarter:
-    """Starts work under the name of a spare task."""
+    """Starts work under the name of a spare task; work that starts work takes another one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._spare: _Spare | None = None
+        self._spares: list[_Spare] = []
 
     def start(self, work: Work) -> asyncio.Task[None] | None:
         """Runs work up to its first pause; its task, or None if it is over."""
-        loop, spare = self._loop, self._spare or _Spare(self._loop)
-        self._spare = None
+        loop, spare = self._loop, self._spares.pop() if self._spares else _Spare(self._loop)
         task, outer, context = spare.task, _current(loop), copy_context()
         if outer is not None:
             _leave(loop, outer)
@@ -48,10 +47,10 @@ class SpareStarter:
         try:
             paused_on = context.run(work.send, None)
         except StopIteration:
-            self._spare = spare
+            self._spares.append(spare)
             return None
         except BaseException:
-            self._spare = spare
+            self._spares.append(spare)
             raise
         finally:
             _leave(loop, task)
@@ -61,10 +60,9 @@ class SpareStarter:
         return task
 
     def close(self) -> None:
-        """Lets go of the spare task."""
-        if self._spare is not None:
-            self._spare.task.cancel()
-            self._spare = None
+        """Lets go of the spare tasks."""
+        while self._spares:
+            self._spares.pop().task.cancel()
 
 
 _current = asyncio.current_task

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolcrib.store.codec import encode
@@ -24,6 +26,7 @@ class History:
         self.question: Question | None = None
         self.questions: dict[str, Question] = {}
         self.answers: dict[str, Answer] = {}
+        self.endorsements: list[Answer] = []
         self.steps: dict[str, dict[str, Any]] = {}
         self.outputs = 0
         self.last_output: Any = None
@@ -51,19 +54,24 @@ class History:
     def _answered(self, event: Event) -> None:
         self.question = None
         self.outputs = 0
-        given = dict(event.data)
-        answer = Answer(
-            question=given["question"],
-            action=given["action"],
-            actor=given["actor"],
-            key=given["key"],
-            value=given.get("value"),
-            arguments=given.get("args"),
-            reason=given.get("reason"),
-            scope=given.get("scope", "once"),
-            at=event.at,
-        )
-        self.take(answer)
+        self.take(_answer(event))
+
+    def _endorsed(self, event: Event) -> None:
+        """One of several who have to agree said yes."""
+        given = _answer(event)
+        self.endorsements.append(given)
+        before = self.questions[given.question].approved_by
+        if given.actor not in before:
+            self._asks(given.question, approved_by=(*before, given.actor))
+
+    def _escalated(self, event: Event) -> None:
+        """Others are asked as well, by each demand whose time has come."""
+        asked = self.questions[event.data["question"]]
+        self._asks(asked.id, escalated=True, demands=escalated(asked, event.at))
+
+    def _asks(self, question: str, **news: Any) -> None:
+        """What is new about a question that is still open."""
+        self.question = self.questions[question] = replace(self.questions[question], **news)
 
     def take(self, answer: Answer) -> None:
         """Takes an answer that was given just now."""
@@ -94,6 +102,10 @@ class History:
     def _done(self, event: Event) -> None:
         self.done, self.done_at = event.data, event.at
         self.question = None
+
+    def _settled(self, event: Event) -> None:
+        """It had ended `unknown`, and whoever ran it has brought its outcome after all."""
+        self._done(event)
 
     @property
     def args(self) -> bytes:
@@ -188,4 +200,29 @@ def result(done: dict[str, Any]) -> Result:
 
 def question(data: dict[str, Any]) -> Question:
     """The question that a `waiting` holds."""
-    return Question(**{**data, "path": tuple(data.get("path", ()))})
+    return Question(**{**data, "path": tuple(data.get("path", ())), "demands": tuple(data.get("demands", ()))})
+
+
+def escalated(asked: Question, at: float) -> tuple[Mapping[str, Any], ...]:
+    """The demands of a question once that time has come: those that are due wait for nobody any more."""
+    return tuple(
+        {name: value for name, value in one.items() if name != "escalate_s"}
+        if asked.asked_at + one.get("escalate_s", math.inf) <= at
+        else one
+        for one in asked.demands
+    )
+
+
+def _answer(event: Event) -> Answer:
+    given = event.data
+    return Answer(
+        question=given["question"],
+        action=given["action"],
+        actor=given["actor"],
+        key=given["key"],
+        value=given.get("value"),
+        arguments=given.get("args"),
+        reason=given.get("reason"),
+        scope=given.get("scope", "once"),
+        at=event.at,
+    )

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
 from toolcrib.calls.telling import Telling
-from toolcrib.context import Context, Deps, Parked, Stopped, ThreadContext, check_question
+from toolcrib.context import Context, Deps, Desk, Parked, Stopped, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.schema.hidden import MASK, texts_of, without
 from toolcrib.schema.names import one_line
@@ -22,29 +23,17 @@ from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
 from toolcrib.store.codec import LARGE, decode, digest, encode
 from toolcrib.tools import Tool
-from toolcrib.types import CODES, RETRYABLE, Answer, By, Failure, Result, Wake
+from toolcrib.types import CODES, RETRYABLE, Answer, By, Event, Failure, Result, Wake
 
 if TYPE_CHECKING:
     from toolcrib.calls.history import History
     from toolcrib.pipeline import Pipeline
-    from toolcrib.policy import Verdict
+    from toolcrib.policy import Policy, Verdict
     from toolcrib.schema import Parsed
     from toolcrib.session import Session
 
-OPTIONS = (
-    "by",
-    "label",
-    "provider_id",
-    "key",
-    "background",
-    "wake",
-    "turn",
-    "run",
-    "agent",
-    "timeout_s",
-    "cancel_on_disconnect",
-)
-LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent")
+LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s")
+OPTIONS = ("by", "label", *LOGGED, "cancel_on_disconnect")
 
 
 class LiveCall(Telling):
@@ -63,6 +52,7 @@ class LiveCall(Telling):
     turn: str | None = None
     parent: LiveCall | None = None
     parent_id: str | None = None
+    ancestors: tuple[str, ...] = ()
     depth = 0
     background = False
     foreground = False
@@ -71,6 +61,10 @@ class LiveCall(Telling):
     concurrency: int | None = None
     serial = False
     nested = False
+    taken = False
+    wanted = left = False
+    outcome: asyncio.Future[Event] | None = None
+    on_end: Callable[[], None] | None = None
     cancel_on_disconnect = False
     durable = False
     history: History | None = None
@@ -95,8 +89,10 @@ class LiveCall(Telling):
     stop_metadata: dict[str, Any] | None = None
     children: set[LiveCall] | None = None
     earlier: list[History] | None = None
-    waits_for_child = False
+    excused: Callable[[], Awaitable[bool]] | None = None
 
+    wishes: Callable[[Result], Result] | None = None
+    _desk: Desk | None = None
     _facts: dict[str, Any] | None = None
     _stop_waiter: asyncio.Future[None] | None = None
     _timer: Any = None
@@ -148,7 +144,11 @@ class LiveCall(Telling):
 
     def within(self, tool: Tool) -> bool:
         """Whether one of the calls that wait for this one is of that tool, and so has its seat already."""
-        return self.parent is not None and (self.parent.tool_id == tool.id or self.parent.within(tool))
+        return tool.id in self.lineage()
+
+    def lineage(self) -> tuple[str, ...]:
+        """The tools of the calls that wait for this one, wherever they run."""
+        return self.ancestors if self.parent is None else (self.parent.tool_id, *self.parent.lineage())
 
     def join(self, parent: LiveCall) -> None:
         """Makes it a child of a call in flight: it is stopped with its parent."""
@@ -195,8 +195,26 @@ class LiveCall(Telling):
         assert self.tool is not None
         return self.tool.limits.output_bytes or self.pipeline.limits.output_bytes
 
+    @property
+    def desk(self) -> Desk | None:
+        """What the run of an agent gives to its calls; None where this is no call of a run."""
+        if self._desk is None and self.run is not None and self.session.crib.agents is not None:
+            self._desk = self.session.crib.agents.desk(self)
+        return self._desk
+
+    def named(self) -> Tool | None:
+        """The tool that its name means, to whoever asked for it."""
+        return self.session.tool(self.name) if self.desk is None else self.desk.tool(self)
+
+    @property
+    def policy(self) -> Policy:
+        """What judges it."""
+        return self.session.judge or self.session.policy if self.desk is None else self.desk.policy
+
     def path(self) -> list[str]:
         """The agents from the top down to the one that called."""
+        if self.desk is not None:
+            return self.desk.path()
         return [self.agent] if self.agent else []
 
     def hide(self, tool: Tool) -> None:
@@ -240,14 +258,24 @@ class LiveCall(Telling):
         current = self.row
         return Write(self.session_id, events, row, None if current is None else (current.state, current.attempt))
 
-    def failure(self, code: str, message: str, *, retryable: bool | None = None, hint: str | None = None) -> Failure:
+    def failure(
+        self,
+        code: str,
+        message: str,
+        *,
+        retryable: bool | None = None,
+        hint: str | None = None,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Failure:
         """A failure with the hint of an anti-pattern that fits; a code that nobody knows is `failed`."""
         if code not in CODES:
             code, message = "failed", message or code
         message = str(message)
         if hint is None and self.tool is not None:
-            patterns = self.tool.knowledge.anti_patterns
-            hint = next((p.hint for p in patterns if p.match.lower() in message.lower()), None)
+            known = self.tool.knowledge
+            hint = next((p.hint for p in known.anti_patterns if p.match.lower() in message.lower()), None)
+            if hint is None and known.hint is not None:
+                hint = known.hint(code, message, metadata)
         if retryable is None:
             retryable = code in RETRYABLE or (code == "timeout" and self.tool is not None and self.tool.does != "once")
         return Failure(code, self.masked(message), retryable, hint and self.masked(hint))
@@ -295,7 +323,7 @@ class LiveCall(Telling):
                 "parent": self.parent_id,
                 "attempt": 1 if self.row is None else max(1, self.row.attempt),
                 "deadline": self.started_at + self.timeout_s,
-                "run": self.run,
+                "run": self.run if self.desk is None else self.desk.run(self),
             }
         return self._facts
 
@@ -310,7 +338,7 @@ class LiveCall(Telling):
 
     def snapshot(self) -> Snapshot:
         """The state when this pass started."""
-        return self.session.state.snapshot() if self.base is None else self.base
+        return self.session.state.snapshot(self.run) if self.base is None else self.base
 
     async def ask(self, question: dict[str, Any]) -> Answer:
         """The recorded answer, or the end of this pass."""
@@ -438,7 +466,10 @@ class LiveCall(Telling):
 
     def overdue(self) -> None:
         """Its time is up; the time that a call made by it waits for somebody does not count."""
-        if self.waits_for_child:
+        self.pipeline.aside(self._overdue())
+
+    async def _overdue(self) -> None:
+        if self.excused is not None and await self.excused():
             self.pipeline.scheduler.watch(self, self.timeout_s)
             return
         thread = self.tool is not None and self.tool.mode in ("thread", "thread_stream")
@@ -486,6 +517,10 @@ class LiveCall(Telling):
         for waiter in self._waiters or ():
             if not waiter.done():
                 waiter.set_result(None)
+        if self.on_end is not None:
+            self.on_end()
+        if (self.run is not None or self.background) and self.session.crib.agents is not None:
+            self.session.crib.agents.news(self.session, self)
 
     async def ended(self) -> None:
         """Returns when this process is through with it: done or parked."""

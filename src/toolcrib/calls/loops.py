@@ -1,16 +1,20 @@
-"""The breaker for identical failing calls: three failures in a row, and the fourth is refused for a while."""
+"""Calls that go round in circles: an agent's by what they gave, anybody else's by three failures in a row."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from toolcrib.calls.live import LiveCall
 from toolcrib.policy import Verdict
+from toolcrib.policy.loops import Run, digest, hint, signature
 from toolcrib.store.codec import canonical
+from toolcrib.types import Result
 
 ROW = 3
 REST_S = 60.0
 MOST = 100
+RUNS = 16
 
 
 class _Row(NamedTuple):
@@ -19,18 +23,35 @@ class _Row(NamedTuple):
 
 
 class Loops:
-    """Failures in a row, by tool and canonical arguments. Empty when the last one was followed by a success."""
+    """What a session remembers of its last calls."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], _Row] = {}
+        self._runs: dict[str, Run] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._rows)
+        return bool(self._rows or self._runs)
 
-    def note(self, live: LiveCall, failed: bool) -> None:
+    def warned(self, live: LiveCall, result: Result) -> Result:
+        """The result of an agent's call, with a hint from the third equal one on."""
+        if live.tool is None:
+            return result
+        times = self._run(live).equal(self._signature(live), _outcome(result))
+        said = hint(times, live.tool.limits.repeat)
+        if said is None:
+            return result
+        if result.failure is not None:
+            return Result(failure=replace(result.failure, hint=result.failure.hint or said), metadata=result.metadata)
+        metadata = {**result.metadata, "hint": said}
+        return Result(None, result.content, None, result.changes, result.handover, metadata, json=result.json)
+
+    def note(self, live: LiveCall, result: Result) -> None:
         """Takes the outcome of a call."""
+        if live.by.kind == "agent":
+            self._note_run(live, result)
+            return
         key = self._key(live)
-        if not failed:
+        if result.failure is None:
             self._rows.pop(key, None)
             return
         row = self._rows.pop(key, _Row(0, 0.0))
@@ -38,17 +59,39 @@ class Loops:
         if len(self._rows) > MOST:
             del self._rows[next(iter(self._rows))]
 
+    def _note_run(self, live: LiveCall, result: Result) -> None:
+        run, call = self._run(live), self._signature(live)
+        refused = live.verdict is not None and live.verdict.by == "limit"
+        self._runs.pop(live.run or "", None)
+        self._runs[live.run or ""] = (
+            run.note_refused(call) if refused else run.note(call, _outcome(result), result.failure is not None)
+        )
+        if len(self._runs) > RUNS:
+            del self._runs[next(iter(self._runs))]
+
     def verdict(self, live: LiveCall) -> Verdict | None:
-        """A refusal, while the row of failures is fresh."""
+        """A refusal of a call that came in vain too often."""
         assert live.tool is not None
-        if live.tool.limits.repeat is None:
-            return None
+        repeat = live.tool.limits.repeat
+        if live.by.kind == "agent":
+            return self._run(live).verdict(live.tool.name, self._signature(live), repeat)
         row = self._rows.get(self._key(live))
-        if row is None or row.failures < ROW or live.pipeline.clock.now() - row.at > REST_S:
+        if repeat is None or row is None or row.failures < ROW or live.pipeline.clock.now() - row.at > REST_S:
             return None
         text = f"Loop: '{live.tool.name}' was called {row.failures} times with the same arguments and the same result"
         return Verdict("deny", "limit", text)
 
+    def _run(self, live: LiveCall) -> Run:
+        return self._runs.get(live.run or "") or Run()
+
+    def _signature(self, live: LiveCall) -> str:
+        return signature(*self._key(live))
+
     def _key(self, live: LiveCall) -> tuple[str, str]:
         arguments = canonical(live.args)
         return live.tool_id or live.name, arguments if isinstance(arguments, str) else bytes(arguments).decode()
+
+
+def _outcome(result: Result) -> str:
+    failure = result.failure
+    return digest([failure.code, failure.message] if failure is not None else [result.data, list(result.content)])

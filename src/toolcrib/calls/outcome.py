@@ -39,7 +39,7 @@ def to_result(live: LiveCall, value: Any) -> Result:
 
 def on_purpose(live: LiveCall, error: ToolFailure | Failure, metadata: Mapping[str, Any]) -> Result:
     """The result of a tool that says itself that it failed."""
-    failure = live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint)
+    failure = live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint, metadata=metadata)
     return Result(failure=failure, metadata=decode(to_json(dict(metadata), fallback=str)) if metadata else None)
 
 

@@ -22,7 +22,7 @@ def progress(session: str, events: Iterable[Event]) -> list[dict[str, Any]]:
             nodes[event.call]["status"] = "running"
         elif event.kind == "progress":
             nodes[event.call].update(event.data)
-        elif event.kind == "done":
+        elif event.kind in ("done", "settled"):
             failure = event.data.get("failure")
             nodes[event.call]["status"] = "done" if failure is None else _ENDED.get(failure["code"], "failed")
     return list(nodes.values())

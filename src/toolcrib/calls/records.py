@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 from pydantic_core import to_json
 
+from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
 from toolcrib.schema.hidden import without
 from toolcrib.schema.names import one_line
 from toolcrib.store import Draft
-from toolcrib.store.codec import Raw, decode, digest, encode, raw
+from toolcrib.store.codec import Raw, decode, digest, encode, plain, raw
 from toolcrib.tools import Tool
-from toolcrib.types import By, Result, Resume
+from toolcrib.types import By, Call, Event, Result, Resume
 
 
 class Quick(msgspec.Struct, gc=False):
@@ -107,6 +108,12 @@ def accepted(live: LiveCall) -> Draft:
     return (live.accepted_at, live.id, "accepted", data)
 
 
+def call(live: LiveCall) -> Call:
+    """What the log says of a call that was just accepted, as its caller sees it."""
+    _, id, _, said = accepted(live)
+    return History(live.session_id, [Event(0, live.accepted_at, id, "accepted", plain("accepted", said))]).call()
+
+
 def _label(name: str) -> str:
     label = _labels.get(name)
     if label is None:
@@ -163,8 +170,11 @@ def done(live: LiveCall, result: Result, now: float) -> dict[str, Any]:
         data["content"] = list(result.content)
     if result.handover is not None:
         data["handover"] = result.handover
-    if result.metadata:
-        data["metadata"] = result.metadata
+    metadata = result.metadata
+    if failure is not None and live.tool is not None and "definition" in live.tool.metadata:
+        metadata = {"definition": live.tool.metadata["definition"]["sha256"], **metadata}
+    if metadata:
+        data["metadata"] = metadata
     if live.background:
         data["background"] = True
         data["wake"] = live.wake or (live.tool.wake if live.tool is not None else "next_turn")
@@ -214,6 +224,9 @@ def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, A
         "asked_at": now,
         "expires_at": now + next(s for s in (asked.get("expires_s"), tool.limits.wait_s, default) if s is not None),
     }
+    for name in ("offer", "demands"):
+        if asked.get(name):
+            question[name] = asked[name]
     if asked.get("data") is not None:
         question["data"] = without(live.secrets, decode(to_json(asked["data"])))
     data: dict[str, Any] = {"question": question}
@@ -226,7 +239,8 @@ def confirm(live: LiveCall) -> dict[str, Any]:
     """What the policy wants to be asked."""
     assert live.tool is not None and live.verdict is not None
     why = f" ({live.verdict.message})" if live.verdict.message else ""
-    return {"kind": "confirm", "key": CONFIRM, "prompt": f"Allow {live.tool.id}?{why}"}
+    demands = [demand.data() for demand in live.verdict.demands]
+    return {"kind": "confirm", "key": CONFIRM, "prompt": f"Allow {live.tool.id}?{why}", "demands": demands}
 
 
 def client(live: LiveCall) -> dict[str, Any]:

@@ -39,8 +39,14 @@ async def recover(crib: Crib, rows: Iterable[Row]) -> None:
 
 
 async def _take_up(crib: Crib, session: Session, row: Row) -> None:
-    live = await revive(session, row, await session.history(row))
-    once = row.state == "running" and row.effect == "once"
+    await take_over(crib, session, await revive(session, row, await session.history(row)))
+
+
+async def take_over(crib: Crib, session: Session, live: LiveCall) -> None:
+    """Goes on with a call whose process is gone, or ends it."""
+    row = live.row
+    assert row is not None
+    once = row.state == "running" and row.effect == "once" and not (live.tool is not None and live.tool.resumes)
     if not once and await _orphan(crib, row):
         await crib.pipeline.conclude(live, Result(failure=INTERRUPTED))
     elif row.state == "queued":
@@ -48,6 +54,9 @@ async def _take_up(crib: Crib, session: Session, row: Row) -> None:
     elif once:
         await _once(crib, live)
         await _end_children(session, row)
+    elif live.left or await _waits(crib, row):
+        live.announce = True
+        await go_on(session, live)
     elif row.crashes + 1 >= crib.pipeline.limits.attempts:
         message = f"Given up: the process died {row.crashes + 1} times while it ran"
         await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
@@ -64,9 +73,17 @@ async def _orphan(crib: Crib, row: Row) -> bool:
     return parent is not None and parent.state == "done"
 
 
+async def _waits(crib: Crib, row: Row) -> bool:
+    """Whether something that it called, however deep, waits for somebody: then no process died over it."""
+    for child in await crib.store.calls(row.session, ("waiting", "running"), parent=row.id):
+        if child.state == "waiting" or await _waits(crib, child):
+            return True
+    return False
+
+
 async def _end_children(session: Session, row: Row) -> None:
     """What a call had called and still waits for somebody ends with it; one that runs again finds it as it is."""
-    for child in await session.crib.store.calls(row.session, ("waiting",), parent=row.id):
+    for child in await session.crib.store.calls(row.session, ("waiting", "queued"), parent=row.id):
         await end_waiting(session, child, INTERRUPTED)
 
 

@@ -1,4 +1,4 @@
-"""Which call starts when: bounds for session, tool and crib, fair turns between sessions, and deadlines.
+"""Which call starts when: bounds for session, owner, tool and crib, fair turns between sessions, and deadlines.
 
 It counts and orders; it knows nothing of what a call does. There is no timer for a call: deadlines of one length stand
 in one line, and a single timer waits for the first of all lines.
@@ -23,6 +23,7 @@ class Seat(Protocol):
     concurrency: int | None
     serial: bool
     nested: bool
+    taken: bool
     finished: bool
     seated: bool
     queued: bool
@@ -52,6 +53,7 @@ class Scheduler:
         self._clock = clock
         self._running = 0
         self._by_tool: Counter[str] = Counter()
+        self._by_owner: Counter[str] = Counter()
         self._queues: OrderedDict[str, deque[Seat]] = OrderedDict()
         self._deadlines: dict[float, deque[tuple[float, Seat]]] = {}
         self._nested = 0
@@ -70,10 +72,23 @@ class Scheduler:
         self._queues.setdefault(seat.session.id, deque()).append(seat)
         return False
 
-    def _fits(self, seat: Seat) -> bool:
+    def _full(self, session: Any) -> bool:
         limits = self._limits
+        if self._running >= limits.per_crib or session.running >= limits.per_session:
+            return True
+        return limits.per_owner is not None and self._by_owner[session.owner] >= limits.per_owner
+
+    def _fits(self, seat: Seat) -> bool:
+        # What an engine brought is judged by limits that hold for all nodes, and keeps no slot while it waits for them.
+        if seat.taken:
+            return True
+        limits, session = self._limits, seat.session
         # A call made by another call runs in its parent's seat: the parent does nothing but wait for it.
-        if not seat.nested and (self._running >= limits.per_crib or seat.session.running >= limits.per_session):
+        if not seat.nested and (
+            self._running >= limits.per_crib
+            or session.running >= limits.per_session
+            or (limits.per_owner is not None and self._by_owner[session.owner] >= limits.per_owner)
+        ):
             return False
         if seat.serial and self._by_tool[f"{seat.session.id} {seat.tool_id}"]:
             return False
@@ -83,6 +98,8 @@ class Scheduler:
         seat.seated = True
         self._running += 1
         seat.session.running += 1
+        if self._limits.per_owner is not None:
+            self._by_owner[seat.session.owner] += 1
         if seat.concurrency is not None:
             self._by_tool[seat.tool_id] += 1
         if seat.serial:
@@ -96,21 +113,18 @@ class Scheduler:
         seat.seated = False
         self._running -= 1
         seat.session.running -= 1
+        if self._limits.per_owner is not None:
+            _drop(self._by_owner, seat.session.owner)
         if seat.concurrency is not None:
-            self._drop(seat.tool_id)
+            _drop(self._by_tool, seat.tool_id)
         if seat.serial:
-            self._drop(f"{seat.session.id} {seat.tool_id}")
+            _drop(self._by_tool, f"{seat.session.id} {seat.tool_id}")
         if self._queues and not self._seating:
             self._seating = True
             try:
                 self._seat_next()
             finally:
                 self._seating = False
-
-    def _drop(self, key: str) -> None:
-        self._by_tool[key] -= 1
-        if not self._by_tool[key]:
-            del self._by_tool[key]
 
     def _unqueue(self, seat: Seat) -> None:
         seat.queued = False
@@ -137,9 +151,7 @@ class Scheduler:
 
     def _first(self, queue: deque[Seat]) -> Seat | None:
         """The first of a session's queue that fits. Where all seats are taken there is no need to look at each."""
-        limits, running = self._limits, queue[0].session.running
-        full = running >= limits.per_session or self._running >= limits.per_crib
-        if full and not self._nested:
+        if not self._nested and self._full(queue[0].session):
             return None
         return next((seat for seat in queue if self._fits(seat)), None)
 
@@ -182,6 +194,7 @@ class Scheduler:
         """Forgets all seats, queues and deadlines."""
         self._running = self._nested = 0
         self._by_tool.clear()
+        self._by_owner.clear()
         self._queues.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -189,10 +202,17 @@ class Scheduler:
         self._deadlines.clear()
 
 
-class SystemClock:
-    """The real time on the running loop."""
+def _drop(counter: Counter[str], key: str) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]
 
-    now = staticmethod(time.time)
+
+class SystemClock:
+    """The real time on the running loop: of this machine, or of a store that several machines share."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self.now = now
 
     def call_at(self, when: float, do: Callable[[], None]) -> asyncio.TimerHandle:
         """On the running loop."""

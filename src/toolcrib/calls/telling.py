@@ -51,7 +51,7 @@ class Telling:
         """A write that holds only while this process holds the call."""
         raise NotImplementedError
 
-    def failure(self, code: str, message: str, *, retryable: bool | None = None, hint: str | None = None) -> Failure:
+    def failure(self, code: str, message: str) -> Failure:
         """A failure of this call."""
         raise NotImplementedError
 

@@ -92,4 +92,7 @@ def schema_parser(schema: Mapping[str, Any]) -> Parser:
     Raises:
         SchemaError: the schema is not valid, does not describe an object or refers to something outside.
     """
-    return SchemaParser(Rules(object_schema(schema)))
+    rules = Rules(object_schema(schema))
+    rules.compile()
+    rules.shape()
+    return SchemaParser(rules)

@@ -18,11 +18,15 @@ from toolcrib.schema.reading import fill_defaults, read_gently
 from toolcrib.schema.shape import Shape, ShapeBuilder
 
 if TYPE_CHECKING:
-    from jsonschema_rs import Registry, Validator
+    from jsonschema_rs import Validator
 
 BASE = "urn:toolcrib:arguments"
 ENOUGH = 500  # errors looked at for one call; ten are told
-BACKTRACKS = 100_000
+BACKTRACKS = 10_000
+LOOKED_AROUND = 2000
+"""The longest text that is held against a pattern with look-around: its time grows with text and tries, and no engine
+bounds both.
+"""
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
@@ -87,13 +91,15 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return copied
 
 
+_VALUES = frozenset({"const", "default", "enum", "examples"})
+
+
 class Rules:
     """One schema; everything about it is worked out at its first use."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.schema = schema
         self._validator: Validator | None = None
-        self._registry: Registry | None = None
         self._shape: Shape | None = None
         self._counts = False
 
@@ -153,31 +159,60 @@ class Rules:
         return accepts
 
     def _part(self, reference: str) -> Validator:
-        import jsonschema_rs
-
-        if self._registry is None:
-            self._registry = jsonschema_rs.Registry([(BASE, self.schema)], retriever=_fetch_nothing)
-        return _compiled({"$ref": BASE + reference}, self._registry)
+        return _compiled({"$ref": BASE + reference}, self.schema)
 
 
 def _fetch_nothing(uri: str) -> Any:
     raise ValueError(f"{uri} is not part of the schema, and nothing is fetched")
 
 
-def _compiled(schema: dict[str, Any], registry: Registry | None = None) -> Validator:
+def _compiled(schema: dict[str, Any], within: dict[str, Any] | None = None) -> Validator:
+    """A validator of a schema, which may refer to what stands `within` another."""
     import jsonschema_rs
 
-    # The engine without backtracking can not hang, but knows no lookaround; the other one is given few tries.
-    engines = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS)
+    # The engine without backtracking can not hang, but knows no look-around; the other has few tries and short texts.
+    linear, other = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS)
     problem: Exception = SchemaError("the schema is not valid")
-    for engine in engines:
+    for engine in (linear, other):
+        whole, base = (schema, within) if engine is linear else (_bounded(schema), _bounded(within))
         try:
+            registry = None if base is None else jsonschema_rs.Registry([(BASE, base)], retriever=_fetch_nothing)
             return jsonschema_rs.validator_for(
-                schema, registry=registry, offline=True, validate_formats=False, pattern_options=engine
+                whole, registry=registry, offline=True, validate_formats=False, pattern_options=engine
             )
         except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
             problem = error
     raise SchemaError(_why_invalid(problem)) from None
+
+
+def _bounded(schema: Any, old: bool = False) -> Any:
+    """The same schema, in which no long text is held against a pattern; `old` is one of the first drafts."""
+    if isinstance(schema, list):
+        return [_bounded(one, old) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    old = old or any(draft in str(schema.get("$schema", "")) for draft in ("draft-04", "draft-06"))
+    made = {key: value if key in _VALUES else _bounded(value, old) for key, value in schema.items()}
+    if isinstance(schema.get("pattern"), str):
+        pattern, short = {"pattern": made.pop("pattern")}, {"maxLength": LOOKED_AROUND}
+        # Where a text is long, the pattern is not looked at. The first drafts have no word for that but a choice.
+        held = {"anyOf": [{"minLength": LOOKED_AROUND + 1}, pattern]} if old else {"if": short, "then": pattern}
+        made["allOf"] = [*made.get("allOf", ()), held, short]
+    if isinstance(schema.get("patternProperties"), dict):
+        _check_names(made["patternProperties"])
+    return made
+
+
+def _check_names(patterns: dict[str, Any]) -> None:
+    """Names of arguments may be of any length, and nothing can be held before their patterns."""
+    import jsonschema_rs
+
+    for pattern in patterns:
+        schema = {"patternProperties": {pattern: True}}
+        try:
+            jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions())
+        except (ValueError, TypeError):
+            raise SchemaError(f"patternProperties: {show(pattern)} is no pattern without look-around") from None
 
 
 def _why_invalid(error: Exception) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from os import PathLike
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
@@ -39,8 +41,10 @@ class Fixed:
         """There is nothing to let go of."""
 
 
-def as_source(given: Any) -> Source:
-    """A function, a `Tool`, a module or a `Source`, as a source.
+def as_source(given: Any, workspace: str | PathLike[str] | None = None) -> Source:
+    """A function, a `Tool`, a module, a path to definition files or a `Source`, as a source.
+
+    Programs of definition files start in the `workspace`.
 
     Raises:
         BadTool: it is none of these.
@@ -52,8 +56,14 @@ def as_source(given: Any) -> Source:
         if not tools:
             raise BadTool(given.__name__, "source", "the module has no tools; mark functions with @tool")
         return Fixed(given.__name__, tools)
+    if isinstance(given, str | PathLike):
+        from toolcrib.sources.files.source import FileSource
+
+        return FileSource([Path(given)], project=Path.cwd(), workspace=None if workspace is None else Path(workspace))
     if isinstance(given, Source):
         return given
     if callable(given):
         return Fixed("functions", [as_tool(given)])
-    raise BadTool(repr(given), "source", "a source is a function, a Tool, a module or a Source")
+    raise BadTool(
+        repr(given), "source", "a source is a function, a Tool, a module, a path to definition files or a Source"
+    )

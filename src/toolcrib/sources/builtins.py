@@ -7,8 +7,9 @@ from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.errors import Refused, ToolFailure
+from toolcrib.schema import nearest
 from toolcrib.sources.functions import as_tool
-from toolcrib.tools import Tool
+from toolcrib.tools import Tool, canonical
 
 
 async def call_status(ctx: Context, id: str) -> dict[str, Any]:
@@ -50,6 +51,28 @@ async def read_output(ctx: Context, id: str, offset: int = 0, limit: int = 8192)
     return piece
 
 
+async def tool_help(ctx: Context, tool: str, topic: str | None = None) -> str:
+    """Tell what is known about a tool: notes, examples, pitfalls; with a topic, what is known about that.
+
+    Args:
+        tool: The name of the tool.
+        topic: What to read more about; the help of the tool names its topics.
+    """
+    found: Tool | None = ctx.host.session.tool(tool)
+    if found is None:
+        close = nearest(tool, [*ctx.host.session.view.names])
+        hint = f"similar: {', '.join(close)}" if close else None
+        raise ToolFailure("not_found", f"Unknown tool: {tool}", hint=hint)
+    return _told(found) if found.knowledge.help is None else found.knowledge.help(topic)
+
+
+def _told(tool: Tool) -> str:
+    """What a tool without a help of its own says of itself."""
+    used = (f"Example: {canonical(dict(example.arguments)).decode()}" for example in tool.knowledge.examples)
+    minded = (f"Mind: {wrong.hint}" for wrong in tool.knowledge.anti_patterns)
+    return "\n".join([tool.description or f"{tool.id} says nothing of itself.", *used, *minded])
+
+
 async def _found(work: Any) -> Any:
     try:
         return await work
@@ -65,4 +88,5 @@ def builtins() -> tuple[Tool, ...]:
         as_tool(call_status, read_only=True, **shared),
         as_tool(cancel_call, idempotent=True, **shared),
         as_tool(read_output, read_only=True, **shared),
+        as_tool(tool_help, read_only=True, **shared),
     )

@@ -15,7 +15,7 @@ from toolcrib.types import Annotations, AntiPattern, Example, Knowledge, Limits
 
 _ANNOTATIONS = ("read_only", "destructive", "idempotent", "open_world", "requires_confirmation")
 _LIMITS = {"timeout": "timeout_s", "output_bytes": "output_bytes", "concurrency": "concurrency"}
-_LIMITS |= {"wait_s": "wait_s", "repeat": "repeat", "idle_timeout": "idle_timeout"}
+_LIMITS |= {"wait_s": "wait_s", "repeat": "repeat", "idle_timeout": "idle_timeout", "rate": "rate"}
 
 
 _SHORT = (*_ANNOTATIONS, *_LIMITS, "examples", "anti_patterns", "deps")
@@ -29,8 +29,8 @@ def tool(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
     """Makes a tool of a function: name and description from it, the schema from its signature.
 
     Fields are those of `Tool`, and short for its parts: `read_only`, `destructive`, `idempotent`, `open_world`,
-    `requires_confirmation`; `timeout`, `output_bytes`, `concurrency`, `wait_s`, `repeat`, `idle_timeout`; `examples`,
-    `anti_patterns`; `deps`, the names of parameters that the crib fills in.
+    `requires_confirmation`; `timeout`, `output_bytes`, `concurrency`, `wait_s`, `repeat`, `idle_timeout`, `rate`;
+    `examples`, `anti_patterns`; `deps`, the names of parameters that the crib fills in.
 
     Raises:
         BadTool: something about it does not hold, naming tool and field.
@@ -115,7 +115,7 @@ def _made(given: dict[str, Any]) -> Tool:
         given["annotations"] = Annotations(**said)
     bounds = {full: given.pop(short) for short, full in _LIMITS.items() if short in given}
     if bounds:
-        given["limits"] = Limits(**bounds)
+        given["limits"] = _limits(given, bounds)
     examples, wrong = given.pop("examples", ()), given.pop("anti_patterns", ())
     if examples or wrong:
         given["knowledge"] = Knowledge(tuple(_examples(examples)), tuple(_anti_patterns(wrong)))
@@ -128,6 +128,14 @@ def _made(given: dict[str, Any]) -> Tool:
         given["validate"] = _check(check)
     made: Tool = Tool(**given)
     return made
+
+
+def _limits(given: Mapping[str, Any], bounds: Mapping[str, Any]) -> Limits:
+    try:
+        return Limits(**bounds)
+    except ValueError as error:
+        name, _, problem = str(error).partition(": ")
+        raise BadTool(given["name"], name, problem, given.get("source")) from None
 
 
 def _output_schema(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,9 @@ State = Literal["queued", "waiting", "running", "done"]
 USE_S = 60.0
 """Opening counts as use; so soon after the last use it is not worth a write."""
 
+SLACK_S = 1e-6
+"""A rate gives so much too early: sums of times are not exact, and who waited as long as told must not be refused."""
+
 Draft = tuple[float, str | None, str, dict[str, Any] | Compact]
 """An event that has no number yet: time, call, kind, data."""
 
@@ -65,10 +68,12 @@ class Write:
 
     `expect` is None for a new row, else the (state, attempt) that must still stand; otherwise nothing is written.
     `revision` is (expected, new) for a write that changes the session's state. `first` marks a write that must outlive
-    even a power cut before it is acknowledged: the start of what may happen only once.
+    even a power cut before it is acknowledged: the start of what may happen only once. `bounded` marks a claim that a
+    `Shared` store refuses while its session or its owner has as many running calls as they may have, or where it is
+    `serial` and another call of its tool runs in its session. Calls that others made are not counted.
     """
 
-    __slots__ = ("events", "expect", "first", "on_commit", "revision", "row", "session")
+    __slots__ = ("bounded", "events", "expect", "first", "on_commit", "revision", "row", "serial", "session")
 
     def __init__(
         self,
@@ -87,12 +92,17 @@ class Write:
         self.revision = revision
         self.on_commit = on_commit
         self.first = False
+        self.bounded = self.serial = False
 
 
 class Conflict(NamedTuple):
-    """Why a guarded write wrote nothing: the row that stands in its way, or none where the state's revision moved."""
+    """Why a guarded write wrote nothing: the row that stands in its way, or none where the state's revision moved.
+
+    `full` says that the row is as expected, but no more calls of its session or owner may run now.
+    """
 
     row: Row | None
+    full: bool = False
 
 
 class SessionRow(NamedTuple):
@@ -144,7 +154,10 @@ class Store(Protocol):
     async def read(
         self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
     ) -> list[Event]:
-        """Committed events past `after`, in order; with `call` only its own, with `""` those without a call."""
+        """Committed events past `after`, in order; with `call` only its own, with `""` those without a call.
+
+        At most `limit`, perhaps fewer, and none only where there is none.
+        """
 
     async def wait(self, session: str, after: int) -> None:
         """Returns when the session has an event past `after`."""
@@ -153,9 +166,9 @@ class Store(Protocol):
         """The session, if there is one."""
 
     async def sessions(
-        self, owner: str | None = None, *, limit: int = 100, before: float | None = None
+        self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
-        """Sessions, the last used first; `before` pages on."""
+        """Sessions, the last used first; `before`, the last of a page, pages on."""
 
     async def call(self, id: str) -> Row | None:
         """The row of a call."""
@@ -198,9 +211,90 @@ class Store(Protocol):
         Kept are those with a running call, or a waiting one that has not expired.
         """
 
+    async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
+        """Takes one from each of several rates, or from none of them; 0, or how long to wait until all would give.
+
+        A rate is (key, interval, burst): one each `interval` seconds, with `burst` at once, by the generic cell rate
+        algorithm. One statement decides; what was refused took nothing. The keys are distinct. Without `now` the
+        store's own clock counts, so that no jump of a machine's clock spoils a rate that others share.
+        """
+
+    async def rebuild(self, session: str, rows: Iterable[Row]) -> None:
+        """Puts these rows, at once, in the place of all that the index says of a session; the log is not touched.
+
+        A call that the index had put under another session comes back to this one.
+        """
+
+
+class Taken(NamedTuple):
+    """A call as whoever runs it needs it: its row, its events, its session, and the session's last own event."""
+
+    row: Row
+    events: list[Event]
+    session: SessionRow
+    own: int
+
+
+class Node(NamedTuple):
+    """A process that uses a shared store, as its last heartbeat told it; `age` is in seconds."""
+
+    name: str
+    facts: dict[str, Any]
+    started_at: float
+    age: float
+    alive: bool
+
+
+class Shared(Store, Protocol):
+    """What a store past one machine promises beside: it knows its nodes, keeps bounds, and finds what nobody runs.
+
+    Its own clock decides what is old, so that no machine's clock matters. `facts` is what this node tells of itself
+    with each heartbeat, which a thread of its own sends; a node that was not heard of for `LEASE_S` is dead.
+    """
+
+    facts: dict[str, Any]
+    own_changed: Callable[[str], None] | None
+    """Told which session another node wrote an event of no call to, where this node knows that session."""
+
+    in_use: Callable[[str], bool]
+    """Whether a session is open here: of one that is, this node is always told."""
+
+    def bound(self, per_session: int | None, per_owner: int | None, unparked: Callable[[list[Row]], None]) -> None:
+        """How many `bounded` claims may run at once. One beyond it is parked; `unparked` is told, by the store that
+        freed a place, which of the parked calls may be tried again, the oldest first.
+        """
+
+    def now(self) -> float:
+        """The time by the store's own clock, whatever the clock of this machine says."""
+
+    async def cluster(self) -> str:
+        """A short id, made with the store's schema, by which its nodes find each other."""
+
+    async def take(self, ids: list[str]) -> dict[str, Taken]:
+        """Calls by id, in one look; one that does not exist is missing."""
+
+    async def stale(self, queued_s: float, limit: int = 1000, tools: list[str] | None = None) -> list[Row]:
+        """Calls that wait for a worker for longer, and those whose worker is dead; parked ones only if nothing runs.
+
+        With `tools` only those of them, so that what nobody can run hides nothing else.
+        """
+
+    async def left(self, worker: str) -> bool:
+        """Whether a node that is not alive has said goodbye, rather than died."""
+
+    async def nodes(self) -> list[Node]:
+        """The nodes that are alive, and those that died within the last minute."""
+
+    async def counts(self) -> dict[str, dict[str, int]]:
+        """How many calls of each tool are queued, running and waiting."""
+
+
+LEASE_S = 10.0
+"""A node of a shared store that was not heard of for so long is dead: others take up what it ran."""
+
 
 def open_store(url: str) -> Store:
-    """The store that a URL names: `memory:` or `sqlite:///path`."""
+    """The store that a URL names: `memory:`, `sqlite:///path` or `postgresql://...`."""
     scheme = url.partition(":")[0]
     if scheme == "memory":
         from toolcrib.store.memory import MemoryStore
@@ -210,4 +304,9 @@ def open_store(url: str) -> Store:
         from toolcrib.store.sqlite import SqliteStore
 
         return SqliteStore(url)
-    raise StoreError(f"Unknown store '{url}'. Use memory: or sqlite:///path/to/file.db")
+    if scheme in ("postgresql", "postgres"):
+        from toolcrib.store.postgres import PostgresStore
+
+        return PostgresStore(url)
+    shown = url.partition("?")[0].rpartition("@")[2]
+    raise StoreError(f"Unknown store '{shown}'. Use memory:, sqlite:///path/to/file.db or postgresql://host/database")

@@ -40,10 +40,17 @@ class Followers:
     def __bool__(self) -> bool:
         return bool(self._sessions)
 
+    def __contains__(self, session: str) -> bool:
+        return session in self._sessions
+
     def committed(self, session: str, first: int, drafts: list[Draft] | Drafts) -> None:
         """New events of a session: keep them for its readers, and wake those."""
         followed = self._sessions.get(session)
         if followed is None:
+            return
+        if first + len(drafts) - 1 < followed.seq:
+            # Somebody else was heard of sooner, or the log began anew: the store knows.
+            self.forget(session)
             return
         if first != followed.seq + 1:
             followed.tail.clear()
@@ -56,6 +63,12 @@ class Followers:
         self.nudges += 1
         for followed in self._sessions.values():
             self._wake(followed)
+
+    def moved(self, session: str, newest: int) -> None:
+        """Somebody else wrote to this session, up to this event."""
+        followed = self._sessions.get(session)
+        if followed is not None:
+            self.looked(session, newest, followed.looked)
 
     def looked(self, session: str, newest: int, nudges: int) -> None:
         """Somebody looked into the store, begun after that many nudges, and found this to be the newest event."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 
 from toolcrib.errors import StoreError
-from toolcrib.store import USE_S, Conflict, Draft, Row, SessionRow, Write
+from toolcrib.store import SLACK_S, USE_S, Conflict, Draft, Row, SessionRow, Write
 from toolcrib.store.codec import Drafts, plain
 from toolcrib.types import Event
 
@@ -47,6 +48,7 @@ class MemoryStore:
         self._rows: dict[str, Row] = {}
         self._cursors: dict[tuple[str, str], int] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
+        self._rates: dict[str, float] = {}
         self._workers: set[str] = set()
         self._worker: str | None = None
 
@@ -163,12 +165,13 @@ class MemoryStore:
         return None if log is None else self._session(session, log)
 
     async def sessions(
-        self, owner: str | None = None, *, limit: int = 100, before: float | None = None
+        self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
         """Sessions, the last used first."""
         rows = [self._session(id, log) for id, log in self._logs.items() if owner in (None, log.owner)]
-        rows = [row for row in rows if before is None or row.updated_at < before]
-        return sorted(rows, key=lambda row: (-row.updated_at, row.id))[:limit]
+        if before is not None:
+            rows = [row for row in rows if _place(row) > _place(before)]
+        return sorted(rows, key=_place)[:limit]
 
     def _session(self, session: str, log: _Log) -> SessionRow:
         return SessionRow(session, log.owner, len(log.events), log.revision, log.created_at, log.updated_at)
@@ -247,6 +250,7 @@ class MemoryStore:
         gone = {id for id, log in self._logs.items() if log.updated_at < before and id not in busy}
         if not dry_run:
             self._forget(gone)
+            self._rates = {key: tat for key, tat in self._rates.items() if tat > now}
         return len(gone)
 
     def _forget(self, gone: set[str]) -> None:
@@ -255,3 +259,24 @@ class MemoryStore:
         self._rows = {id: row for id, row in self._rows.items() if row.session not in gone}
         self._cursors = {key: seq for key, seq in self._cursors.items() if key[0] not in gone}
         self._kept = {key: data for key, data in self._kept.items() if key[0] not in gone}
+
+    async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
+        """Takes from all or from none."""
+        now = time.time() if now is None else now
+        ahead = {key: max(self._rates.get(key, now), now) for key, _, _ in rates}
+        wait = max(ahead[key] - now - (burst - 1) * interval for key, interval, burst in rates)
+        if wait > SLACK_S:
+            return wait
+        self._rates |= {key: ahead[key] + interval for key, interval, _ in rates}
+        return 0.0
+
+    async def rebuild(self, session: str, rows: Iterable[Row]) -> None:
+        """Exchanges the rows of a session."""
+        log, new = self._log(session), {row.id: row for row in rows}
+        self._rows = {id: row for id, row in self._rows.items() if row.session != session} | new
+        log.keys = {row.key: row.id for row in new.values() if row.key is not None} or None
+
+
+def _place(row: SessionRow) -> tuple[float, str]:
+    """Where a session stands in the list; ids tell those apart that were used at the same moment."""
+    return -row.updated_at, row.id

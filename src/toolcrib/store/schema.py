@@ -1,4 +1,4 @@
-"""The schema of the SQLite file: numbered steps and named statements, both in `.sql` files."""
+"""The schema of a store: numbered steps and named statements, both in `.sql` files, a folder for each database."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from toolcrib.errors import StoreTooNew
 
 
 @cache
-def queries() -> dict[str, str]:
+def queries(database: str = "sqlite") -> dict[str, str]:
     """The statements by name."""
-    text = (files("toolcrib.store") / "sql/sqlite/queries.sql").read_text()
+    text = (files("toolcrib.store") / f"sql/{database}/queries.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {
         name: re.sub(r"^--.*\n", "", body, flags=re.MULTILINE).strip()
@@ -21,34 +21,41 @@ def queries() -> dict[str, str]:
     }
 
 
-def migrations() -> list[tuple[int, str]]:
+def migrations(database: str = "sqlite") -> list[tuple[int, str]]:
     """The numbered steps of the schema."""
-    found = [f for f in (files("toolcrib.store") / "sql/sqlite").iterdir() if re.match(r"\d{3}_", f.name)]
+    found = [f for f in (files("toolcrib.store") / f"sql/{database}").iterdir() if re.match(r"\d{3}_", f.name)]
     return sorted((int(f.name[:3]), f.read_text()) for f in found)
 
 
+def steps_from(version: int, database: str = "sqlite") -> list[tuple[int, str]]:
+    """The steps that a schema of this version still needs.
+
+    Raises:
+        StoreTooNew: it was made by a newer program.
+    """
+    steps = migrations(database)
+    if version > steps[-1][0]:
+        raise StoreTooNew(f"The store has schema {version}, this program knows {steps[-1][0]}. Update toolcrib.")
+    return [step for step in steps if step[0] > version]
+
+
 def migrate(db: sqlite3.Connection) -> int:
-    """Brings the schema up to date; the version that it has now.
+    """Brings the schema of an SQLite file up to date; the version that it has now.
 
     Raises:
         StoreTooNew: the file was written by a newer program.
     """
-    steps = migrations()
     db.execute("BEGIN IMMEDIATE")
     try:
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if version > steps[-1][0]:
-            raise StoreTooNew(f"The store has schema {version}, this program knows {steps[-1][0]}. Update toolcrib.")
-        for number, text in steps:
-            if number > version:
-                for statement in _statements(text):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {number}")
+        for number, text in steps_from(int(db.execute("PRAGMA user_version").fetchone()[0])):
+            for statement in _statements(text):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {number}")
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
         raise
-    return steps[-1][0]
+    return migrations()[-1][0]
 
 
 def _statements(text: str) -> list[str]:

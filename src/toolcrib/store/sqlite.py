@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -17,12 +18,12 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store import USE_S, Conflict, Row, SessionRow, Write
+from toolcrib.store import SLACK_S, USE_S, Conflict, Row, SessionRow, Write
 from toolcrib.store.codec import decode, encode
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.workers import Workers
-from toolcrib.store.writer import Writer, explain, read_row, read_rows
+from toolcrib.store.writer import Writer, explain, insert_row, read_row, read_rows
 from toolcrib.types import Event
 
 LOOK_S = 0.1
@@ -56,6 +57,7 @@ class SqliteStore:
         if sync not in ("start", "full"):
             raise StoreError(f"'{url}': sync is 'start' or 'full'")
         self._full = sync == "full"
+        self.migrated = (0, 0)
         self._followers = Followers()
         self._looking: asyncio.Task[None] | None = None
 
@@ -67,7 +69,8 @@ class SqliteStore:
         with ExitStack() as undo:
             try:
                 self._writing = undo.enter_context(closing(self._connect()))
-                migrate(self._writing)
+                before = int(self._writing.execute("PRAGMA user_version").fetchone()[0])
+                self.migrated = (before, migrate(self._writing))
                 self._reading = undo.enter_context(closing(self._connect()))
                 self._workers = Workers(self._path, worker)
             except (sqlite3.Error, OSError) as error:
@@ -208,10 +211,11 @@ class SqliteStore:
         return None if found is None else SessionRow(*found)
 
     async def sessions(
-        self, owner: str | None = None, *, limit: int = 100, before: float | None = None
+        self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
         """Sessions, the last used first."""
-        values = {"owner": owner, "limit": limit, "before": before}
+        last = (None, None) if before is None else (before.updated_at, before.id)
+        values = {"owner": owner, "limit": limit, "before": last[0], "before_id": last[1]}
         found = await self._after_writes(lambda db: db.execute(queries()["sessions"], values).fetchall())
         return [SessionRow(*row) for row in found]
 
@@ -306,6 +310,7 @@ class SqliteStore:
         for (n,) in await self._in_reader(lambda db: db.execute(queries()["swept"]).fetchall()):
             while not await self._writer.do(lambda db, n=n: _delete_some(db, n)):  # type: ignore[misc]
                 pass
+        await self._writer.do(lambda db: db.execute(queries()["forget_rates"], {"now": now}).rowcount)
         return gone
 
     def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
@@ -316,6 +321,32 @@ class SqliteStore:
             db.execute(queries()["keep_swept"], values)
             db.execute(queries()["delete_open"], values)
         return taken
+
+    async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
+        """Takes from all or from none, by the clock of this machine."""
+        values = {"rates": encode(rates).decode(), "now": time.time() if now is None else now, "slack": SLACK_S}
+
+        def do(db: sqlite3.Connection) -> float:
+            if db.execute(queries()["spend"], values).rowcount > 0:
+                return 0.0
+            return float(db.execute(queries()["rate_wait"], values).fetchone()[0])
+
+        wait: float = await self._writer.do(do)
+        return wait
+
+    async def rebuild(self, session: str, rows: Iterable[Row]) -> None:
+        """Exchanges the rows of a session in one transaction."""
+        new = list(rows)
+
+        def do(db: sqlite3.Connection) -> None:
+            n = _known(db, session)
+            db.execute(queries()["delete_index"], {"n": n})
+            for row in new:
+                db.execute(queries()["delete_call"], {"id": row.id})
+                if not insert_row(db, n, row):
+                    raise StoreError(f"Two calls of session '{session}' have the key '{row.key}'")
+
+        await self._writer.do(do)
 
 
 def _number(db: sqlite3.Connection, session: str) -> int:

@@ -267,9 +267,7 @@ class Writer:
     def _guard(self, head: _Head, write: Write, row: Row) -> Conflict | None:
         done_seq = head.seq + len(write.events) if row.state == "done" else row.done_seq
         if write.expect is None:
-            values = (row.id, head.n, row.tool, row.effect, row.state, row.attempt, row.worker, row.accepted_at)
-            rest = (row.background, row.parent, row.key, row.code, row.question, row.expires_at, row.crashes)
-            changed = self._db.execute(self._sql["insert_call"], (*values, *rest, head.seq + 1, done_seq)).rowcount
+            changed = _insert(self._db, head.n, row, head.seq + 1, done_seq)
             row.accepted_seq = head.seq + 1 if changed else row.accepted_seq
         else:
             new = (row.state, row.attempt, row.worker, row.code, row.question, row.expires_at, row.crashes, done_seq)
@@ -299,6 +297,17 @@ class Writer:
                     job.do.on_commit()
             if job.future is not None and not job.future.done():
                 job.future.set_exception(value) if failed else job.future.set_result(value)
+
+
+def insert_row(db: sqlite3.Connection, n: int, row: Row) -> bool:
+    """Puts a row into the index as it is; False where its id or its key is taken."""
+    return _insert(db, n, row, row.accepted_seq, row.done_seq) > 0
+
+
+def _insert(db: sqlite3.Connection, n: int, row: Row, accepted_seq: int, done_seq: int | None) -> int:
+    values = (row.id, n, row.tool, row.effect, row.state, row.attempt, row.worker, row.accepted_at)
+    rest = (row.background, row.parent, row.key, row.code, row.question, row.expires_at, row.crashes)
+    return db.execute(queries()["insert_call"], (*values, *rest, accepted_seq, done_seq)).rowcount
 
 
 def read_rows(db: sqlite3.Connection, query: str, **values: Any) -> list[Row]:

@@ -52,13 +52,23 @@ def _differences(call: History, row: Row, lines: list[Event]) -> Iterator[str]:
         yield f"code {row.code}, in the log {code}"
     if row.accepted_seq != lines[0].seq:
         yield f"accepted_seq {row.accepted_seq}, in the log {lines[0].seq}"
-    done = [event.seq for event in lines if event.kind == "done"]
-    if ([] if row.done_seq is None else [row.done_seq]) != done:
-        yield f"done_seq {row.done_seq}, in the log {done}"
-    if done and lines[-1].seq != done[0]:
-        yield f"events after its done at {done[0]}"
+    ends = [event for event in lines if event.kind in ("done", "settled")]
+    if row.done_seq != (ends[-1].seq if ends else None):
+        yield f"done_seq {row.done_seq}, in the log {[event.seq for event in ends]}"
+    yield from _endings(ends)
+    if ends and lines[-1] is not ends[-1]:
+        yield f"events after its {ends[-1].kind} at {ends[-1].seq}"
     if call.question is not None and row.question != call.question.id:
         yield f"question {row.question}, in the log {call.question.id}"
+
+
+def _endings(ends: list[Event]) -> Iterator[str]:
+    """A call is done once; only one that ended `unknown` is settled, and that once."""
+    kinds = [event.kind for event in ends]
+    if kinds not in ([], ["done"], ["done", "settled"]):
+        yield f"it ends with {kinds}"
+    elif kinds[1:] and (ends[0].data.get("failure") or {}).get("code") != "unknown":
+        yield f"settled at {ends[1].seq} though its end was known"
 
 
 def _states(call: History, lines: list[Event]) -> set[str]:

@@ -13,6 +13,7 @@ The tests are `async def`; pytest-asyncio in auto mode collects them, and any ot
 from toolcrib.testing.stores.following import FollowingTests
 from toolcrib.testing.stores.guards import GuardTests
 from toolcrib.testing.stores.log import LogTests
+from toolcrib.testing.stores.rates import RateTests
 from toolcrib.testing.stores.rows import RowTests
 from toolcrib.testing.stores.sessions import SessionTests
 from toolcrib.testing.stores.sweeping import SweepTests
@@ -20,5 +21,5 @@ from toolcrib.testing.stores.sweeping import SweepTests
 __all__ = ["StoreSuite"]
 
 
-class StoreSuite(LogTests, FollowingTests, GuardTests, RowTests, SessionTests, SweepTests):
+class StoreSuite(LogTests, FollowingTests, GuardTests, RowTests, SessionTests, RateTests, SweepTests):
     """Everything that `Store` promises. A subclass brings `make` and `reopen`."""

@@ -122,6 +122,13 @@ def finish(row: Row, code: str | None = None, *, data: Any = None) -> Write:
     return _change(row, row.but(state="done", code=code, expires_at=None), "done", done)
 
 
+def settle(row: Row, code: str | None = None, *, data: Any = None) -> Write:
+    """Whoever ran it brings its outcome after it had ended `unknown`."""
+    write = finish(row, code, data=data)
+    write.events = [(at, call, "settled", said) for at, call, _, said in write.events]
+    return write
+
+
 def _change(old: Row, row: Row, kind: str, data: dict[str, Any]) -> Write:
     return Write(row.session, [(AT, row.id, kind, data)], row, (old.state, old.attempt))
 

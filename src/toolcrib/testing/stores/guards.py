@@ -19,6 +19,7 @@ from toolcrib.testing.stores.frame import (
     new,
     note,
     park,
+    settle,
     submit,
     texts,
 )
@@ -109,6 +110,25 @@ class GuardTests(Frame):
             assert now is not None
             assert (now.state, now.code) == ("done", f"code-{outcomes.index(None)}")
             assert [event.kind for event in await store.read("s")] == ["accepted", "started", "done"]
+
+    async def test_only_who_held_the_attempt_can_settle(self) -> None:
+        async with self.opened("s") as store:
+            first = await commit(store, claim(await commit(store, submit(new("c")))))
+            second = await commit(store, finish(await commit(store, claim(first)), "unknown"))
+            assert await store.commit(settle(first.but(state="done"))) == Conflict(await store.call("c"))
+            assert await store.commit(settle(second, data="paid")) is None
+            again = await self.restarted(store)
+            call = (await check_index(again, "s"))["c"]
+            assert (call.status, call.done) == ("succeeded", {"ok": True, "data": "paid"})
+            assert [event.kind for event in await again.read("s")][-2:] == ["done", "settled"]
+
+    async def test_what_runs_or_waits_can_not_be_settled(self) -> None:
+        async with self.opened("s") as store:
+            row = await commit(store, claim(await commit(store, submit(new("c")))))
+            assert await store.commit(settle(row.but(state="done"))) == Conflict(await store.call("c"))
+            await store.commit(park(row))
+            assert await store.commit(settle(row.but(state="done"))) == Conflict(await store.call("c"))
+            assert (await check_index(store, "s"))["c"].status == "waiting"
 
     async def test_of_many_answers_one_counts(self) -> None:
         async with self.opened("s") as store:

@@ -9,9 +9,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.store import Row, Store, Write
+from toolcrib.store import Conflict, Row, Store, Write
 from toolcrib.testing.index import check_index
-from toolcrib.testing.stores.frame import AT, Frame, answer, claim, commit, finish, line, new, park, submit
+from toolcrib.testing.stores.frame import AT, Frame, answer, claim, commit, finish, line, new, park, settle, submit
 
 LIVES: dict[str, list[Callable[[Row], Write]]] = {
     "queued": [claim, park, lambda row: finish(row, "cancelled")],
@@ -129,6 +129,51 @@ class RowTests(Frame):
             assert [row.id for row in await store.calls("s", done_after=5, limit=1)] == ["a"]
             assert [row.id for row in await store.calls("s", done_after=0, parent="p")] == ["b"]
             assert await store.calls("s", done_after=7) == []
+
+    async def test_a_call_that_was_settled_is_listed_once_where_it_was_settled(self) -> None:
+        async with self.opened("s") as store:
+            rows = [await commit(store, claim(await commit(store, submit(new(id))))) for id in ("a", "b")]
+            unknown = await commit(store, finish(rows[0], "unknown"))
+            await store.commit(finish(rows[1]))
+            assert [row.id for row in await store.calls("s", done_after=0)] == ["a", "b"]
+            await store.commit(settle(unknown, data="paid"))
+            again = await self.restarted(store)
+            found = await again.calls("s", done_after=0)
+            assert [(row.id, row.code, row.done_seq) for row in found] == [("b", None, 6), ("a", None, 7)]
+            assert [row.id for row in await again.calls("s", done_after=6)] == ["a"]
+            assert await again.calls("s", done_after=7) == []
+            await check_index(again, "s")
+
+    async def test_rows_take_the_place_of_all_that_the_index_says_of_a_session(self) -> None:
+        async with self.opened("s", "t") as store:
+            for id, session in (("a", "s"), ("b", "s"), ("c", "t")):
+                await store.commit(submit(new(id, session, key=f"key-{id}")))
+            log, other = await store.read("s"), await store.calls("t")
+            waiting = new("a", state="waiting", attempt=2, question="a-1", expires_at=AT + 9, accepted_seq=1)
+            done = new("d", state="done", code="failed", key="key-d", accepted_seq=2, done_seq=2)
+            await store.rebuild("s", iter([waiting, done]))
+            again = await self.restarted(store)
+            assert await again.calls("s") == [waiting, done]
+            assert await again.next_expiry() == AT + 9
+            assert await again.call("b") is None
+            assert (await again.read("s"), await again.calls("t")) == (log, other)
+
+    async def test_a_rebuilt_session_takes_its_calls_back_from_another(self) -> None:
+        async with self.opened("s", "t") as store:
+            row = await commit(store, submit(new("a", "t")))
+            await store.rebuild("s", [row.but(session="s")])
+            assert await store.calls("s") == [row.but(session="s")]
+            assert await store.calls("t") == []
+
+    async def test_an_index_that_was_rebuilt_guards_as_before(self) -> None:
+        async with self.opened("s") as store:
+            row = await commit(store, park(await commit(store, submit(new("a", key="pay")))))
+            await store.rebuild("s", [row.but(attempt=3)])
+            assert await store.commit(answer(row)) == Conflict(row.but(attempt=3))
+            assert await store.commit(submit(new("b", key="pay"))) == Conflict(row.but(attempt=3))
+            assert await store.commit(answer(row.but(attempt=3))) is None
+            await store.rebuild("s", [])
+            assert await store.commit(submit(new("b", key="pay"))) is None
 
     async def test_the_earliest_to_expire_comes_first(self) -> None:
         async with self.opened("s", "t") as store:

@@ -27,6 +27,16 @@ async def listed(store: Store, **query: Any) -> list[str]:
     return [row.id for row in await store.sessions(**query)]
 
 
+async def paged(store: Store, limit: int) -> list[list[str]]:
+    """The ids of one owner's sessions, page by page."""
+    pages: list[list[str]] = []
+    last: SessionRow | None = None
+    while page := await store.sessions("ada", limit=limit, before=last):
+        pages.append([row.id for row in page])
+        last = page[-1]
+    return pages
+
+
 class SessionTests(Frame):
     """Opening, listing, cursors, kept values, workers."""
 
@@ -89,11 +99,15 @@ class SessionTests(Frame):
         async with self.opened() as store:
             for number in range(7):
                 await store.open(f"s{number}", "ada", AT + number)
-            pages, before = [], None
-            while page := await store.sessions("ada", limit=3, before=before):
-                pages.append([row.id for row in page])
-                before = page[-1].updated_at
-            assert pages == [["s6", "s5", "s4"], ["s3", "s2", "s1"], ["s0"]]
+            assert await paged(store, 3) == [["s6", "s5", "s4"], ["s3", "s2", "s1"], ["s0"]]
+
+    async def test_pages_skip_and_repeat_nothing_where_many_were_used_at_the_same_moment(self) -> None:
+        async with self.opened("g", "c", "e", "a") as store:
+            for id, at in (("f", AT + 1), ("b", AT - 1), ("d", AT + 1)):
+                await store.open(id, "ada", at)
+            await store.open("other", "bob", AT)
+            assert await paged(store, 2) == [["d", "f"], ["a", "c"], ["e", "g"], ["b"]]
+            assert [id for page in await paged(store, 1) for id in page] == ["d", "f", "a", "c", "e", "g", "b"]
 
     async def test_nothing_is_known_of_a_session_that_is_not_there(self) -> None:
         async with self.opened("s") as store:

@@ -17,9 +17,10 @@ SELECT n, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > 
 FROM sessions s WHERE id = :id
 
 -- name: sessions
--- The last used first; pages go on before the last one seen.
+-- The last used first; pages go on behind the last one seen, also among those used at the same moment.
 SELECT id, owner, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > s.n << 32 AND e.key < (s.n + 1) << 32), 0), revision, created_at, updated_at
-FROM sessions s WHERE (:owner IS NULL OR owner = :owner) AND (:before IS NULL OR updated_at < :before)
+FROM sessions s WHERE (:owner IS NULL OR owner = :owner)
+AND updated_at <= coalesce(:before, 9e999) AND (:before IS NULL OR updated_at < :before OR id > :before_id)
 ORDER BY updated_at DESC, id LIMIT :limit
 
 -- name: touch_session
@@ -84,10 +85,11 @@ WHERE (:n IS NULL OR c.session = :n) AND (:states = '[]' OR c.state IN (SELECT v
 AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq LIMIT :limit
 
 -- name: calls_done
--- What a consumer has not seen, in order of completion.
+-- What a consumer has not seen, in order of completion; a call that was settled afterwards stands where it was settled.
+-- The plus keeps SQLite to the log's own order: done calls have no index by session.
 SELECT c.*, s.id AS session_id FROM events d JOIN calls c ON c.id = d.call JOIN sessions s ON s.n = c.session
-WHERE d.key > (:n << 32) + :done_after AND d.key < (:n + 1) << 32 AND d.kind = 'done'
-AND (:parent IS NULL OR c.parent = :parent) ORDER BY d.key LIMIT :limit
+WHERE d.key > (:n << 32) + :done_after AND d.key < (:n + 1) << 32 AND d.kind IN ('done', 'settled')
+AND +d.key = (:n << 32) + c.done_seq AND (:parent IS NULL OR c.parent = :parent) ORDER BY d.key LIMIT :limit
 
 -- name: expiring
 -- The earliest first.
@@ -167,3 +169,32 @@ DELETE FROM cursors WHERE session = :n
 -- name: forget_swept
 -- All of it is gone.
 DELETE FROM swept WHERE n = :n
+
+-- name: spend
+-- Takes one from every rate, or from none: each stands at the moment until which it is used up, never before now.
+INSERT INTO rates (key, tat)
+WITH asked AS (
+    SELECT value ->> 0 AS key, value ->> 1 AS interval, value ->> 2 AS burst,
+        max(:now, coalesce((SELECT tat FROM rates WHERE rates.key = value ->> 0), :now)) AS tat
+    FROM json_each(:rates)
+)
+SELECT key, tat + interval FROM asked
+WHERE NOT EXISTS (SELECT 1 FROM asked WHERE tat - :now - (burst - 1) * interval > :slack)
+ON CONFLICT (key) DO UPDATE SET tat = excluded.tat
+
+-- name: rate_wait
+-- How long until every rate has one to give.
+SELECT max(coalesce(r.tat, :now) - :now - (value ->> 2 - 1) * (value ->> 1))
+FROM json_each(:rates) LEFT JOIN rates r ON r.key = value ->> 0
+
+-- name: forget_rates
+-- One that is not used up at all is as good as none.
+DELETE FROM rates WHERE tat <= :now
+
+-- name: delete_index
+-- All rows of a session, to be written anew from its log.
+DELETE FROM calls WHERE session = :n
+
+-- name: delete_call
+-- A call that the index had put under another session.
+DELETE FROM calls WHERE id = :id

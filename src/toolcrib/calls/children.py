@@ -1,0 +1,66 @@
+"""Calls made by calls: they go the same way, beside their parent, and stop with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.calls.answering import child_before
+from toolcrib.calls.live import LiveCall
+from toolcrib.calls.stopping import stop
+from toolcrib.types import By, Failure, Result
+
+if TYPE_CHECKING:
+    from toolcrib.session import Session
+
+WITH_PARENT = "Cancelled with the call that made it"
+
+
+async def call_child(session: Session, parent: LiveCall, tool: str, args: Any) -> Result:
+    """A call made by another call; one that an earlier pass of its parent made is not made again."""
+    assert parent.tool is not None
+    session.pipeline.begin_behind(parent)
+    options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
+    live = session.new_call(tool, args, options)
+    if parent.history is not None:
+        before = await child_before(parent, tool, live.given)
+        if before is not None:
+            return await _outcome(session, parent, before)
+    live.join(parent)
+    live.extra = {**(live.extra or {}), "parent": parent.id}
+    if session.pipeline.engine is not None:  # another node may run it, where its ancestors are not
+        live.ancestors = (parent.tool_id, *parent.lineage())
+        live.extra["within"] = live.ancestors
+    if parent.stopping is not None:
+        live.stop(live.failure("cancelled", WITH_PARENT))
+    return await _outcome(session, parent, live.id, live)
+
+
+async def _outcome(session: Session, parent: LiveCall, child: str, live: LiveCall | None = None) -> Result:
+    """Waits for a child; one that nobody runs here when its parent is stopped ends with it."""
+    try:
+        if live is not None:
+            await session.accept(live)
+            if live.result is None:
+                await live.ended()
+            if live.result is not None:
+                return live.result
+        parent.excused = lambda: _waits(session, child)
+        return await session.result(child)
+    except asyncio.CancelledError:
+        if session.crib.ending:
+            raise  # the parent is left to others, who go on with the child that it has
+        if live is not None and live.concluding:
+            await live.ended()  # its question may still be on the way to the store
+        row = await session.crib.store.call(child)
+        if row is not None and (row.state == "waiting" or session.pipeline.engine is not None):
+            await stop(session, row, Failure("cancelled", WITH_PARENT))
+        raise
+    finally:
+        parent.excused = None
+
+
+async def _waits(session: Session, child: str) -> bool:
+    """Whether a child waits for somebody: that time does not count for its parent."""
+    row = await session.crib.store.call(child)
+    return row is not None and row.state == "waiting"

@@ -1,0 +1,128 @@
+"""What the sources of a crib gave, as its catalog has it: with what the operator declares, and with what changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any
+
+from toolcrib.catalog import Catalog
+from toolcrib.errors import BadTool, Refused
+from toolcrib.pins import Pins
+from toolcrib.schema import nearest
+from toolcrib.sources import Fixed, Source, declared
+from toolcrib.store import Store
+from toolcrib.tools import Tool
+
+log = logging.getLogger("toolcrib")
+
+
+class Stock:
+    """The sources of a crib. `pins` keeps what tools of strangers looked like, where the policy wants to know."""
+
+    def __init__(
+        self, catalog: Catalog, sources: Iterable[Source], declare: Mapping[str, Any], pins: Pins | None
+    ) -> None:
+        declared.check(declare)
+        self._catalog = catalog
+        self.sources = list(sources)
+        self._declared = dict(declare)
+        self._pins = pins
+        self._aside: Callable[[Coroutine[Any, Any, None]], object] | None = None
+        self._given: dict[int, list[Tool]] = {}
+        self._shown: dict[int, list[Tool]] = {}
+        for source in self.sources:
+            if isinstance(source, Fixed):
+                self._register(source, source.tools)
+
+    async def start(self, aside: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        """Starts all sources; what comes of them later is done `aside`."""
+        self._aside = aside
+        if self._pins is not None:
+            await self._pins.start(self._look_again)
+            self._look_again()
+        beginning = [self._begin(source) for source in self.sources if id(source) not in self._given]
+        for outcome in await asyncio.gather(*beginning, return_exceptions=True):  # one is told of after all
+            if outcome is not None:
+                raise outcome
+
+    async def _begin(self, source: Source) -> None:
+        """Starts one; what it will have some day may be opened from now on."""
+        self._catalog.declare(getattr(source, "namespaces", ()))
+        tools = await source.start(lambda tools: self._register(source, tools))
+        self._catalog.declare(getattr(source, "namespaces", ()))  # of some it is known only now
+        self._register(source, tools)
+
+    async def stop(self) -> None:
+        """Has all sources let go of what they hold; a crib that is started again starts them again."""
+        for source in self.sources:
+            if not isinstance(source, Fixed) and self._given.pop(id(source), None) is not None:
+                await source.stop()
+        if self._pins is not None:
+            await self._pins.stop()
+
+    def keep_in(self, store: Store) -> None:
+        """Names another store for what it keeps, before the start."""
+        if self._pins is not None:
+            self._pins.store = lambda: store
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it knows of tools of strangers what they looked like."""
+        return self._pins is not None
+
+    def unused(self) -> list[str]:
+        """The patterns of what is declared that fit no tool."""
+        return declared.unused((tool for tools in self._given.values() for tool in tools), self._declared)
+
+    async def touch(self) -> None:
+        """Says that what it keeps in the store is in use."""
+        if self._pins is not None:
+            await self._pins.touch()
+
+    def _register(self, source: Source, tools: Iterable[Tool]) -> None:
+        """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
+        given = shown = list(tools)
+        if self._pins is not None and self._aside is not None:  # before the start nobody knows what was accepted
+            shown = self._pins.marked(shown, self._aside)
+        if self._declared:
+            shown = list(self._declare(shown))
+        self._catalog.exchange(self._shown.get(id(source), ()), shown)
+        self._given[id(source)], self._shown[id(source)] = given, shown
+
+    def _declare(self, tools: Iterable[Tool]) -> Iterator[Tool]:
+        """The tools with what is declared of them; a stranger that it does not fit is not let in."""
+        for tool in tools:
+            try:
+                yield declared.declare(tool, self._declared)
+            except BadTool as error:
+                if tool.trusted:
+                    raise
+                log.warning("it is left out, since what is declared of it does not hold: %s", error)
+
+    def _look_again(self) -> None:
+        """Holds what sources gave against what was accepted."""
+        for source in self.sources:
+            if any(not tool.trusted for tool in self._given.get(id(source), ())):
+                self._register(source, self._given[id(source)])
+
+    async def accept(self, ids: Iterable[str], actor: str) -> list[Tool]:
+        """From now on these tools of strangers are expected to look as they do; without ids all that changed.
+
+        Raises:
+            Refused: `not_found`, there is no such tool; `invalid_arguments`, nothing is pinned.
+        """
+        if self._pins is None:
+            raise Refused("invalid_arguments", "Nothing is pinned", "set `pin` to report, ask or deny in the policy")
+        given = {tool.id: tool for tools in self._given.values() for tool in tools if not tool.trusted}
+        wanted = list(ids) or [tool.id for tools in self._shown.values() for tool in tools if tool.changed]
+        for id in wanted:
+            if id not in given:
+                close = nearest(id, [*given], 1)
+                advice = f"did you mean '{close[0]}'?" if close else None
+                raise Refused("not_found", f"No such tool of an untrusted source: {id}", advice)
+        for id in wanted:
+            await self._pins.accept(given[id], actor)
+        self._look_again()
+        return [given[id] for id in wanted]

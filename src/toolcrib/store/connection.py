@@ -1,0 +1,225 @@
+"""Connections to Postgres: what a URL says, how to dial, and a few connections that readers share.
+
+What goes wrong is told in words that help, and never with the password in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from toolcrib.errors import StoreError, StoreUnavailable
+from toolcrib.store import LEASE_S
+
+try:
+    import asyncpg
+except ImportError:
+    raise StoreUnavailable("Postgres needs asyncpg: pip install 'toolcrib[postgres]'") from None
+
+AWAY_S = 5.0
+"""How long a caller waits for a database that is away."""
+
+ANSWER_S = 5.0
+"""A database that does not answer a batch, a beat or a greeting within this time is away."""
+
+READ_S = 10.0
+"""The same for a reader, who may ask for much."""
+
+MIGRATE_S = 600.0
+"""The same for a step of the schema, which may touch every row."""
+
+PAUSE_S = (0.05, 1.0)
+"""Between two attempts to reach it: at first, and at most."""
+
+READERS = 4
+
+Connection = Any
+"""Of asyncpg, which ships no types."""
+
+BROKEN = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""What a statement without any values of somebody else's can raise: the connection, or the server, is not well."""
+
+RACED = (asyncpg.TransactionRollbackError, asyncpg.UniqueViolationError)
+"""Two waited for each other, or made the same at once: who came second begins anew, and sees what the first did."""
+
+IN_THE_WAY = (asyncpg.DuplicateTableError, asyncpg.DuplicateFunctionError)
+"""There is already something of that name."""
+
+T = TypeVar("T")
+
+
+class Address:
+    """A URL taken apart: where to dial, which schema to use, and how long a node lives without a heartbeat."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query))
+        self.schema = options.pop("schema", "public")
+        lease = options.pop("lease", str(LEASE_S))
+        self.dsn = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(options)))
+        self.shown = _shown(url)
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,50}", self.schema):
+            raise StoreError(f"'{self.shown}': a schema is named by letters, digits and underscores")
+        if not re.fullmatch(r"\d+(\.\d+)?", lease) or float(lease) <= 0:
+            raise StoreError(f"'{self.shown}': lease is a number of seconds")
+        self.lease = float(lease)
+        self.where = parts.netloc.rpartition("@")[2] or options.get("host", "localhost")
+
+    async def connect(self, answer_s: float | None = None) -> Connection:
+        """A new connection.
+
+        Raises:
+            StoreUnavailable: there is none to be had now, and why.
+        """
+        settings = {
+            "application_name": "toolcrib",
+            "search_path": f'"{self.schema}"',
+            "default_transaction_isolation": "read committed",
+            # Each statement is planned once, for tables of any size: by index, also while there are no statistics.
+            "jit": "off",
+            "max_parallel_workers_per_gather": "0",
+            "plan_cache_mode": "force_generic_plan",
+            "enable_seqscan": "off",
+            "enable_hashjoin": "off",
+            "enable_mergejoin": "off",
+            "statement_timeout": "0",
+            "lock_timeout": "0",
+            "tcp_keepalives_idle": "10",
+            "tcp_keepalives_interval": "2",
+            "tcp_keepalives_count": "3",
+        }
+        try:
+            return await asyncpg.connect(
+                self.dsn, timeout=ANSWER_S, command_timeout=answer_s or ANSWER_S, server_settings=settings
+            )
+        except Exception as error:  # noqa: BLE001 - a peer that is no Postgres may break the driver in any way
+            raise StoreUnavailable(f"Can not open {self.shown}: {self._reason(error)}") from None
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError)):
+            return "the user or the password is wrong"
+        if isinstance(error, asyncpg.PostgresConnectionError):
+            return f"what listens at {self.where} does not speak as Postgres does, or hung up"
+        if isinstance(error, asyncpg.PostgresError):
+            return str(error)
+        if isinstance(error, TimeoutError):
+            return f"nothing at {self.where} answers as Postgres does"
+        if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+            return f"nothing listens at {self.where}"
+        if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+            return f"{self.where} can not be reached ({error.strerror or error})"
+        return f"what listens at {self.where} does not speak as Postgres does ({type(error).__name__})"
+
+
+def _shown(url: str) -> str:
+    """The URL without its password, which may also stand among its options."""
+    parts = urlsplit(url)
+    login, at, host = parts.netloc.rpartition("@")
+    user, colon, _ = login.partition(":")
+    options = [(name, "***" if "password" in name else value) for name, value in parse_qsl(parts.query)]
+    query = urlencode(options, safe="*/", quote_via=quote)
+    return urlunsplit(parts._replace(netloc=f"{user}{colon and ':***'}{at}{host}", query=query))
+
+
+def is_away(error: BaseException, connection: Connection) -> bool:
+    """Whether the connection was lost or the server can not work now, rather than that it refused what it was given."""
+    lost = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
+    return isinstance(error, (*lost, asyncpg.ReadOnlySQLTransactionError)) or connection.is_closed()
+
+
+def explain(error: Exception, address: Address) -> Exception:
+    """What a person can do about it, instead of the driver's words alone."""
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, asyncpg.InsufficientResourcesError):
+        return StoreUnavailable(f"The store {address.shown} can not be used now: {error}; nothing was half-written")
+    return StoreError(f"The store could not do it: {type(error).__name__}: {error}")
+
+
+class Pool:
+    """A few connections, made when needed. Who asks while the database is away waits a little for it.
+
+    `asked` counts who came.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.asked = 0
+        self._address = address
+        self._free: list[Connection] = []
+        self._places = asyncio.Semaphore(READERS)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    async def fetch(self, query: str, *values: Any) -> list[Any]:
+        """The rows of one statement."""
+        return await self.run(lambda connection: connection.fetch(query, *values))
+
+    async def run(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        """Does something with a connection, and does it again where that was lost.
+
+        Raises:
+            StoreUnavailable: the database is away.
+        """
+        self.asked += 1
+        # A task of its own, since a query that is cut off half-way would take its connection with it.
+        task = asyncio.ensure_future(self._run(do))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever gave up waiting does not want to know
+
+    async def _run(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + AWAY_S, PAUSE_S[0]
+        async with self._places:
+            if loop.time() > until:
+                raise StoreUnavailable(f"The store {self._address.shown} is away or overloaded")
+            while True:
+                try:
+                    return await self._once(do)
+                except StoreUnavailable:
+                    if self._closed or loop.time() + pause > until:
+                        raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, PAUSE_S[1])
+
+    async def _once(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+        if self._closed:
+            raise StoreUnavailable(f"The store {self._address.shown} is closed")
+        connection = self._free.pop() if self._free else await self._address.connect(READ_S)
+        try:
+            found = await do(connection)
+        except Exception as error:  # noqa: BLE001 - told in our own words
+            if is_away(error, connection) or isinstance(error, RACED[0]):
+                connection.terminate()
+                raise StoreUnavailable(f"The store {self._address.shown} is away: {error}") from None
+            self._free.append(connection)
+            raise explain(error, self._address) from None
+        except BaseException:
+            connection.terminate()
+            raise
+        self._free.append(connection)
+        return found
+
+    async def close(self) -> None:
+        """Lets what is under way end, and hangs up."""
+        self._closed = True
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        while self._free:
+            await hang_up(self._free.pop())
+
+
+async def hang_up(connection: Connection) -> None:
+    """Says goodbye, or not, where the other side does not listen."""
+    try:
+        await connection.close(timeout=1.0)
+    except BROKEN:
+        connection.terminate()

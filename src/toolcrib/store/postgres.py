@@ -1,0 +1,395 @@
+"""The log in a Postgres database, shared by any number of processes.
+
+All writes of a process go through one connection, many in one round trip (`group`); readers share a few others. Who
+follows a session is told by whoever wrote to it (`listen`). A thread of its own tells that this process lives (`beat`).
+The database's clock decides what is old, so that no machine's clock matters.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from msgspec.structs import astuple
+
+from toolcrib.errors import StoreError
+from toolcrib.store import SLACK_S, USE_S, Conflict, Node, Row, SessionRow, Taken, Write
+from toolcrib.store.beat import Heart
+from toolcrib.store.codec import decode, encode
+from toolcrib.store.connection import MIGRATE_S, Address, Connection, Pool, hang_up
+from toolcrib.store.follow import Followers
+from toolcrib.store.group import Bounds, Group
+from toolcrib.store.listen import Listener, Numbers
+from toolcrib.store.pages import FEWEST, Pages
+from toolcrib.store.pgschema import migrate
+from toolcrib.store.schema import queries
+from toolcrib.store.sweep import sweep
+from toolcrib.types import Event
+
+MOST = 2**31 - 1
+"""The last event that a session can have."""
+
+_COLUMNS = 17
+"""Of a row of the index, in the order of `Row`."""
+
+_QUERIES = {
+    frozenset({"queued", "running"}): "calls_busy",
+    frozenset({"queued"}): "calls_busy",
+    frozenset({"running"}): "calls_busy",
+    frozenset({"waiting"}): "calls_waiting",
+    frozenset({"waiting", "queued", "running"}): "calls_open",
+}
+_ALL = {"calls_busy": "calls_busy_all", "calls_waiting": "calls_waiting_all"}
+
+
+class PostgresStore:
+    """A store in a database. What it has acknowledged outlives whatever the database outlives.
+
+    `own_changed` is called with the id of a session, known here, of which another process wrote something that concerns
+    the session itself.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.facts: dict[str, Any] = {}
+        self.migrated = (0, 0)
+        self._address = Address(url)
+        self._sql = queries("postgres")
+        self._followers = Followers()
+        self._numbers = Numbers(self._followers)
+        self._bounds = Bounds()
+        self.own_changed: Callable[[str], None] | None = None
+
+    @property
+    def in_use(self) -> Callable[[str], bool]:
+        """Whether a session is open here."""
+        return self._numbers.in_use
+
+    @in_use.setter
+    def in_use(self, told: Callable[[str], bool]) -> None:
+        self._numbers.in_use = told
+
+    @property
+    def shown(self) -> str:
+        """Its URL without the password, for people."""
+        return self._address.shown
+
+    # Opening and closing
+
+    async def start(self, worker: str) -> None:
+        """Connects, migrates, listens, and begins to beat."""
+        self._worker, self._sender = worker, secrets.token_hex(6)
+        async with AsyncExitStack() as undo:
+            first = await self._address.connect(MIGRATE_S)
+            undo.push_async_callback(hang_up, first)
+            self.migrated = await migrate(first, self._address)
+            channel = await first.fetchval(self._sql["channel"])
+            started_at = await first.fetchval(self._sql["join"], worker, encode(dict(self.facts)).decode())
+            self._listener = Listener(self._address, self._sender, self._followers, self._numbers)
+            await self._listener.start(channel, self._other_changed)
+        self._pool = Pool(self._address)
+        self._pages = Pages(self._pool)
+        self._group = Group(self._address, self._sender, self._followers, self._bounds, self._standing)
+        self._heart = Heart(self._address, worker, self.facts, started_at)
+        self._heart.start()
+
+    def _other_changed(self, session: str) -> None:
+        if self.own_changed is not None:
+            self.own_changed(session)
+
+    async def close(self) -> None:
+        """Writes what is left, takes its name from the list of nodes and lets go."""
+        written = await self._group.stop()  # what could not be written is lost, as after a kill
+        self._followers.nudge()
+        await self._listener.stop()
+        await self._heart.stop()
+        if written:
+            await self._leave()
+        await self._pool.close()
+        self._followers.nudge()
+
+    async def _leave(self) -> None:
+        try:
+            await self._ask("leave", self._worker, self._sender)
+        except StoreError:
+            pass  # others will see that this node beats no more
+
+    # Writing
+
+    def put(self, write: Write) -> Conflict | None:
+        """Gathers the write; it is sent within milliseconds."""
+        self._group.put(write)
+        return None
+
+    async def commit(self, write: Write) -> Conflict | None:
+        """Durable when it returns."""
+        conflict: Conflict | None = await self._group.do(write)
+        return conflict
+
+    async def flush(self) -> None:
+        """Waits for everything before it."""
+        await self._group.do(None)
+
+    async def _standing(self, writes: list[Write]) -> list[Row | None]:
+        """What stands in the way of writes that were refused."""
+        wanted = [(write.row.id, write.session, write.row.key) for write in writes if write.row is not None]
+        found = await self._ask("standing", *map(list, zip(*wanted, strict=True)))
+        return [None if row[0] is None else Row(*row) for row in found]
+
+    # Reading
+
+    async def _ask(self, query: str, *values: Any) -> list[Any]:
+        return await self._pool.fetch(self._sql[query], *values)
+
+    async def _after_writes(self, query: str, *values: Any) -> list[Any]:
+        """A read that must see all that was put before it."""
+        if self._group:
+            await self.flush()
+        return await self._ask(query, *values)
+
+    async def open(self, session: str, owner: str, at: float) -> tuple[SessionRow, bool]:
+        """Makes or finds a session."""
+        attempts = 0
+
+        async def do(db: Connection) -> tuple[Any, bool]:
+            nonlocal attempts
+            attempts += 1
+            made = await db.fetchrow(self._sql["open_session"], session, owner, at)
+            if made is not None:
+                return made, True
+            await db.execute(self._sql["use_session"], session, owner, at, USE_S)
+            found = await db.fetchrow(self._sql["session"], session)
+            # Where the answer to a first attempt was lost, it may be that one which made it.
+            ours = attempts > 1 and found is not None and tuple(found)[1:6] == (owner, 0, 0, at, at)
+            return found, ours
+
+        found, made = await self._pool.run(do)
+        if found is None:  # it was swept in between
+            return await self.open(session, owner, at)
+        return self._met(found), made
+
+    def _met(self, found: Any) -> SessionRow:
+        """A session, of which other processes may tell from now on."""
+        self._numbers.met(found[0], found[6])
+        return SessionRow(*found[:6])
+
+    async def read(
+        self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
+    ) -> list[Event]:
+        """From the tail while the reader keeps up, else from the database."""
+        if call is None and until is None:
+            recent = self._followers.tail(session, after, limit)
+            if recent is not None:
+                return recent
+        name = "events" if call is None else "events_of_call" if call else "events_of_session"
+        last = MOST if until is None else max(min(until, MOST), 0)
+        followed, nudges = session in self._followers, self._followers.nudges
+        after = max(min(after, MOST), 0)
+        if call is None and until is None:
+            found = await self._pages.get(session, after, limit)
+        else:
+            found = await self._ask(name, session, after, last, limit, *([call] if call else ()))
+        page = await self._events(session, found)
+        if followed and call is None and until is None and len(page) < min(limit, FEWEST):
+            self._followers.read(session, after, page, nudges)
+        return page
+
+    async def _events(self, session: str, found: list[Any]) -> list[Event]:
+        """Events with their large values, which stand beside the log."""
+        events = [Event(seq, at, call, kind, decode(data)) for seq, at, call, kind, data, _ in found]
+        named = [(event.data, decode(line[5])) for event, line in zip(events, found, strict=True) if line[5]]
+        if named:
+            ids = list({id for _, large in named for id in large.values()})
+            kept = dict(await self._ask("kept", session, ids))
+            for data, large in named:
+                data.update({name: decode(kept.get(id, b"null")) for name, id in large.items()})
+        return events
+
+    async def wait(self, session: str, after: int) -> None:
+        """Waits for the next commit; other processes tell of theirs."""
+        # Its number is known before the first look, so that nothing told in between is missed.
+        if session not in self._numbers:
+            await self._last(session)
+        await self._followers.wait(session, after, lambda: self._last(session))
+
+    async def _last(self, session: str) -> int:
+        found = await self._ask("session", session)
+        if not found:
+            raise StoreError(f"There is no session '{session}'")
+        return self._met(found[0]).seq
+
+    async def session(self, session: str) -> SessionRow | None:
+        """One session."""
+        found = await self._after_writes("session", session)
+        return self._met(found[0]) if found else None
+
+    async def sessions(
+        self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
+    ) -> list[SessionRow]:
+        """Sessions, the last used first."""
+        last = (None, None) if before is None else (before.updated_at, before.id)
+        name = "sessions_all" if owner is None else "sessions"
+        return [SessionRow(*found) for found in await self._after_writes(name, owner, limit, *last)]
+
+    async def call(self, id: str) -> Row | None:
+        """The row of a call."""
+        found = await self._after_writes("call", [id])
+        return Row(*found[0]) if found else None
+
+    async def calls(
+        self,
+        session: str | None = None,
+        states: Iterable[str] = (),
+        *,
+        done_after: int | None = None,
+        parent: str | None = None,
+        limit: int = 1000,
+    ) -> list[Row]:
+        """Rows that fit."""
+        wanted = list(states)
+        name = _QUERIES.get(frozenset(wanted), "calls")
+        if session is None:
+            name = _ALL.get(name, "calls_all")
+        if parent is not None:
+            name = "calls_of_parent"
+        values = [session, wanted, parent, limit]
+        if done_after is not None:
+            name, values = "calls_done", [session, [], parent, limit, done_after]
+        return [Row(*found) for found in await self._after_writes(name, *values)]
+
+    async def expiring(self, before: float, limit: int = 100) -> list[Row]:
+        """Waiting calls whose time is up."""
+        return [Row(*found) for found in await self._after_writes("expiring", before, limit)]
+
+    async def next_expiry(self) -> float | None:
+        """The earliest end of a waiting call."""
+        ((when,),) = await self._after_writes("next_expiry")
+        earliest: float | None = when
+        return earliest
+
+    async def cursor(self, session: str, consumer: str) -> int:
+        """Where a consumer stands."""
+        found = await self._ask("cursor", session, consumer)
+        return int(found[0][0]) if found else 0
+
+    async def move_cursor(self, session: str, consumer: str, seq: int) -> int:
+        """Moves forward only."""
+        found = await self._ask("move_cursor", session, consumer, seq)
+        if not found:
+            raise StoreError(f"There is no session '{session}'")
+        return int(found[0][0])
+
+    async def keep(self, session: str, id: str, data: bytes) -> None:
+        """Keeps a large value."""
+        if not await self._ask("keep", session, id, data):
+            raise StoreError(f"There is no session '{session}'")
+
+    async def kept(self, session: str, id: str) -> bytes | None:
+        """A large value."""
+        found = await self._after_writes("kept", session, [id])
+        return bytes(found[0][1]) if found else None
+
+    async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
+        """Takes sessions out, then deletes what was theirs in pieces, each in its own transaction."""
+        if dry_run:
+            return int((await self._after_writes("idle_count", before, now))[0][0])
+        await self.flush()
+        gone = await sweep(self._pool, before, now, self._sender)
+        for number, session in gone:
+            self._numbers.gone(number)
+            self._followers.forget(session)
+        return len(gone)
+
+    async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
+        """Takes from all or from none, by the clock of the database unless a time is given."""
+        columns = map(list, zip(*rates, strict=True)) if rates else ([], [], [])
+        ((wait,),) = await self._ask("spend", *columns, now, SLACK_S)
+        return float(wait or 0.0)
+
+    async def rebuild(self, session: str, rows: Iterable[Row]) -> None:
+        """Exchanges the rows of a session in one transaction."""
+        await self.flush()
+        values = [astuple(row) for row in rows]
+        columns = [list(column) for column in zip(*values, strict=True)] or [[]] * _COLUMNS
+        del columns[1]
+
+        async def do(db: Connection) -> None:
+            async with db.transaction():
+                head = await db.fetchrow(self._sql["lock_session"], session)
+                if head is None:
+                    raise StoreError(f"There is no session '{session}'")
+                await db.execute(self._sql["delete_index"], head[0], columns[0])
+                await db.execute(self._sql["insert_rows"], *head, *columns)
+
+        await self._pool.run(do)
+
+    # What a store past one machine knows beside
+
+    def bound(self, per_session: int | None, per_owner: int | None, unparked: Callable[[list[Row]], None]) -> None:
+        """How many bounded claims may run at once; every node of a database gives the same numbers."""
+
+        async def tell(ids: list[str]) -> None:
+            try:
+                found = {row[0]: Row(*row) for row in await self._ask("call", ids)}
+            except StoreError:
+                return  # they are queued and not parked: whoever looks for stale calls finds them
+            unparked([found[id] for id in ids if id in found])
+
+        self._bounds.per_session, self._bounds.per_owner, self._bounds.unparked = per_session, per_owner, tell
+
+    def now(self) -> float:
+        """By the clock of the database."""
+        return self._heart.now()
+
+    async def cluster(self) -> str:
+        """Made with the schema, the same for all who use it."""
+        return str((await self._ask("cluster"))[0][0])
+
+    async def take(self, ids: list[str]) -> dict[str, Taken]:
+        """Rows, events and sessions of calls in one statement."""
+        taken: dict[str, Taken] = {}
+        for found in await self._ask("take", ids):
+            row, session = Row(*found[:_COLUMNS]), self._met(found[_COLUMNS : _COLUMNS + 7])
+            own, *columns = found[_COLUMNS + 7 :]
+            seqs, ats, kinds, datas, larges = (column or () for column in columns)
+            lines = list(zip(seqs, ats, [row.id] * len(seqs), kinds, datas, larges, strict=True))
+            taken[row.id] = Taken(row, await self._events(row.session, lines), session, own)
+        return taken
+
+    async def stale(self, queued_s: float, limit: int = 1000, tools: list[str] | None = None) -> list[Row]:
+        """Calls that nobody runs, the oldest first."""
+        by_owner = self._bounds.per_owner is not None or self._bounds.per_session is None
+        values = (queued_s, self._address.lease, limit, by_owner, self._heart.steady, tools)
+        return [Row(*found) for found in await self._ask("stale", *values)]
+
+    async def alive(self, worker: str) -> bool:
+        """Whether that node was heard of within its lease, by the clock of the database.
+
+        A node that was cut off itself takes nobody for dead whom it has not listened for again for a whole lease.
+        """
+        if worker == self._worker:
+            return True
+        found = await self._ask("alive", worker, self._address.lease)
+        return bool(found) and (bool(found[0][0]) or not self._heart.steady)
+
+    async def left(self, worker: str) -> bool:
+        """Who says goodbye takes its name from the list; the dead stay on it for a while."""
+        return not await self._ask("alive", worker, self._address.lease)
+
+    async def nodes(self) -> list[Node]:
+        """The nodes that beat, and those that ended to within the last minute."""
+        lease = self._address.lease
+        found = await self._ask("nodes", lease)
+        return [
+            Node(name, decode(facts) | {"tools": decode(tools)}, started_at, age, age < lease)
+            for name, facts, tools, started_at, age in found
+        ]
+
+    async def counts(self) -> dict[str, dict[str, int]]:
+        """How many calls of each tool are on their way."""
+        counts: dict[str, dict[str, int]] = {}
+        for tool, state, count in await self._ask("counts"):
+            counts.setdefault(tool, {"queued": 0, "running": 0, "waiting": 0})[state] = count
+        return counts

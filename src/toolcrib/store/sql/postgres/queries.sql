@@ -1,0 +1,349 @@
+-- name: open_session
+-- Two openers at once make one session.
+INSERT INTO sessions (id, owner, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING
+RETURNING id, owner, seq, revision, created_at, updated_at, n
+
+-- name: use_session
+-- Opening counts as use; right after the last use there is nothing to write.
+UPDATE sessions SET updated_at = $3 WHERE id = $1 AND owner = $2 AND updated_at < $3 - $4::float8
+
+-- name: session
+-- What the store knows of a session beside its log.
+SELECT id, owner, seq, revision, created_at, updated_at, n FROM sessions WHERE id = $1
+
+-- name: sessions
+-- The last used first, of one owner; pages go on behind the last one seen.
+SELECT id, owner, seq, revision, created_at, updated_at FROM sessions
+WHERE owner = $1 AND updated_at <= coalesce($3::float8, 'infinity')
+AND ($3::float8 IS NULL OR updated_at < $3 OR id > $4::text)
+ORDER BY updated_at DESC, id LIMIT $2
+
+-- name: sessions_all
+-- The same of all owners.
+SELECT id, owner, seq, revision, created_at, updated_at FROM sessions
+WHERE $1::text IS NULL AND updated_at <= coalesce($3::float8, 'infinity')
+AND ($3::float8 IS NULL OR updated_at < $3 OR id > $4::text)
+ORDER BY updated_at DESC, id LIMIT $2
+
+-- name: write
+-- A batch, in one round trip. Most arrays come as literals: the driver looks at each value of one, which costs more.
+SELECT outcome, freed FROM toolcrib_write($1, $2, $3, $4, $5, $6::text::text[], $7::text::integer[],
+    $8::text::integer[], $9::text::integer[], $10::text::integer[], $11::text::float8[], $12::text::integer[],
+    $13::text::integer[], $14::text::text[], $15::text::text[], $16::text::integer[], $17::text::integer[],
+    $18::text::boolean[], $19::text::boolean[], $20::text::integer[], $21::text::integer[], $22::text::text[],
+    $23::text::text[], $24::text::text[], $25::text::integer[], $26::text::text[], $27::text::float8[],
+    $28::text::boolean[], $29::text::text[], $30::text::text[], $31::text::text[], $32::text::text[],
+    $33::text::float8[], $34::text::integer[], $35::text::integer[], $36::text::integer[], $37::text::float8[],
+    $38::text::text[], $39::text::text[], $40, $41::text::text[], $42::text::integer[], $43::text::text[], $44)
+
+-- name: channel
+-- What the stores of this schema listen to.
+SELECT toolcrib_channel()
+
+-- name: events
+-- One page of the log.
+SELECT seq, at, call, kind, data, large FROM events
+WHERE session = (SELECT n FROM sessions WHERE id = $1) AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4
+
+-- name: pages
+-- The same of many logs at once.
+SELECT w.i, e.seq, e.at, e.call, e.kind, e.data, e.large
+FROM unnest($1::text[], $2::integer[], $3::integer[]) WITH ORDINALITY w(id, after, most, i)
+JOIN sessions s ON s.id = w.id CROSS JOIN LATERAL (
+    SELECT seq, at, call, kind, data, large FROM events WHERE session = s.n AND seq > w.after ORDER BY seq LIMIT w.most
+) e ORDER BY w.i, e.seq
+
+-- name: events_of_call
+-- A call's own lines, over their index; the session is no condition that the other index could serve.
+SELECT seq, at, call, kind, data, large FROM events
+WHERE call = $5 AND seq > $2 AND seq <= $3 AND (session = (SELECT n FROM sessions WHERE id = $1)) IS TRUE
+ORDER BY call, seq LIMIT $4
+
+-- name: events_of_session
+-- What concerns the session itself, over its own small index.
+SELECT seq, at, call, kind, data, large FROM events
+WHERE session = (SELECT n FROM sessions WHERE id = $1) AND seq > $2 AND seq <= $3 AND call IS NULL
+ORDER BY seq LIMIT $4
+
+-- name: call
+-- By id.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.id = ANY ($1::text[])
+
+-- name: standing
+-- What stands in the way of refused writes: the call of that id, else the one that used the key first.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY w(id, session, key, i)
+LEFT JOIN calls c ON c.id = coalesce(
+    (SELECT id FROM calls WHERE id = w.id),
+    (SELECT k.id FROM calls k JOIN sessions o ON o.n = k.session WHERE o.id = w.session AND k.key = w.key))
+LEFT JOIN sessions s ON s.n = c.session
+ORDER BY w.i
+
+-- Statements are planned once for all values, so with a session and without one are two of each.
+
+-- name: calls_busy
+-- What somebody runs or has to run, over its own small index, however many others wait.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.state IN ('queued', 'running') AND c.session = (SELECT n FROM sessions WHERE id = $1)
+AND c.state = ANY ($2::text[]) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_busy_all
+-- The same of all sessions.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.state IN ('queued', 'running') AND $1::text IS NULL
+AND c.state = ANY ($2::text[]) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_waiting
+-- What waits for an answer, in order of acceptance.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.state = 'waiting' AND c.session = (SELECT n FROM sessions WHERE id = $1)
+AND c.state = ANY ($2::text[]) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_waiting_all
+-- The same of all sessions.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.state = 'waiting' AND $1::text IS NULL
+AND c.state = ANY ($2::text[]) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_open
+-- All that is not done, over the two small indexes.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM (
+    SELECT * FROM calls WHERE state IN ('queued', 'running') AND session = (SELECT n FROM sessions WHERE id = $1)
+    UNION ALL SELECT * FROM calls WHERE state = 'waiting' AND session = (SELECT n FROM sessions WHERE id = $1)
+) c JOIN sessions s ON s.n = c.session WHERE c.state = ANY ($2::text[]) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_of_parent
+-- What a call has begun, over its own index.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session
+WHERE c.parent = $3 AND ($1::text IS NULL OR s.id = $1) AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2))
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls
+-- All rows of a session that fit, in order of acceptance.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.session = (SELECT n FROM sessions WHERE id = $1)
+AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2)) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_all
+-- The same of all sessions.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE $1::text IS NULL
+AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2)) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_done
+-- What a consumer has not seen, in order of completion.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM sessions s JOIN events d ON d.session = s.n JOIN calls c ON c.id = d.call AND c.done_seq = d.seq
+WHERE s.id = $1 AND d.seq > $5 AND d.kind IN ('done', 'settled') AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2))
+AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY d.seq LIMIT $4
+
+-- name: expiring
+-- The earliest first.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session
+WHERE c.state = 'waiting' AND c.expires_at <= $1 ORDER BY c.expires_at LIMIT $2
+
+-- name: next_expiry
+-- One look at the index.
+SELECT min(expires_at) FROM calls WHERE state = 'waiting'
+
+-- name: cursor
+-- Where a reader stands.
+SELECT c.seq FROM cursors c JOIN sessions s ON s.n = c.session WHERE s.id = $1 AND c.consumer = $2
+
+-- name: move_cursor
+-- Forward, never back.
+INSERT INTO cursors (session, consumer, seq) SELECT n, $2, $3 FROM sessions WHERE id = $1
+ON CONFLICT (session, consumer) DO UPDATE SET seq = greatest(cursors.seq, excluded.seq) RETURNING seq
+
+-- name: keep
+-- The same value twice is stored once; it returns nothing where there is no such session.
+WITH s AS (SELECT n FROM sessions WHERE id = $1),
+kept AS (INSERT INTO kept (session, id, data) SELECT n, $2, $3 FROM s ON CONFLICT DO NOTHING)
+SELECT n FROM s
+
+-- name: kept
+-- Large values by their ids.
+SELECT k.id, k.data FROM kept k JOIN sessions s ON s.n = k.session WHERE s.id = $1 AND k.id = ANY ($2::text[])
+
+-- name: spend
+-- Takes one from every rate, or from none.
+SELECT toolcrib_spend($1, $2, $3, $4, $5)
+
+-- name: lock_session
+-- Nobody writes to a session while its index is made anew.
+SELECT n, owner FROM sessions WHERE id = $1 FOR NO KEY UPDATE
+
+-- name: delete_index
+-- All that the index says of a session, and calls of it that the index had put under another.
+DELETE FROM calls WHERE session = $1 OR id = ANY ($2::text[])
+
+-- name: insert_rows
+-- The index as the log tells it.
+INSERT INTO calls (session, owner, id, tool, effect, state, attempt, worker, accepted_at, background, parent, key, code,
+    question, expires_at, crashes, accepted_seq, done_seq, queued_at)
+SELECT $1, $2, r.*, CASE WHEN r.state = 'queued' THEN extract(epoch FROM clock_timestamp()) END
+FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::text[], $9::float8[], $10::boolean[],
+    $11::text[], $12::text[], $13::text[], $14::text[], $15::float8[], $16::integer[], $17::integer[], $18::integer[])
+    r(id, tool, effect, state, attempt, worker, accepted_at, background, parent, key, code, question, expires_at,
+        crashes, accepted_seq, done_seq)
+
+-- name: take
+-- All that whoever runs a call needs, in one look.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq,
+    s.id, s.owner, s.seq, s.revision, s.created_at, s.updated_at, s.n, s.own, e.seqs, e.ats, e.kinds, e.datas, e.larges
+FROM calls c JOIN sessions s ON s.n = c.session CROSS JOIN LATERAL (
+    SELECT array_agg(e.seq ORDER BY e.seq) AS seqs, array_agg(e.at ORDER BY e.seq) AS ats,
+        array_agg(e.kind ORDER BY e.seq) AS kinds, array_agg(e.data ORDER BY e.seq) AS datas,
+        array_agg(e.large ORDER BY e.seq) AS larges
+    FROM events e WHERE e.call = c.id
+) e WHERE c.id = ANY ($1::text[])
+
+-- name: stale
+-- Queued for too long, or running on a node that is not alive, which only a steady node ($5) may say of one it knows;
+-- a parked one only where nothing runs that could free it.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM (
+    (SELECT * FROM calls WHERE state = 'queued' AND NOT parked AND ($6::text[] IS NULL OR tool = ANY ($6))
+        AND queued_at < extract(epoch FROM statement_timestamp())::float8 - $1::float8 ORDER BY queued_at LIMIT $3)
+    UNION ALL
+    (SELECT * FROM calls p WHERE p.parked AND ($6::text[] IS NULL OR p.tool = ANY ($6))
+        AND p.queued_at < extract(epoch FROM statement_timestamp())::float8 - $1::float8 AND NOT EXISTS (
+            SELECT 1 FROM calls o WHERE o.owner = p.owner AND o.session = p.session AND o.state = 'running')
+        AND NOT ($4 AND EXISTS (SELECT 1 FROM calls o WHERE o.owner = p.owner AND o.state = 'running')) LIMIT $3)
+    UNION ALL
+    (SELECT * FROM calls r WHERE r.state = 'running' AND ($6::text[] IS NULL OR r.tool = ANY ($6)) AND NOT EXISTS (
+        SELECT 1 FROM nodes n WHERE n.name = r.worker
+        AND (n.seen_at > statement_timestamp() - make_interval(secs => $2) OR NOT $5)) LIMIT $3)
+) c JOIN sessions s ON s.n = c.session ORDER BY c.accepted_at, c.accepted_seq LIMIT $3
+
+-- name: counts
+-- How many calls of each tool are on their way.
+SELECT tool, state, count(*) FROM calls WHERE state IN ('queued', 'running') GROUP BY tool, state
+UNION ALL SELECT tool, state, count(*) FROM calls WHERE state = 'waiting' GROUP BY tool, state
+
+-- name: join
+-- A node's name is its own: whoever had it before is dead.
+INSERT INTO nodes (name, facts, started_at, seen_at)
+VALUES ($1, $2, extract(epoch FROM clock_timestamp()), clock_timestamp())
+ON CONFLICT (name) DO UPDATE SET facts = excluded.facts, started_at = excluded.started_at, seen_at = excluded.seen_at
+RETURNING started_at
+
+-- name: beat
+-- By this server's clock; a node whose row was cleaned away comes back.
+INSERT INTO nodes (name, facts, tools, started_at, seen_at) VALUES ($1, $2, coalesce($4, '{}'), $3, clock_timestamp())
+ON CONFLICT (name) DO UPDATE SET facts = excluded.facts, tools = coalesce($4, nodes.tools), seen_at = excluded.seen_at
+RETURNING extract(epoch FROM clock_timestamp())::float8
+
+-- name: leave
+-- A node that has ended is not dead, but gone.
+WITH written AS (DELETE FROM batches WHERE writer = $2) DELETE FROM nodes WHERE name = $1
+
+-- name: clean_nodes
+-- Those that died more than a minute ago, which nobody asks for any more.
+DELETE FROM nodes WHERE seen_at < clock_timestamp() - make_interval(secs => 60 + $1::float8)
+
+-- name: clean_batches
+-- A writer that was cut off for a day does not come back.
+DELETE FROM batches WHERE at < clock_timestamp() - interval '1 day'
+
+-- name: alive
+-- By this server's clock alone.
+SELECT seen_at > clock_timestamp() - make_interval(secs => $2) FROM nodes WHERE name = $1
+
+-- name: nodes
+-- The oldest first.
+SELECT name, facts, tools, started_at, extract(epoch FROM clock_timestamp() - seen_at)::float8 FROM nodes
+WHERE seen_at > clock_timestamp() - make_interval(secs => 60 + $1::float8) ORDER BY started_at, name
+
+-- name: idle
+-- Sessions to sweep: unused since, nothing running, nothing that still waits.
+SELECT s.n, s.id FROM sessions s WHERE s.updated_at < $1 AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state IN ('queued', 'running'))
+AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state = 'waiting'
+    AND (c.expires_at IS NULL OR c.expires_at >= $2))
+ORDER BY s.updated_at LIMIT $3
+
+-- name: idle_count
+-- What a sweep would delete.
+SELECT count(*) FROM sessions s WHERE s.updated_at < $1 AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state IN ('queued', 'running'))
+AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state = 'waiting'
+    AND (c.expires_at IS NULL OR c.expires_at >= $2))
+
+-- name: lock_idle
+-- Of two sweepers one takes each, and none waits for a writer.
+SELECT n FROM sessions WHERE n = ANY ($1::bigint[]) ORDER BY n FOR UPDATE SKIP LOCKED
+
+-- name: take_out
+-- The same question once more under the lock: none takes what is used again. Whoever follows them is told.
+WITH gone AS (
+    DELETE FROM sessions s WHERE s.n = ANY ($1::bigint[]) AND s.updated_at < $2 AND NOT EXISTS (
+        SELECT 1 FROM calls c WHERE c.session = s.n AND c.state IN ('queued', 'running'))
+    AND NOT EXISTS (
+        SELECT 1 FROM calls c WHERE c.session = s.n AND c.state = 'waiting'
+        AND (c.expires_at IS NULL OR c.expires_at >= $3))
+    RETURNING s.n, s.id
+), numbers AS (
+    INSERT INTO swept (n) SELECT n FROM gone
+), expired AS (
+    DELETE FROM calls c USING gone WHERE c.session = gone.n AND c.state = 'waiting'
+), told AS (
+    SELECT pg_notify(toolcrib_channel(), $4 || ' ' || string_agg(n || ':0', ' ')) FROM gone HAVING count(*) > 0
+)
+SELECT n, id FROM gone LEFT JOIN told ON true
+
+-- name: swept
+-- What this sweep took out, and what one before it did not come to delete; of two sweepers each takes its own.
+SELECT n FROM swept ORDER BY n LIMIT 100 FOR UPDATE SKIP LOCKED
+
+-- name: delete_events
+-- In pieces, so that no transaction is long.
+DELETE FROM events e USING (
+    SELECT session, seq FROM events WHERE session = ANY ($1::bigint[]) ORDER BY session, seq LIMIT $2
+) piece WHERE e.session = piece.session AND e.seq = piece.seq
+
+-- name: delete_calls
+-- The same for the index.
+DELETE FROM calls c USING (SELECT id FROM calls WHERE session = ANY ($1::bigint[]) LIMIT $2) piece WHERE c.id = piece.id
+
+-- name: delete_rest
+-- Their large values, their readers' marks and their numbers: all of them is gone.
+WITH large AS (DELETE FROM kept WHERE session = ANY ($1::bigint[])),
+marks AS (DELETE FROM cursors WHERE session = ANY ($1))
+DELETE FROM swept WHERE n = ANY ($1)
+
+-- name: forget_rates
+-- One that is not used up at all is as good as none; no clock that is ahead may say so.
+DELETE FROM rates WHERE tat <= least($1, extract(epoch FROM clock_timestamp()))
+
+-- name: cluster
+-- Made with the schema, and the same for all who use it.
+SELECT cluster FROM schema_version
