@@ -1,0 +1,100 @@
+"""Loops: the same call again and again with the same result, or failing again and again, within one run.
+
+`Run` is a value: it is folded over the calls of a run since the last message of the user, `Run()` being the empty one.
+So it can be kept beside a session or made again from the log, and both say the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from toolcrib.policy.verdicts import Verdict
+from toolcrib.tools import canonical
+
+WINDOW = 20
+REPEAT = 5
+FAILURES = 3
+WARN = 3
+
+Action = Literal["run", "warn", "refuse"]
+
+
+class Past(NamedTuple):
+    """One call of the run and how it ended."""
+
+    signature: str
+    outcome: str
+    failed: bool
+
+
+def signature(tool_id: str, arguments: Any) -> str:
+    """What makes two calls the same: the tool and its canonical arguments."""
+    return f"{tool_id} {digest(arguments)}"
+
+
+def digest(value: Any) -> str:
+    """A short name of any JSON value, for signatures and outcomes."""
+    return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The last calls of a run, oldest first."""
+
+    past: tuple[Past, ...] = ()
+
+    def repeats(self, call: str, repeat: int | None = REPEAT) -> int:
+        """How often this call came in vain, if that is too often; else 0. `repeat` is that of the tool's limits."""
+        same = [past for past in self.past if past.signature == call]
+        if not same or repeat is None:
+            return 0
+        equal = sum(past.outcome == same[-1].outcome for past in same)
+        if equal >= repeat - 1:
+            return equal
+        row = _row_of_failures(same)
+        return row if row >= FAILURES else 0
+
+    def equal(self, call: str, outcome: str) -> int:
+        """How often this call will have given that outcome, this time included."""
+        return 1 + sum(past.signature == call and past.outcome == outcome for past in self.past)
+
+    def action(self, call: str, outcome: str, repeat: int | None = REPEAT) -> Action:
+        """What happens to a call that would give this outcome."""
+        if self.repeats(call, repeat):
+            return "refuse"
+        return "run" if hint(self.equal(call, outcome), repeat) is None else "warn"
+
+    def verdict(self, tool: str, call: str, repeat: int | None = REPEAT) -> Verdict | None:
+        """The refusal of a call that goes round in circles."""
+        times = self.repeats(call, repeat)
+        if not times:
+            return None
+        told = f"Loop: '{tool}' was called {times} times with the same arguments and the same result"
+        return Verdict("deny", "limit", told)
+
+    def note(self, call: str, outcome: str, failed: bool) -> Run:
+        """The run after a call that ran."""
+        return Run((*self.past[-WINDOW + 1 :], Past(call, outcome, failed)))
+
+    def note_refused(self, call: str) -> Run:
+        """The run after a call that was refused as a loop: it counts as one more of what came before."""
+        last = next((past for past in reversed(self.past) if past.signature == call), Past(call, "", True))
+        return Run((*self.past[-WINDOW + 1 :], last))
+
+
+def hint(equal: int, repeat: int | None = REPEAT) -> str | None:
+    """What the model reads beside a result that came so often."""
+    if repeat is None or equal < WARN:
+        return None
+    return f"This call has given the same result {equal} times"
+
+
+def _row_of_failures(same: list[Past]) -> int:
+    row = 0
+    for past in reversed(same):
+        if not past.failed:
+            break
+        row += 1
+    return row

@@ -1,0 +1,252 @@
+"""The segments of a command, and what else a policy must know of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from toolcrib.policy.shell.grammar import DECLARING, assignment, parse
+from toolcrib.policy.shell.words import Assignment, Broken, Redirection, Simple, Word
+from toolcrib.policy.shell.wrappers import Inner, Run, Script, Sets, reads_input, runs
+
+TRUSTED = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"})
+UNKNOWN_PROGRAM = "?"
+DEEPEST = 8
+# Wrappers of wrappers.
+MOST_WRAPPED = 24
+# No system takes a longer text as one argument of a program.
+LONGEST = 131_072
+
+_SILENT = frozenset({"[", "test", "true", "false", ":"})
+_NAMING = frozenset({"read", "printf", "mapfile", "readarray", "getopts", "unset", "wait", "let"})
+_UNSAFE = re.compile(
+    r"(?:PATH|IFS|ENV|BASH_ENV|PYTHONPATH|PYTHONSTARTUP|NODE_OPTIONS|PERL5OPT|RUBYOPT"
+    r"|(?:LD|DYLD|GIT|BASH_FUNC)_.*)\Z",
+    re.DOTALL,
+)
+_DESCRIPTOR = re.compile(r"[0-9]*-?\Z")
+_NOT_FILES = re.compile(r"/dev/(?:null|stdout|stderr|stdin|tty|fd/[0-9]+)\Z")
+# Prompts that the shell expands each time it shows them.
+_PROMPTS = frozenset({"PS0", "PS1", "PS4", "PROMPT_COMMAND"})
+# Where the shell keeps which file a name stands for.
+_TABLES = frozenset({"BASH_CMDS", "BASH_ALIASES"})
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One simple command: its program (`?` where it is not known), its words after quote removal, and its text.
+
+    `fixed` says of each word whether it is as the command will get it: not expanded.
+    """
+
+    program: str
+    words: tuple[str, ...] = ()
+    text: str = ""
+    assignments: tuple[tuple[str, str], ...] = ()
+    redirections: tuple[tuple[str, str], ...] = ()
+    fixed: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that was read: its segments in the order of the text, at least one, which is empty if there is none.
+
+    `unknown` says that it is opaque because of what it runs. `files` are `read` and `write` with the names that are
+    redirected to, in order, None for one that is computed. `whole` is the line with single blanks.
+    """
+
+    segments: tuple[Segment, ...]
+    opaque: bool
+    unsafe_env: bool
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    whole: str
+    unknown: bool = False
+    files: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(slots=True)
+class _Analysis:
+    """What has been found so far."""
+
+    trusted: frozenset[str]
+    segments: list[Segment] = field(default_factory=list)
+    # An ordered set.
+    files: dict[tuple[str, str | None], None] = field(default_factory=dict)
+    unknown: bool = False
+    unsafe_env: bool = False
+    home_moves: bool = False
+    wrapped: int = 0
+
+    def script(self, text: str | None, depth: int) -> str:
+        """Add the segments of a text, and give its line."""
+        if text is None or depth > DEEPEST or len(text) > LONGEST:
+            self.lost(text or "")
+            return text or ""
+        try:
+            parsed = parse(text)
+        except Broken:
+            self.lost(text)
+            return text.strip()
+        self.unsafe_env = self.unsafe_env or any(map(_UNSAFE.match, parsed.sets))
+        for simple in parsed.found:
+            self.simple(simple, depth)
+        return parsed.line
+
+    def lost(self, text: str) -> None:
+        """Add a segment of which nothing is known."""
+        self.unknown = True
+        self.segments.append(Segment(UNKNOWN_PROGRAM, (), text.strip()))
+
+    def simple(self, simple: Simple, depth: int) -> None:
+        """Add the segments of a simple command."""
+        for assigned in simple.assignments:
+            self.assigns(assigned)
+        for redirection in simple.redirections:
+            self.redirects(redirection)
+        if simple.prefix:
+            self.segments.append(self.segment("time", simple.words, simple))
+        elif simple.words:
+            self.command(simple.words, simple, depth)
+
+    def assigns(self, assigned: Assignment) -> None:
+        """Note a variable that is set."""
+        self.unsafe_env = self.unsafe_env or _UNSAFE.match(assigned.name) is not None
+        value = assigned.value
+        expands = assigned.name in _PROMPTS and (value.literal is None or "$(" in value.plain or "`" in value.plain)
+        self.home_moves = self.home_moves or assigned.name == "HOME"
+        if value.injects or expands or assigned.name in _TABLES:
+            self.lost(value.source)
+
+    def redirects(self, redirection: Redirection) -> None:
+        """Note the file that a redirection opens."""
+        operator, target = redirection
+        if operator in ("<<", "<<<") or target.stream:
+            return
+        duplicates = operator in ("<&", ">&") and _DESCRIPTOR.match(target.plain) is not None
+        if duplicates or _NOT_FILES.match(target.plain):
+            return
+        path = None if target.literal is None else _path(target)
+        if operator[0] == "<":
+            self.files["read", path] = None
+        if ">" in operator:
+            self.files["write", path] = None
+
+    def segment(self, program: str, words: Sequence[Word], simple: Simple) -> Segment:
+        """Make a segment of words, the first of which is the program."""
+        shown = [word for word in words if word.source]
+        first = shown[0].text if program == UNKNOWN_PROGRAM and shown else Word(program, program).text
+        return Segment(
+            program,
+            tuple(word.plain for word in shown),
+            " ".join([first, *(word.text for word in shown[1:])]),
+            tuple((name, value.plain) for name, value in simple.assignments),
+            tuple((operator, target.plain) for operator, target in simple.redirections),
+            tuple(word.literal is not None for word in shown),
+        )
+
+    def command(self, words: Sequence[Word], simple: Simple, depth: int) -> None:
+        """Add the segments of a program with its words."""
+        path = words[0].literal
+        if not path:
+            self.unknown = True
+            self.segments.append(self.segment(UNKNOWN_PROGRAM, words, simple))
+            return
+        name = program(path, self.trusted)
+        if name in DECLARING:
+            self.declares(words[1:])
+            return
+        if name not in _SILENT:
+            self.segments.append(self.segment(name, words, simple))
+        self.builtin(name, words)
+        base = path.rpartition("/")[2]
+        found = runs(base, words)
+        for inner in found:
+            self.inner(inner, simple, depth)
+        if simple.redirections and reads_input(base, words, found):
+            self.documents(simple, depth)
+
+    def inner(self, inner: Inner, simple: Simple, depth: int) -> None:
+        """Add what a wrapper runs."""
+        self.wrapped += 1
+        match inner:
+            case Run(words):
+                self.command(words, _within(simple), depth) if words and self.wrapped <= MOST_WRAPPED else self.lost("")
+            case Script(text):
+                self.script(text, depth + 1)
+            case Sets(name, value):
+                self.assigns(Assignment(name, value))
+        self.wrapped -= 1
+
+    def documents(self, simple: Simple, depth: int) -> None:
+        """Add the commands that a shell reads from a text in the command."""
+        for operator, target in simple.redirections:
+            if operator in ("<<", "<<<"):
+                self.script(target.literal, depth + 1)
+            elif operator == "<" and target.stream:
+                self.lost(target.source)
+
+    def declares(self, words: Sequence[Word]) -> None:
+        """Note the variables that `export` and its like set; a computed name may be any."""
+        for word in words:
+            if word.assigns is not None:
+                self.assigns(assignment(word))
+            elif word.literal is None:
+                self.unsafe_env = True
+            else:
+                name, equals, value = word.literal.partition("=")
+                self.assigns(Assignment(name if equals else "", Word(value, value)))
+                if word.injects:
+                    self.lost(word.source)
+
+    def builtin(self, name: str, words: Sequence[Word]) -> None:
+        """Note what a builtin of the shell changes or evaluates."""
+        if name in ("source", "."):
+            self.unknown = True
+        if name in _NAMING or name in _SILENT:
+            if any(word.injects for word in words):
+                self.lost(words[0].source)
+            if name in _NAMING:
+                names = (word.plain.removeprefix("-v").partition("=")[0] for word in words[1:])
+                self.unsafe_env = self.unsafe_env or any(map(_UNSAFE.match, names))
+
+
+def _within(simple: Simple) -> Simple:
+    """What a wrapped command has of its wrapper: the same input and output."""
+    return Simple(redirections=simple.redirections)
+
+
+def _path(word: Word) -> str:
+    """The path that a word names; a tilde that was quoted is an ordinary character."""
+    assert word.literal is not None
+    quoted = word.literal.startswith("~") and not word.source.startswith("~")
+    return f"./{word.literal}" if quoted else word.literal
+
+
+def program(path: str, trusted: frozenset[str] = TRUSTED) -> str:
+    """The name of a program that is bare or lies in a trusted folder, otherwise its path as written."""
+    folder, slash, name = path.rpartition("/")
+    return name if slash and name and folder in trusted else path
+
+
+@lru_cache(1024)
+def analyse(command: str, trusted: frozenset[str] = TRUSTED) -> Command:
+    """Read a shell command; what can not be read is a segment `?` that makes it opaque, never an error."""
+    analysis = _Analysis(trusted)
+    whole = analysis.script(command, 0)
+    files = tuple(
+        (action, None if path is not None and path.startswith("~") and analysis.home_moves else path)
+        for action, path in analysis.files
+    )
+    return Command(
+        segments=tuple(analysis.segments) or (Segment(""),),
+        opaque=analysis.unknown or any(path is None for _, path in files),
+        unsafe_env=analysis.unsafe_env,
+        reads=tuple(path for action, path in files if action == "read" and path is not None),
+        writes=tuple(path for action, path in files if action == "write" and path is not None),
+        whole=whole,
+        unknown=analysis.unknown,
+        files=files,
+    )

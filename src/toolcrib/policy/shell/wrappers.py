@@ -1,0 +1,438 @@
+"""Which words of a command are a command themselves: wrappers, their options, and scripts given as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from toolcrib.policy.shell.words import Word
+
+
+class Run(NamedTuple):
+    """Words that are run as a command."""
+
+    words: tuple[Word, ...]
+
+
+class Script(NamedTuple):
+    """Text that is run as a script; None where it is not known."""
+
+    text: str | None
+
+
+class Sets(NamedTuple):
+    """A variable that is set for what is run."""
+
+    name: str
+    value: Word
+
+
+Inner = Run | Script | Sets
+UNKNOWN = Script(None)
+
+# Appended to the words of a command that gets more of them when it runs.
+MORE = Word("", None, splits=True)
+
+
+class Options(NamedTuple):
+    """The options of a program as `getopt` writes them: `:` takes a value, `?` one in the same word only."""
+
+    short: str = ""
+    flags: str = ""
+    values: str = ""
+
+    def long(self, name: str) -> bool | None:
+        """Whether a long option takes a value; None if there is none of that name, or more than one."""
+        known = dict.fromkeys(self.flags.split(), False) | dict.fromkeys(self.values.split(), True)
+        if name in known:
+            return known[name]
+        fitting = [option for option in known if option.startswith(name)]
+        return known[fitting[0]] if len(fitting) == 1 else None
+
+
+class Given(NamedTuple):
+    """The options that were given, in order, and where the rest starts."""
+
+    options: list[tuple[str, Word | None]]
+    rest: int
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these is there."""
+        return any(name in names for name, _ in self.options)
+
+    def value(self, *names: str) -> Word | None:
+        """The value of the last of these."""
+        return next((value for name, value in reversed(self.options) if name in names), None)
+
+
+class _Unclear(Exception):
+    """An option that is unknown or computed: what follows may mean anything."""
+
+
+def _cluster(words: Sequence[Word], at: int, text: str, spec: Options) -> Iterator[tuple[str, Word | None, int]]:
+    """Read the options in one word such as `-xvf`, each with its value and the next place."""
+    for index, letter in enumerate(text):
+        kind = spec.short.find(letter)
+        if kind < 0 or letter in ":?":
+            raise _Unclear
+        rest, takes = text[index + 1 :], spec.short[kind + 1 : kind + 2]
+        if takes == ":" and not rest:
+            yield letter, _value(words, at + 1), at + 2
+            return
+        if takes in (":", "?"):
+            yield letter, Word(rest, rest) if rest else None, at + 1
+            return
+        yield letter, None, at + 1
+
+
+def _value(words: Sequence[Word], at: int) -> Word:
+    if at >= len(words) or words[at].splits:
+        raise _Unclear
+    return words[at]
+
+
+def _long(words: Sequence[Word], at: int, text: str, spec: Options) -> tuple[str, Word | None, int]:
+    name, equals, value = text.partition("=")
+    takes = spec.long(name)
+    if takes is None:
+        raise _Unclear
+    if equals:
+        return f"--{name}", Word(value, value), at + 1
+    return (f"--{name}", _value(words, at + 1), at + 2) if takes else (f"--{name}", None, at + 1)
+
+
+def _given(words: Sequence[Word], spec: Options, at: int = 1) -> Given:
+    options: list[tuple[str, Word | None]] = []
+    while at < len(words):
+        text = words[at].literal
+        if text is None:
+            if words[at].splits or words[at].assigns is None:
+                raise _Unclear
+            break
+        if text == "--":
+            return Given(options, at + 1)
+        if len(text) < 2 or text[0] != "-":
+            break
+        if text.startswith("--"):
+            name, value, at = _long(words, at, text[2:], spec)
+            options.append((name, value))
+            continue
+        for name, value, after in _cluster(words, at, text[1:], spec):
+            options.append((name, value))
+            at = after
+    return Given(options, at)
+
+
+def _rest(words: Sequence[Word], at: int) -> list[Inner]:
+    return [Run(tuple(words[at:]))] if at < len(words) else []
+
+
+def _with_assignments(words: Sequence[Word], at: int) -> tuple[list[Inner], int]:
+    """Step over assignments before a program, quoted or not; one that may be several words hides what runs."""
+    inner: list[Inner] = []
+    while at < len(words) and (words[at].assigns or "=" in (words[at].literal or "")[1:]):
+        if words[at].splits:
+            raise _Unclear
+        name, _, value = words[at].plain.partition("=")
+        inner.append(Sets(name, Word(value, None if words[at].literal is None else value)))
+        at += 1
+    return inner, at
+
+
+def _plain(spec: Options, operands: int = 0, *, asks: str = "") -> Callable[[Sequence[Word]], list[Inner]]:
+    """A wrapper that runs the words after its options and operands, unless an option only asks."""
+
+    def runs(words: Sequence[Word]) -> list[Inner]:
+        given = _given(words, spec)
+        if asks and given.has(*asks.split()):
+            return []
+        if any(word.splits for word in words[given.rest : given.rest + operands]):
+            return [UNKNOWN]
+        return _rest(words, given.rest + operands)
+
+    return runs
+
+
+_ENV = Options(
+    "i0u:C:S:va:",
+    "ignore-environment null debug block-signal default-signal ignore-signal list-signal-handling help version",
+    "unset chdir split-string argv0",
+)
+
+
+def _env(words: Sequence[Word]) -> list[Inner]:
+    start = 1
+    while start < len(words) and words[start].literal == "-":
+        start += 1
+    given = _given(words, _ENV, start)
+    at = given.rest
+    if at < len(words) and words[at].literal == "-":
+        at += 1
+    if given.has("S", "--split-string"):
+        text = given.value("S", "--split-string")
+        # Its own way of quoting is close to the shell's, not the same.
+        tail = [word.text for word in words[at:]]
+        known = text is not None and text.literal is not None and not set(text.literal) & set("\\$#'\"`;&|<>()\n")
+        assert text is not None
+        return [Script(" ".join([text.plain, *tail])) if known else UNKNOWN]
+    inner, at = _with_assignments(words, at)
+    if at < len(words) and inner and words[at].plain.startswith("-"):
+        return inner + _env((words[0], *words[at:]))
+    return inner + _rest(words, at)
+
+
+_SUDO = Options(
+    "ABbC:D:Eeg:Hh:iKklNnPp:R:r:SsT:t:U:u:Vv",
+    "askpass background bell edit set-home login reset-timestamp remove-timestamp list no-update non-interactive"
+    " preserve-env preserve-groups stdin shell validate version help",
+    "close-from chdir chroot group host prompt role command-timeout type other-user user",
+)
+
+
+def _sudo(words: Sequence[Word]) -> list[Inner]:
+    given = _given(words, _SUDO)
+    if given.has("e", "--edit"):
+        return [UNKNOWN]
+    if given.has("l", "--list", "v", "--validate"):
+        return []
+    inner, at = _with_assignments(words, given.rest)
+    return inner + _rest(words, at)
+
+
+_SU = Options(
+    "c:fg:G:lmpPs:w:T", "fast login preserve-environment pty no-pty help version",
+    "command session-command group supp-group shell whitelist-environment",
+)  # fmt: skip
+
+
+def _su(words: Sequence[Word]) -> list[Inner]:
+    inner: list[Inner] = []
+    operands, at = 0, 1
+    while at < len(words):
+        given = _given(words, _SU, at)
+        inner += [_script(value) for name, value in given.options if name in ("c", "--command", "--session-command")]
+        if shell := given.value("s", "--shell"):
+            inner.append(Run((shell,)))
+        at = given.rest
+        if at < len(words):
+            operands += words[at].literal != "-"
+            at += 1
+    # What follows the user are arguments of the user's shell.
+    return [*inner, UNKNOWN] if operands > 1 else inner
+
+
+def _script(word: Word | None) -> Script:
+    return Script(None if word is None else word.literal)
+
+
+_XARGS = Options(
+    "0a:d:E:e?I:i?L:l?n:P:prs:txoR:S:J:",
+    "null eof replace max-lines interactive no-run-if-empty verbose exit open-tty show-limits help version",
+    "arg-file delimiter max-args max-procs max-chars process-slot-var",
+)
+
+
+def _xargs(words: Sequence[Word]) -> list[Inner]:
+    given = _given(words, _XARGS)
+    if given.rest >= len(words):
+        return []
+    replaced = given.value("I", "J", "i", "--replace")
+    if given.has("I", "J", "i", "--replace"):
+        mark = "{}" if replaced is None else replaced.literal
+        return [Run(tuple(_filled(word, mark) for word in words[given.rest :]))]
+    return [Run((*words[given.rest :], MORE))]
+
+
+def _filled(word: Word, mark: str | None) -> Word:
+    """The word, of which nothing is known where the mark is replaced."""
+    return Word(word.source, None) if mark is None or mark in word.plain else word
+
+
+_EXEC = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+
+
+def _find(words: Sequence[Word]) -> list[Inner]:
+    inner: list[Inner] = []
+    start = 0
+    for at, word in enumerate(words):
+        if not start and word.literal in _EXEC:
+            start = at + 1
+        elif word.literal == ";" or (start and word.literal == "+" and words[at - 1].literal == "{}"):
+            inner.append(Run(tuple(_filled(part, "{}") for part in words[start:at])) if start else UNKNOWN)
+            start = 0
+    return [*inner, UNKNOWN] if start else inner
+
+
+_WATCH = Options(
+    "bcCdefgn:pq:rs:tvwx",
+    "beep color no-color differences errexit follow chgexit precise no-rerun no-title no-wrap exec help version",
+    "interval equexit shotsdir",
+)
+
+
+def _watch(words: Sequence[Word]) -> list[Inner]:
+    given = _given(words, _WATCH)
+    if given.has("x", "--exec"):
+        return _rest(words, given.rest)
+    return _joined(words[given.rest :])
+
+
+def _joined(words: Sequence[Word]) -> list[Inner]:
+    """The script that some words make together."""
+    literals = [word.literal for word in words]
+    known = [literal for literal in literals if literal is not None]
+    if len(known) < len(literals):
+        return [UNKNOWN]
+    return [Script(" ".join(known))] if known else []
+
+
+def _eval(words: Sequence[Word]) -> list[Inner]:
+    at = 2 if len(words) > 1 and words[1].literal == "--" else 1
+    return _joined(words[at:])
+
+
+_SHELL_FLAGS = frozenset("abcefhiklmnoprstuvxyBCDEGHOPT")
+_SHELL_WORDS = frozenset(
+    {"--login", "--posix", "--norc", "--noprofile", "--noediting", "--restricted", "--verbose", "--no-rcs"}
+)
+
+
+class _ShellOptions(NamedTuple):
+    """How a shell was called: the letters of its options, and where the rest starts."""
+
+    letters: frozenset[str]
+    rest: int
+
+
+def _shell_options(words: Sequence[Word]) -> _ShellOptions:
+    at, given = 1, set[str]()
+    while at < len(words):
+        text = words[at].literal
+        if text is None:
+            raise _Unclear
+        if text in ("--", "-"):
+            at += 1
+            break
+        if text in _SHELL_WORDS:
+            at += 1
+            continue
+        if text[:1] not in ("-", "+") or len(text) < 2:
+            break
+        letters = text[1:]
+        if not set(letters) <= _SHELL_FLAGS:
+            raise _Unclear
+        given |= set(letters) if text[0] == "-" else set()
+        at += 1 + letters.count("o") + letters.count("O")
+    return _ShellOptions(frozenset(given), at)
+
+
+def _shell(words: Sequence[Word]) -> list[Inner]:
+    """With the option `c` the first word after the options is a script."""
+    given = _shell_options(words)
+    return [_script(words[given.rest])] if "c" in given.letters and given.rest < len(words) else []
+
+
+def reads_input(name: str, words: Sequence[Word], inner: Sequence[Inner]) -> bool:
+    """Whether the program of this name is, or becomes, a shell that takes its script from its input."""
+    if name not in SHELLS:
+        return name in _BECOMING and all(isinstance(item, Sets) for item in inner)
+    try:
+        given = _shell_options(words)
+    except _Unclear:
+        return False
+    return "c" not in given.letters and ("s" in given.letters or given.rest >= len(words))
+
+
+def _nice(words: Sequence[Word]) -> list[Inner]:
+    at = 1
+    # The old form: -5, --5, +5.
+    while at < len(words) and (words[at].literal or "").lstrip("-+").isdigit() and words[at].plain[0] in "-+":
+        at += 1
+    given = _given(words, Options("n:", "help version", "adjustment"), at)
+    return _rest(words, given.rest)
+
+
+def _trap(words: Sequence[Word]) -> list[Inner]:
+    given = _given(words, Options("lpP"))
+    if given.options or len(words) - given.rest < 2:
+        return []
+    return [] if words[given.rest].literal == "-" else [_script(words[given.rest])]
+
+
+def _alias(words: Sequence[Word]) -> list[Inner]:
+    inner: list[Inner] = []
+    for word in words[1:]:
+        if word.literal is None:
+            inner.append(UNKNOWN)
+        elif "=" in word.literal:
+            inner.append(Script(word.literal.partition("=")[2]))
+    return inner
+
+
+def _callback(options: str, *texts: str) -> Callable[[Sequence[Word]], list[Inner]]:
+    """A builtin whose options of these letters take a script, or whatever else changes what runs."""
+
+    def runs(words: Sequence[Word]) -> list[Inner]:
+        for word in words[1:]:
+            text = word.plain
+            if word.splits or (text[:1] == "-" and set(text[1:]) & set(options)) or text in texts:
+                return [UNKNOWN]
+        return []
+
+    return runs
+
+
+_TIME = Options("pf:o:avqhV", "portability append verbose quiet help version", "format output")
+_TIMEOUT = Options("k:s:vfp", "preserve-status foreground verbose help version", "kill-after signal")
+_STDBUF = Options("i:o:e:", "help version", "input output error")
+_IONICE = Options("c:n:tp:P:u:hV", "ignore help version", "class classdata pid pgid uid")
+_SETSID = Options("cfwhV", "ctty fork wait help version")
+
+# Without a command they start a shell.
+_BECOMING = frozenset({"sudo", "su", "doas"})
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash"})
+
+_WRAPPERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
+    "env": _env,
+    "sudo": _sudo,
+    "doas": _plain(Options("C:Lnsu:"), asks="L C"),
+    "su": _su,
+    "nohup": _plain(Options("", "help version")),
+    "time": _plain(_TIME),
+    "timeout": _plain(_TIMEOUT, operands=1),
+    "nice": _nice,
+    "ionice": _plain(_IONICE, asks="p P u --pid --pgid --uid"),
+    "stdbuf": _plain(_STDBUF),
+    "setsid": _plain(_SETSID),
+    "watch": _watch,
+    "command": _plain(Options("pvV"), asks="v V"),
+    "builtin": _plain(Options()),
+    "exec": _plain(Options("cla:")),
+    "busybox": _plain(Options("", "list list-full help install show")),
+    "xargs": _xargs,
+    "find": _find,
+    "eval": _eval,
+    "trap": _trap,
+    "alias": _alias,
+    "mapfile": _callback("C"),
+    "readarray": _callback("C"),
+    "hash": _callback("p"),
+    "enable": _callback("f"),
+    "complete": _callback("CF"),
+    "compgen": _callback("CFW"),
+    "bind": _callback("x"),
+    "fc": _callback("se"),
+    "shopt": _callback("", "expand_aliases", "extglob"),
+    **dict.fromkeys(SHELLS, _shell),
+}
+
+
+def runs(name: str, words: Sequence[Word]) -> list[Inner]:
+    """What the program of this name runs when it is called with these words."""
+    wrapper = _WRAPPERS.get(name)
+    if wrapper is None:
+        return []
+    try:
+        return wrapper(words)
+    except _Unclear:
+        return [UNKNOWN]
