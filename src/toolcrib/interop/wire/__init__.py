@@ -1,0 +1,1 @@
+"""The JSON of each merged system, described; `forms` reads and writes by these descriptions."""
