@@ -1,0 +1,44 @@
+"""API keys, for set-ups without an authorization server. Only their digests are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.serve.principal import Headers, NotAdmitted, Principal, bearer
+
+
+def new_key() -> tuple[str, str]:
+    """A key to give away, and its digest to keep."""
+    key = f"tc_{secrets.token_urlsafe(32)}"
+    return key, digest(key)
+
+
+def digest(key: str) -> str:
+    """What is kept of a key. It needs no salt: keys are long and random, unlike passwords."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class ApiKeys:
+    """A guard that knows principals by the digests of their keys, sent as `Authorization: Bearer`."""
+
+    documents: Mapping[str, Any] = {}
+
+    def __init__(self, known: Mapping[str, Principal]) -> None:
+        self._known = dict(known)
+
+    async def admit(self, headers: Headers) -> Principal:
+        """Who holds the key of a request.
+
+        Raises:
+            NotAdmitted: 401, there is none, or nobody knows it.
+        """
+        key = bearer(headers)
+        if key is None:
+            raise NotAdmitted(401, "Send an API key as a bearer token", 'Bearer realm="toolcrib"')
+        found = self._known.get(digest(key))
+        if found is None:
+            raise NotAdmitted(401, "The API key is not known", 'Bearer realm="toolcrib", error="invalid_token"')
+        return found

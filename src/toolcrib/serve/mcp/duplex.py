@@ -1,0 +1,184 @@
+"""One client on a connection that carries messages both ways, whichever that is and of whichever revision they are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from msgspec import UNSET
+
+from toolcrib.calls.eager import Starter
+from toolcrib.serve.mcp import wire
+from toolcrib.serve.mcp.legacy import Connection, Legacy
+from toolcrib.serve.mcp.modern import Modern
+from toolcrib.serve.mcp.request import Reply, Request
+from toolcrib.serve.mcp.server import Server
+from toolcrib.serve.mcp.subscriptions import Subscriber
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, Id, Message, Wrong
+from toolcrib.serve.principal import Principal
+
+log = logging.getLogger("toolcrib.serve")
+
+
+class Duplex:
+    """Takes messages of a client and answers them; `write` sends one, `drained` returns when there is room for more."""
+
+    def __init__(
+        self,
+        server: Server,
+        principal: Principal,
+        write: Callable[[bytes], None],
+        drained: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._server = server
+        self._principal = principal
+        self._write = write
+        self._drained = drained
+        self._modern = Modern(server)
+        self._legacy = Legacy(server)
+        self._connection: Connection | None = None
+        self._working: dict[Id, asyncio.Task[None] | None] = {}
+        self._left: set[asyncio.Task[Any]] = set()
+        self._starter = Starter(asyncio.get_running_loop())
+
+    async def send(self, message: bytes, seq: int = 0) -> None:
+        """Sends a message, and waits while the client does not read."""
+        self._write(message)
+        await self._drained()
+
+    def take(self, line: bytes) -> None:
+        """Takes a message; what can be answered at once is."""
+        try:
+            if len(line) > self._server.settings.largest:
+                raise Wrong(INVALID_REQUEST, f"A message has more than {self._server.settings.largest} bytes")
+            self._begin(wire.read(line))
+        except Wrong as wrong:
+            self._write(wire.error(wire.id_of(line), wrong))
+
+    def _begin(self, message: Message) -> None:
+        if message.method is UNSET or message.id is UNSET:
+            self._start(self._told(message), None)
+            return
+        id = cast(Id, message.id)
+        if id in self._working:
+            raise Wrong(INVALID_REQUEST, "A request of this id is under way")
+        work = self._at_once(message, id) if message.method == "tools/call" else self._answered(message, id)
+        if work is not None:
+            self._working[id] = None
+            self._start(self._answer(message, id, work), id)
+
+    def _at_once(self, message: Message, id: Id) -> Awaitable[bytes] | None:
+        """Answers a call that is over at once; otherwise what there is to wait for."""
+        if not _is_modern(message):
+            return self._answered(message, id)
+        asked = self._modern.request(message, self._principal)
+        asked.line = self
+        found = self._server.call_at_once(asked, self._starter)
+        if not isinstance(found, Reply):
+            return self._rest(asked, self._modern.do(asked) if found is None else found)
+        self._write(wire.answer(id, self._modern.answered(found)))
+        return None
+
+    async def _rest(self, asked: Request, work: Awaitable[Any]) -> bytes:
+        return wire.answer(asked.id, self._modern.answered(await self._done(asked, work)))
+
+    def _start(self, work: Any, id: Id | None) -> None:
+        task = self._starter.start(work)
+        if task is None:
+            return
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
+        if id is not None:
+            self._working[id] = task
+
+    async def _told(self, message: Message) -> None:
+        """What is no request."""
+        if message.method is UNSET:
+            if self._connection is not None:
+                await self._legacy.responded(message, self._connection)
+        elif message.method == "notifications/cancelled" and message.params is not UNSET:
+            await self._cancelled(message)
+
+    async def _cancelled(self, message: Message) -> None:
+        id = None if message.params is UNSET else message.params.request_id
+        if self._connection is not None:
+            await self._legacy.notified(message, self._connection)
+        task = self._working.get(id) if isinstance(id, str | int) else None
+        if task is not None:
+            task.cancel()
+
+    async def _answer(self, message: Message, id: Id, work: Awaitable[bytes]) -> None:
+        try:
+            await self.send(await work)
+        except Wrong as wrong:
+            await self.send(wire.error(id, wrong))
+        except Exception as error:
+            log.error("request %s could not be answered", message.method, exc_info=error)
+            await self.send(wire.error(id, Wrong(INTERNAL, "Internal error")))
+        finally:
+            self._working.pop(id, None)
+
+    async def _answered(self, message: Message, id: Id) -> bytes:
+        if _is_modern(message):
+            asked = self._modern.request(message, self._principal)
+            return await self._rest(asked, self._modern.do(asked))
+        if message.method == "server/discover":
+            self._modern.request(message, self._principal)  # says what is missing
+        if message.method == "initialize":
+            return wire.answer(id, self._greet(message))
+        if self._connection is None:
+            raise Wrong(INVALID_REQUEST, "Begin with initialize, or say protocolVersion in _meta")
+        asked = self._legacy.request(message, self._connection)
+        self._connection.requests[id] = asked
+        try:
+            reply = await self._done(asked, self._legacy.do(asked))
+        finally:
+            self._connection.requests.pop(id, None)
+        return wire.answer(id, self._legacy.answered(reply))
+
+    async def _done(self, asked: Request, work: Awaitable[Any]) -> Reply:
+        asked.line = self
+        answer = await work
+        if isinstance(answer, Reply):
+            return answer
+        reply: Reply = await answer
+        return reply
+
+    def _greet(self, message: Message) -> bytes:
+        if self._connection is not None:
+            raise Wrong(INVALID_REQUEST, "The session was begun already")
+        self._connection, welcome = self._legacy.greet(message, self._principal)
+        self._start(self._listen(self._connection), None)
+        return welcome
+
+    async def _listen(self, connection: Connection) -> None:
+        """Tells a client of an older revision what changes."""
+        subscriber = Subscriber(await self._server.rooms.of(self._principal), self)
+        lists = ("tools",) if self._server.shelf is None else ("tools", "prompts", "resources")
+        subscriber.wants(frozenset(lists))
+        subscriber.uris = connection.uris
+        with self._server.hub.listening(subscriber):
+            await subscriber.run()
+
+    async def leave(self, grace_s: float) -> None:
+        """Waits a little for what is under way, and stops the rest."""
+        working = {task for task in self._working.values() if task is not None}
+        if working and grace_s:
+            await asyncio.wait(working, timeout=grace_s)
+        for task in list(self._left):
+            task.cancel()
+        if self._left:
+            await asyncio.wait(set(self._left))
+        self._starter.close()
+
+    def log_out(self) -> None:
+        """Ends the session of a client that will not come back."""
+        if self._connection is not None:
+            self._legacy.leave(self._connection)
+
+
+def _is_modern(message: Message) -> bool:
+    params = message.params
+    return params is not UNSET and params.meta is not UNSET and params.meta.version is not UNSET

@@ -1,0 +1,122 @@
+"""Headers that repeat what the body says, for those who route by them: they have to say the same."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.serve.mcp.wire import HEADER_MISMATCH, Message, Wrong, decode
+from toolcrib.serve.principal import Headers
+from toolcrib.tools import Tool
+
+VERSION = b"mcp-protocol-version"
+METHOD = b"mcp-method"
+NAME = b"mcp-name"
+PARAM = b"mcp-param-"
+_NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "task_id",
+    "tasks/update": "task_id",
+    "tasks/cancel": "task_id",
+}
+_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_SIMPLE = ("string", "integer", "boolean")
+
+
+def check_once(headers: Headers, given: list[tuple[bytes, bytes]]) -> None:
+    """Raises `Wrong` where a header that counts comes twice: two readers might believe different ones."""
+    if len(headers) == len(given):
+        return
+    names = [name for name, _ in given if name.startswith(b"mcp-")]
+    if len(set(names)) < len(names):
+        raise Wrong(HEADER_MISMATCH, "Header mismatch: an Mcp header came twice")
+
+
+def check_routing(headers: Headers, message: Message) -> None:
+    """Raises `Wrong` where method or name in the headers are not those of the body."""
+    method = message.method
+    assert isinstance(method, str)
+    if _text(headers, METHOD) != method:
+        raise Wrong(HEADER_MISMATCH, f"Header mismatch: Mcp-Method must be {method}")
+    field = _NAMED.get(method)
+    if field is None or message.params is UNSET:
+        return
+    value = getattr(message.params, field)
+    if value is not UNSET and _text(headers, NAME) != value:
+        raise Wrong(HEADER_MISMATCH, "Header mismatch: Mcp-Name must be the same as in the body")
+
+
+def check_arguments(headers: Headers, tool: Tool, arguments: bytes) -> None:
+    """Raises `Wrong` where a header that stands for an argument is missing or says something else."""
+    marked = _marked(tool)
+    if not marked:
+        return
+    try:
+        given = decode(arguments)
+    except ValueError:
+        return  # told where the arguments are read
+    for path, name in marked:
+        value = _at(given, path)
+        said = _text(headers, PARAM + name.lower().encode())
+        if said != _written(value):
+            raise Wrong(HEADER_MISMATCH, f"Header mismatch: Mcp-Param-{name} must say what {'.'.join(path)} is")
+
+
+def _text(headers: Headers, name: bytes) -> str | None:
+    """A header as text; what is wrapped in base64 and can not be read is no text at all."""
+    raw = headers.get(name)
+    if raw is None:
+        return None
+    text = raw.strip(b" \t").decode("latin-1")
+    wrapped = _ENCODED.fullmatch(text)
+    if wrapped is None:
+        return text
+    try:
+        inside = base64.b64decode(wrapped[1], validate=True)
+        if base64.b64encode(inside).decode() != wrapped[1]:
+            raise Wrong(HEADER_MISMATCH, "Header mismatch: a value is no proper base64")
+        return inside.decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise Wrong(HEADER_MISMATCH, "Header mismatch: a value is no proper base64") from None
+
+
+@lru_cache(10_000)
+def _marked(tool: Tool) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The arguments that stand in headers, and under which names; none where the marks do not hold."""
+    found = tuple(_walk(tool.input_schema, ()))
+    names = [name.lower() for _, name in found]
+    return found if len(set(names)) == len(names) and all(map(_TOKEN.fullmatch, names)) else ()
+
+
+def _walk(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping) or len(path) > 8:
+        return
+    for name, inner in properties.items():
+        if not isinstance(inner, Mapping):
+            continue
+        mark = inner.get("x-mcp-header")
+        if isinstance(mark, str) and inner.get("type") in _SIMPLE:
+            yield (*path, name), mark
+        yield from _walk(inner, (*path, name))
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _written(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else None

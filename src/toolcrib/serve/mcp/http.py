@@ -1,0 +1,321 @@
+"""The server over streamable HTTP: one address, one message a request, a reply as JSON or as a stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.errors import StoreError
+from toolcrib.serve.asgi import JSON, STREAM, Gone, Header, Receive, Scope, Send, Unreadable, gone, read, reply
+from toolcrib.serve.mcp import wire
+from toolcrib.serve.mcp.headers import VERSION, check_arguments, check_once, check_routing
+from toolcrib.serve.mcp.legacy import RESUMES, Connection, Legacy, Place
+from toolcrib.serve.mcp.modern import Modern
+from toolcrib.serve.mcp.request import Later, Reply, Request
+from toolcrib.serve.mcp.server import Server
+from toolcrib.serve.mcp.subscriptions import Subscriber
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, LEGACY, SESSION_GONE, Message, Wrong
+from toolcrib.serve.principal import ANYONE, Guard, Headers, NotAdmitted, Principal
+
+log = logging.getLogger("toolcrib.serve")
+SESSION = b"mcp-session-id"
+LAST = b"last-event-id"
+RETRY_MS = 500
+_LEGACY = {version.encode() for version in LEGACY}
+
+
+class Exchange:
+    """One request and its answer. It is a stream from the first message on that comes before the answer."""
+
+    def __init__(self, receive: Receive, send: Send, headers: Iterable[Header] = ()) -> None:
+        self._receive = receive
+        self._send = send
+        self._headers = headers
+        self.streams = False
+
+    async def send(self, message: bytes, seq: int = 0) -> None:
+        """Sends a message before the answer."""
+        await self.event(wire.event(message))
+
+    async def event(self, text: bytes, *, more: bool = True) -> None:
+        """Sends a piece of the stream."""
+        if not self.streams:
+            self.streams = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": [*STREAM, *self._headers]})
+        await self._send({"type": "http.response.body", "body": text, "more_body": more})
+
+    async def finish(self, status: int, message: bytes) -> None:
+        """Sends the answer."""
+        if self.streams:
+            await self.event(wire.event(message), more=False)
+        else:
+            await reply(self._send, status, message, (JSON, *self._headers))
+
+    async def attend(self, later: Later, ping_s: float, most_s: float | None = None) -> Reply | None:
+        """Waits for an answer as long as somebody wants it; None where it takes longer than that.
+
+        Raises:
+            Gone: the other side hung up.
+        """
+        work, left = asyncio.ensure_future(later), asyncio.ensure_future(gone(self._receive))
+        until = None if most_s is None else asyncio.get_running_loop().time() + most_s
+        try:
+            while not work.done():
+                wait = ping_s if until is None else min(ping_s, max(0.0, until - asyncio.get_running_loop().time()))
+                done, _ = await asyncio.wait({work, left}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+                if left in done and not work.done():
+                    raise Gone
+                if not done and until is not None and asyncio.get_running_loop().time() >= until:
+                    return None
+                if not done:
+                    await self.event(b": still here\n\n")
+            return work.result()
+        finally:
+            for task in (work, left):
+                if not task.done():
+                    task.cancel()
+            await asyncio.wait({work, left})
+
+
+class Stream(Exchange):
+    """An answer to a client of an older revision, whose events say how far it got."""
+
+    asked: Request
+
+    async def send(self, message: bytes, seq: int = 0) -> None:
+        """Sends a message before the answer."""
+        await self.event(wire.event(message, self._place(seq) if seq else b""))
+
+    async def prime(self) -> None:
+        """Tells the client at once where it may come back to."""
+        await self.event(b"id: %b\nretry: %d\ndata: \n\n" % (self._place(0), RETRY_MS))
+
+    def _place(self, seq: int) -> bytes:
+        asked = self.asked
+        uri = None if asked.params.uri is UNSET else asked.params.uri
+        return Place(asked.id, asked.method, uri, asked.token, asked.call, seq).text()
+
+
+class McpHttp:
+    """The MCP endpoint, as an ASGI application."""
+
+    def __init__(self, server: Server, guard: Guard | None = None) -> None:
+        self.server = server
+        self.modern = Modern(server)
+        self.legacy = Legacy(server)
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one HTTP request."""
+        given: list[tuple[bytes, bytes]] = scope["headers"]
+        headers = dict(given)
+        try:
+            principal = ANYONE if self._guard is None else await self._guard.admit(headers)
+            if scope["method"] == "POST":
+                await self._post(headers, given, principal, receive, send)
+            elif SESSION in headers and scope["method"] in ("GET", "DELETE"):
+                await self._session(scope["method"], headers, principal, receive, send)
+            else:
+                await reply(send, 405, b"", [(b"allow", b"POST")])
+        except NotAdmitted as error:
+            challenge = [] if error.challenge is None else [(b"www-authenticate", error.challenge.encode())]
+            await refuse(send, error.status, error.message, challenge)
+        except Unreadable as error:
+            await refuse(send, error.status, error.message, [(b"connection", b"close")])
+        except StoreError as error:
+            await refuse(send, 503, str(error), code=INTERNAL)
+        except (Gone, OSError):
+            return
+
+    async def _post(
+        self, headers: Headers, given: list[Header], principal: Principal, receive: Receive, send: Send
+    ) -> None:
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+            await refuse(send, 415, "Send application/json")
+            return
+        accept = headers.get(b"accept", b"*/*")
+        if b"*/*" not in accept and b"application/json" not in accept and b"text/event-stream" not in accept:
+            await refuse(send, 406, "Accept application/json and text/event-stream")
+            return
+        body = await read(receive, self.server.settings.largest, self.server.settings.body_s)
+        try:
+            message = wire.read(body)
+        except Wrong as wrong:
+            await reply(send, wrong.status, wire.error(wire.id_of(body), wrong))
+            return
+        if _is_modern(headers, message):
+            await self._modern(headers, given, message, principal, Exchange(receive, send))
+        else:
+            await self._legacy(headers, message, principal, receive, send)
+
+    # The newest revision
+
+    async def _modern(
+        self, headers: Headers, given: list[Header], message: Message, principal: Principal, exchange: Exchange
+    ) -> None:
+        if message.id is UNSET or message.method is UNSET:
+            await exchange.finish(202, b"")
+            return
+        try:
+            check_once(headers, given)
+            asked = self.modern.request(message, principal, headers.get(VERSION, b"").strip().decode("latin-1"))
+            check_routing(headers, message)
+            asked.line = exchange
+            asked.tool = lambda tool, arguments: check_arguments(headers, tool, arguments)
+            answer = await self.modern.do(asked)
+            if not isinstance(answer, Reply):
+                answer = await exchange.attend(answer, self.server.settings.ping_s) or Reply(b"{}")
+            await exchange.finish(200, wire.answer(asked.id, self.modern.answered(answer)))
+        except Wrong as wrong:
+            await exchange.finish(wrong.status, wire.error(_id(message), wrong))
+        except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
+            await _fail(exchange, message, error)
+
+    # Older revisions
+
+    async def _legacy(
+        self, headers: Headers, message: Message, principal: Principal, receive: Receive, send: Send
+    ) -> None:
+        if message.method == "initialize" and message.id is not UNSET:
+            await self._greet(message, principal, send)
+            return
+        connection = self._connection(headers, principal)
+        if connection is None:
+            missing = SESSION not in headers
+            told = "Mcp-Session-Id is missing: begin with initialize" if missing else "There is no such session"
+            await refuse(send, 400 if missing else 404, told, id=_id(message), code=SESSION_GONE)
+        elif message.method is UNSET:
+            await self.legacy.responded(message, connection)
+            await reply(send, 202, b"", ())
+        elif message.id is UNSET:
+            await self.legacy.notified(message, connection)
+            await reply(send, 202, b"", ())
+        else:
+            await self._request(message, connection, Stream(receive, send))
+
+    async def _greet(self, message: Message, principal: Principal, send: Send) -> None:
+        try:
+            connection, welcome = self.legacy.greet(message, principal)
+        except Wrong as wrong:
+            await reply(send, wrong.status, wire.error(_id(message), wrong))
+            return
+        answer = wire.answer(_id(message), welcome)
+        await reply(send, 200, answer, (JSON, (SESSION, connection.id.encode())))
+
+    def _connection(self, headers: Headers, principal: Principal) -> Connection | None:
+        return self.legacy.find(headers.get(SESSION, b"").decode("latin-1"), principal)
+
+    async def _request(self, message: Message, connection: Connection, stream: Stream) -> None:
+        try:
+            asked = stream.asked = self.legacy.request(message, connection)
+            asked.line = stream
+            connection.requests[asked.id] = asked
+            try:
+                answer = await self.legacy.do(asked)
+                await self._deliver(connection, stream, answer)
+            finally:
+                if connection.requests.get(asked.id) is asked:
+                    del connection.requests[asked.id]
+        except Wrong as wrong:
+            await stream.finish(200, wire.error(_id(message), wrong))
+        except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
+            await _fail(stream, message, error)
+
+    async def _deliver(self, connection: Connection, stream: Stream, answer: Reply | Later) -> None:
+        """Sends the answer or, where that takes long, ends the stream, for the client to come back to."""
+        asked = stream.asked
+        if not isinstance(answer, Reply):
+            resumes = connection.version >= RESUMES
+            if resumes:
+                await stream.prime()
+            settings = self.server.settings
+            found = await stream.attend(answer, settings.ping_s, settings.stream_s if resumes else None)
+            if found is None:
+                await stream.event(b"", more=False)
+                return
+            answer = found
+        await stream.finish(200, wire.answer(asked.id, self.legacy.answered(answer)))
+
+    async def _session(self, method: str, headers: Headers, principal: Principal, receive: Receive, send: Send) -> None:
+        connection = self._connection(headers, principal)
+        if connection is None:
+            await refuse(send, 404, "There is no such session", code=SESSION_GONE)
+        elif method == "DELETE":
+            self.legacy.leave(connection)
+            await reply(send, 204, b"", ())
+        elif LAST in headers:
+            await self._resume(connection, headers[LAST], Stream(receive, send))
+        else:
+            await self._listen(connection, Exchange(receive, send))
+
+    async def _resume(self, connection: Connection, last: bytes, stream: Stream) -> None:
+        try:
+            asked, rest = await self.legacy.resume(connection, last)
+        except Wrong as wrong:
+            await stream.finish(wrong.status, wire.error(None, wrong))
+            return
+        stream.asked = asked
+        asked.line = stream
+        try:
+            await self._deliver(connection, stream, rest)
+        except Wrong as wrong:
+            await stream.finish(200, wire.error(asked.id, wrong))
+
+    async def _listen(self, connection: Connection, exchange: Exchange) -> None:
+        """A stream of what changes; a new one takes the place of the one before."""
+        if connection.stream is not None:
+            connection.stream.cancel()
+        room = await self.server.rooms.of(connection.principal)
+        subscriber = Subscriber(room, exchange)
+        shelved = self.server.shelf is not None
+        subscriber.wants(frozenset(("tools", "prompts", "resources") if shelved else ("tools",)))
+        subscriber.uris = connection.uris
+        connection.stream = task = asyncio.ensure_future(subscriber.run())
+        try:
+            with self.server.hub.listening(subscriber):
+                await exchange.event(b": listening\n\n")
+                await exchange.attend(_ended(task), self.server.settings.ping_s)
+            await exchange.event(b"", more=False)
+        finally:
+            task.cancel()
+            if connection.stream is task:
+                connection.stream = None
+
+
+async def _ended(task: asyncio.Task[None]) -> Reply:
+    await asyncio.wait({task})
+    return Reply(b"{}")
+
+
+def _is_modern(headers: Headers, message: Message) -> bool:
+    """A request of the newest revision says so in its header or in its body; nobody else does."""
+    said = headers.get(VERSION)
+    if said is not None and said.strip() not in _LEGACY:
+        return True
+    params = message.params
+    return params is not UNSET and params.meta is not UNSET and params.meta.version is not UNSET
+
+
+def _id(message: Message) -> Any:
+    return None if message.id is UNSET else message.id
+
+
+async def _fail(exchange: Exchange, message: Message, error: Exception) -> None:
+    if isinstance(error, Gone | OSError):
+        raise error
+    if isinstance(error, StoreError):
+        await exchange.finish(503, wire.error(_id(message), Wrong(INTERNAL, str(error))))
+        return
+    log.error("request %s could not be answered", message.method, exc_info=error)
+    await exchange.finish(500, wire.error(_id(message), Wrong(INTERNAL, "Internal error")))
+
+
+async def refuse(
+    send: Send, status: int, text: str, headers: Iterable[Header] = (), *, id: Any = None, code: int = INVALID_REQUEST
+) -> None:
+    """Turns a request away before it is one."""
+    await reply(send, status, wire.error(id, Wrong(code, text)), (JSON, *headers))

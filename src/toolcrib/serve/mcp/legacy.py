@@ -1,0 +1,262 @@
+"""Revisions before the newest: a greeting, a connection that the server remembers, and questions that it asks itself.
+
+A stream is a reader of the log. Its event ids say which request and which call it is about and how far it got, so that
+a lost one is read on from there; nothing is buffered for it. The server's own requests carry the ids of the questions,
+so that a response finds its question in the log, whichever stream it was asked on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from toolcrib.errors import Refused
+from toolcrib.serve.mcp.asking import give, open_questions, refuse
+from toolcrib.serve.mcp.request import Later, Reply, Request
+from toolcrib.serve.mcp.server import Server
+from toolcrib.serve.mcp.telling import LEVELS
+from toolcrib.serve.mcp.wire import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Id,
+    Message,
+    Meta,
+    Params,
+    Wrong,
+    decode,
+    encode,
+)
+from toolcrib.serve.principal import Principal
+from toolcrib.session import Session
+
+RESUMES = "2025-11-25"
+"""The first revision whose clients take an empty event, and come back when a stream ends."""
+
+LOGOUT_S = 1.0
+SWEEP_S = 60.0
+
+
+class Connection:
+    """What the server knows of a client since its greeting."""
+
+    __slots__ = ("capabilities", "id", "level", "principal", "requests", "stream", "uris", "used", "version")
+
+    def __init__(self, id: str, principal: Principal, version: str, capabilities: Mapping[str, Any]) -> None:
+        self.id = id
+        self.principal = principal
+        self.version = version
+        self.capabilities = capabilities
+        self.level: str | None = None
+        self.uris: set[str] = set()
+        self.requests: dict[Id, Request] = {}
+        self.stream: asyncio.Task[Any] | None = None
+        self.used = time.monotonic()
+
+
+class Place(NamedTuple):
+    """How far a stream got: the request, its method and what it named, the call, and the last event of the log."""
+
+    id: Id
+    method: str
+    uri: str | None
+    token: Id | None
+    call: str
+    seq: int
+
+    def text(self) -> bytes:
+        """As an event id."""
+        return urlsafe_b64encode(encode(list(self))).rstrip(b"=")
+
+    @classmethod
+    def of(cls, text: bytes) -> Place:
+        """From an event id.
+
+        Raises:
+            Wrong: it is none of this server's.
+        """
+        try:
+            return _place.decode(urlsafe_b64decode(text + b"=" * (-len(text) % 4)))
+        except ValueError:
+            raise Wrong(INVALID_REQUEST, "Last-Event-ID is none of this server's") from None
+
+
+_place = msgspec.json.Decoder(Place)
+
+
+class Legacy:
+    """Reads what clients of older revisions send, and does what it says."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.connections: dict[str, Connection] = {}
+        self._swept = time.monotonic()
+        self._methods = {
+            **server.methods,
+            "ping": self._ping,
+            "logging/setLevel": self._set_level,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+        }
+
+    def greet(self, message: Message, principal: Principal) -> tuple[Connection, bytes]:
+        """Begins a connection.
+
+        Raises:
+            Wrong: the greeting does not say what it has to, or there are too many connections.
+        """
+        params = Params() if message.params is UNSET else message.params
+        if params.protocol_version is UNSET:
+            raise Wrong(INVALID_PARAMS, "Invalid params: protocolVersion is missing")
+        self._sweep()
+        if len(self.connections) >= self.server.settings.sessions:
+            raise Wrong(INVALID_REQUEST, "There are too many sessions; try again later")
+        capabilities = {} if params.capabilities is UNSET else params.capabilities
+        welcome = self.server.welcome(params.protocol_version)
+        version = params.protocol_version if params.protocol_version.encode() in welcome else RESUMES
+        made = Connection(f"mcp-{secrets.token_hex(16)}", principal, version, capabilities)
+        self.connections[made.id] = made
+        return made, welcome
+
+    def _sweep(self) -> None:
+        """Lets go of connections that were silent for long."""
+        now = time.monotonic()
+        if now - self._swept < SWEEP_S:
+            return
+        self._swept = now
+        for one in list(self.connections.values()):
+            if now - one.used > self.server.settings.idle_s and not one.requests and one.stream is None:
+                self.leave(one)
+
+    def leave(self, connection: Connection) -> None:
+        """Ends a connection, and logs its session out."""
+        self.connections.pop(connection.id, None)
+        if connection.stream is not None:
+            connection.stream.cancel()
+        session = self.server.crib.at_hand(connection.id)
+        if session is not None:
+            self.server.crib.pipeline.aside(_log_out(session))
+
+    def find(self, id: str, principal: Principal) -> Connection | None:
+        """The connection of that id, if it is this principal's."""
+        found = self.connections.get(id)
+        if found is None or found.principal.name != principal.name:
+            return None
+        found.used = time.monotonic()
+        return found
+
+    def request(self, message: Message, connection: Connection) -> Request:
+        """A message as a request.
+
+        Raises:
+            Wrong: nobody knows its method.
+        """
+        if message.method not in self._methods:
+            raise Wrong(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+        assert isinstance(message.method, str)
+        assert isinstance(message.id, str | int)
+        params = Params() if message.params is UNSET else message.params
+        return self._request(connection, message.id, message.method, params)
+
+    def _request(self, connection: Connection, id: Id, method: str, params: Params) -> Request:
+        asked = Request(id, method, params, connection.principal)
+        asked.modern = False
+        asked.capabilities = connection.capabilities
+        asked.level = connection.level
+        asked.connection = connection.id
+        return asked
+
+    async def do(self, asked: Request) -> Reply | Later:
+        """Does what a request asks for."""
+        return await self._methods[asked.method](asked)
+
+    def answered(self, reply: Reply) -> bytes:
+        """The result of a request."""
+        return reply.body
+
+    async def resume(self, connection: Connection, last: bytes) -> tuple[Request, Later]:
+        """The rest of a stream that was lost.
+
+        Raises:
+            Wrong: there is no such stream of this connection.
+        """
+        place = Place.of(last)
+        row = await self.server.crib.store.call(place.call)
+        session = self.server.crib.at_hand(connection.id)
+        if row is None or session is None or row.session != connection.id:
+            raise Wrong(INVALID_REQUEST, "Last-Event-ID is of no stream of this session")
+        params = Params(meta=Meta(token=UNSET if place.token is None else place.token))
+        params.uri = UNSET if place.uri is None else place.uri
+        asked = self._request(connection, place.id, place.method, params)
+        asked.call = place.call
+        tool = session.view.names.get(row.tool)
+        return asked, self.server.running.follow(asked, session, tool, self.server.shape(asked), place.seq)
+
+    # What comes without being a request
+
+    async def notified(self, message: Message, connection: Connection) -> None:
+        """Takes a notification; those that mean nothing here are ignored."""
+        if message.method != "notifications/cancelled" or message.params is UNSET:
+            return
+        id = message.params.request_id
+        asked = None if id is UNSET else connection.requests.get(id)
+        session = self.server.crib.at_hand(connection.id)
+        if asked is not None and asked.call and session is not None:
+            await _cancel(session, asked.call)
+
+    async def responded(self, message: Message, connection: Connection) -> None:
+        """Takes what a client says to a question; whatever does not fit the question is a no."""
+        question, _, name = str(message.id).partition("|")
+        session = self.server.crib.at_hand(connection.id)
+        if session is None:
+            return
+        call = question.rpartition("-")[0]
+        opened = await open_questions(session, call, connection.capabilities)
+        opened = [one for one in opened if one.question.id == question]
+        if not opened:
+            return
+        response = decode(message.result) if isinstance(message.result, Raw) else None
+        given = {name or opened[0].question.key: response}
+        if response is None or not await give(session, opened, given, connection.principal.name):
+            said = message.error.get("message") if isinstance(message.error, dict) else None
+            await refuse(
+                session, opened, connection.principal.name, f"The client did not answer: {said or 'no reason'}"
+            )
+
+    # Methods of their own
+
+    async def _ping(self, asked: Request) -> Reply:
+        return Reply(b"{}")
+
+    async def _set_level(self, asked: Request) -> Reply:
+        level = asked.needs("level")
+        if level not in LEVELS:
+            raise Wrong(INVALID_PARAMS, f"Invalid params: level must be one of {', '.join(LEVELS)}")
+        self.connections[asked.connection].level = level
+        return Reply(b"{}")
+
+    async def _subscribe(self, asked: Request) -> Reply:
+        self.connections[asked.connection].uris.add(asked.needs("uri"))
+        return Reply(b"{}")
+
+    async def _unsubscribe(self, asked: Request) -> Reply:
+        self.connections[asked.connection].uris.discard(asked.needs("uri"))
+        return Reply(b"{}")
+
+
+async def _cancel(session: Session, call: str) -> None:
+    try:
+        await session.cancel(call)
+    except Refused:
+        return  # it has ended already
+
+
+async def _log_out(session: Session) -> None:
+    await session.close(LOGOUT_S)

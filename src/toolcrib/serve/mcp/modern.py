@@ -1,0 +1,123 @@
+"""The newest revision: every request stands alone, and says itself which revision it is and what its client can do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.serve.mcp.request import Later, Reply, Request
+from toolcrib.serve.mcp.server import Server
+from toolcrib.serve.mcp.subscriptions import LISTS, Subscriber, digest, states
+from toolcrib.serve.mcp.telling import LEVELS
+from toolcrib.serve.mcp.wire import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    NEWEST,
+    SUPPORTED,
+    UNSUPPORTED_VERSION,
+    Message,
+    Params,
+    Wrong,
+)
+from toolcrib.serve.principal import Principal
+
+MOST_TASKS = 100
+
+
+class Modern:
+    """Reads a request of the newest revision and does what it says."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._methods = {
+            **server.methods,
+            "server/discover": server.discover,
+            "subscriptions/listen": self.listen,
+            "tasks/get": server.tasks.get,
+            "tasks/update": server.tasks.update,
+            "tasks/cancel": server.tasks.cancel,
+        }
+
+    def request(self, message: Message, principal: Principal, header: str | None = None) -> Request:
+        """A message as a request; `header` is the revision that stands in the header, where there are headers.
+
+        Raises:
+            Wrong: it does not say what it has to, or says what nobody here knows.
+        """
+        params = Params() if message.params is UNSET else message.params
+        meta = params.meta
+        if meta is UNSET or meta.version is UNSET or meta.capabilities is UNSET:
+            raise Wrong(INVALID_PARAMS, "Invalid params: _meta must say protocolVersion and clientCapabilities")
+        if header is not None and header != meta.version:
+            raise Wrong(HEADER_MISMATCH, "Header mismatch: MCP-Protocol-Version must be the same as in the body")
+        if meta.version != NEWEST:
+            known = {"supported": list(SUPPORTED), "requested": meta.version}
+            raise Wrong(UNSUPPORTED_VERSION, f"Unsupported protocol version: {meta.version}", known)
+        if message.method not in self._methods:
+            raise Wrong(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+        assert isinstance(message.method, str)
+        assert isinstance(message.id, str | int)
+        asked = Request(message.id, message.method, params, principal)
+        asked.capabilities = meta.capabilities
+        if isinstance(meta.level, str) and meta.level in LEVELS:
+            asked.level = meta.level
+        return asked
+
+    def do(self, asked: Request) -> Awaitable[Reply | Later]:
+        """Does what a request asks for."""
+        return self._methods[asked.method](asked)
+
+    def answered(self, reply: Reply) -> bytes:
+        """The result of a request."""
+        return self._server.result(reply)
+
+    # Subscriptions
+
+    async def listen(self, asked: Request) -> Later:
+        """A stream of what changes."""
+        wanted = asked.params.notifications
+        if wanted is UNSET:
+            raise Wrong(INVALID_PARAMS, "Invalid params: notifications is missing")
+        return self._listening(asked, wanted)
+
+    async def _listening(self, asked: Request, wanted: dict[str, Any]) -> Reply:
+        room = await self._server.room(asked)
+        assert asked.line is not None
+        subscriber = Subscriber(room, asked.line, asked.id)
+        shelved = self._server.shelf is not None
+        lists = {key: name for key, name in LISTS.items() if wanted.get(key) is True and (shelved or name == "tools")}
+        uris = _texts(wanted.get("resourceSubscriptions")) if shelved else []
+        tasks = _texts(wanted.get("taskIds"))[:MOST_TASKS] if asked.knows_tasks else []
+        tasks = [task for task in tasks if await self._server.rooms.task(task, asked.principal) is not None]
+        honoured = {**dict.fromkeys(lists, True), "resourceSubscriptions": uris, "taskIds": tasks}
+        shown = {name: value for name, value in honoured.items() if value}
+        subscriber.wants(frozenset(lists.values()))
+        subscriber.uris.update(uris)
+        with self._server.hub.listening(subscriber):
+            await subscriber.send("notifications/subscriptions/acknowledged", {"notifications": shown})
+            async with asyncio.TaskGroup() as group:
+                for task in tasks:
+                    group.create_task(self._follow(asked, subscriber, task))
+                await subscriber.run()
+        raise AssertionError("who listens does so until it is cancelled")
+
+    async def _follow(self, asked: Request, subscriber: Subscriber, task: str) -> None:
+        """Tells how a task stands whenever that changes, and as it ends."""
+        found = await self._server.rooms.task(task, asked.principal)
+        if found is None:
+            return
+        session, row = found
+        last = b""
+        async for _ in states(session, row.id):
+            shown = await self._server.tasks.detailed(session, await session.row(row.id), asked.capabilities)
+            if digest(shown) != last:
+                last = digest(shown)
+                await subscriber.send("notifications/tasks", shown)
+
+
+def _texts(given: Any) -> list[str]:
+    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []

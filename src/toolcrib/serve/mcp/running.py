@@ -1,0 +1,288 @@
+"""A request that makes a call: it is answered with the result, with what the call wants to know, or with a task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from msgspec import UNSET, Raw
+
+from toolcrib.calls.history import result
+from toolcrib.calls.live import LiveCall
+from toolcrib.crib import Crib
+from toolcrib.errors import Refused
+from toolcrib.serve.mcp.asking import Open, give, open_questions, requests
+from toolcrib.serve.mcp.request import Later, Reply, Request, lacking
+from toolcrib.serve.mcp.seal import Seal
+from toolcrib.serve.mcp.settings import Settings
+from toolcrib.serve.mcp.tasks import Tasks
+from toolcrib.serve.mcp.telling import Telling
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, Wrong, decode, encode, request
+from toolcrib.session import Session
+from toolcrib.tools import Tool
+from toolcrib.types import Event, Result
+
+ENDED = ("done", "settled")
+Shape = Callable[[Result, Tool | None, bool], bytes]
+"""Makes the JSON of a result, of which kind the method says; whether for the newest revision is the last argument."""
+
+
+class Running:
+    """Makes calls for requests, and follows them in the log."""
+
+    def __init__(self, seal: Seal, settings: Settings, tasks: Tasks) -> None:
+        self._seal = seal
+        self._settings = settings
+        self._tasks = tasks
+
+    async def call(self, asked: Request, session: Session, tool: Tool, arguments: bytes, shape: Shape) -> Reply | Later:
+        """Calls a tool, or goes on with the call that an earlier request made."""
+        if asked.params.request_state is not UNSET:
+            return await self._resume(asked, session.crib, tool, shape)
+        live = self.new_call(asked, session, tool, arguments)
+        await session.accept(live)
+        return self.answer(asked, live, tool, shape)
+
+    def new_call(self, asked: Request, session: Session, tool: Tool, arguments: bytes) -> LiveCall:
+        """A call that nobody has looked at yet.
+
+        Raises:
+            Wrong: the tool is of no use to a client that does not know tasks.
+        """
+        options = {}
+        if tool.background or tool.metadata:
+            tasks = asked.takes_task
+            if not tasks and asked.modern and _needs_task(tool):
+                raise lacking(extension=TASKS)
+            options = {"background": tasks} if tool.background else {}
+        live = session.new_call(tool.id, arguments, options)
+        live.by = asked.by
+        return live
+
+    def answer(self, asked: Request, live: LiveCall, tool: Tool, shape: Shape) -> Reply | Later:
+        """The answer of a call that was accepted, at once where it is over."""
+        if live.result is not None:
+            return Reply(shape(live.result, tool, asked.modern))
+        asked.call = live.id if live.row is None else live.row.id
+        if live.background:
+            return self._tasks.created(live.session, asked.call)
+        return self._later(_Pursuit(self, asked, live.session, tool, shape))
+
+    async def _later(self, pursuit: _Pursuit) -> Reply:
+        """Follows a call; one that takes long becomes a task, one that nobody waits for any more is stopped."""
+        asked = pursuit.asked
+        try:
+            return await (self._timely(pursuit) if asked.takes_task else pursuit.reply())
+        except asyncio.CancelledError:
+            if asked.modern and not pursuit.session.crib.ending:
+                pursuit.session.pipeline.aside(_cancel(pursuit.session, pursuit.call))
+            raise
+
+    async def _timely(self, pursuit: _Pursuit) -> Reply:
+        work = asyncio.ensure_future(pursuit.reply())
+        try:
+            await asyncio.wait({work}, timeout=self._settings.task_after_s)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work})
+        if not work.cancelled():
+            return work.result()
+        return await self._tasks.created(pursuit.session, pursuit.call)
+
+    # Questions
+
+    def state(self, asked: Request, session: Session, call: str, tool: Tool, opened: list[Open]) -> str:
+        """What the client has to bring back: which call waits for which questions."""
+        now = session.pipeline.clock.now()
+        expires = min(now + self._settings.state_s, *(one.question.expires_at for one in opened))
+        value = {"session": session.id, "call": call, "questions": [one.question.id for one in opened]}
+        return self._seal.close(_bound(asked, tool), value | {"left": sorted(requests(opened))}, expires)
+
+    async def _resume(self, asked: Request, crib: Crib, tool: Tool, shape: Shape) -> Reply | Later:
+        """Goes on where a client was asked something."""
+        state = self._seal.open(_bound(asked, tool), asked.needs("request_state"), crib.pipeline.clock.now())
+        session = await crib.attached(state["session"])
+        place = await crib.store.session(state["session"])
+        if session is None or place is None or session.owner != asked.principal.name:
+            raise Wrong(INVALID_PARAMS, "requestState belongs to a call that is gone")
+        asked.call = state["call"]
+        return self._later(_Pursuit(self, asked, session, tool, shape, place.seq))
+
+    async def follow(self, asked: Request, session: Session, tool: Tool | None, shape: Shape, after: int) -> Reply:
+        """Reads on in a call whose stream was lost, past the last event that arrived."""
+        pursuit = _Pursuit(self, asked, session, tool, shape, after)
+        return await pursuit.follow(after or None)
+
+    async def created(self, session: Session, call: str) -> Reply:
+        """A task in place of a result."""
+        return await self._tasks.created(session, call)
+
+
+class _Pursuit:
+    """One request that follows one call to its end, or to what it waits for."""
+
+    def __init__(
+        self,
+        running: Running,
+        asked: Request,
+        session: Session,
+        tool: Tool | None,
+        shape: Shape,
+        after: int | None = None,
+    ) -> None:
+        self.running = running
+        self.asked = asked
+        self.session = session
+        self.call = asked.call
+        self.tool = tool
+        self.shape = shape
+        self.after = after
+
+    async def reply(self) -> Reply:
+        """The answer to the request.
+
+        Raises:
+            Wrong: the client can not do what the call needs, or the server closes.
+        """
+        if self.after is not None and (reply := await self._again()) is not None:
+            return reply
+        return await self.follow(self.after)
+
+    async def follow(self, after: int | None) -> Reply:
+        """The answer, by what the log says from there on."""
+        telling = Telling(self.asked)
+        async for event in follow(self.session, self.call, after):
+            if event.kind == "waiting":
+                reply = await self._waiting(event)
+                if reply is not None:
+                    return reply
+            elif event.call == self.call:
+                if event.kind in ENDED:
+                    return self._done(result(event.data))
+                await telling.tell(event)
+        raise Wrong(INTERNAL, "The server is closing")
+
+    def _done(self, outcome: Result) -> Reply:
+        return Reply(self.shape(outcome, self.tool, self.asked.modern))
+
+    async def _again(self) -> Reply | None:
+        """What a client brings that was asked before; None where the call goes on."""
+        session = self.session
+        row = await session.row(self.call)
+        if row.state == "done":
+            return self._done(await session.result(self.call))
+        opened = await open_questions(session, self.call, self.asked.capabilities)
+        if not opened:
+            return None
+        given = self._responses()
+        if given and await give(session, opened, given, self.asked.principal.name):
+            left = await open_questions(session, self.call, self.asked.capabilities)
+            if not left:
+                return None
+            opened = left
+        return await self._ask(opened)
+
+    def _responses(self) -> Mapping[str, Any]:
+        given = self.asked.params.input_responses
+        return {} if given is UNSET else given
+
+    async def _waiting(self, event: Event) -> Reply | None:
+        opened = await open_questions(self.session, self.call, self.asked.capabilities)
+        if not opened:
+            return None
+        if not self.asked.modern:
+            return await self._request([one for one in opened if one.question.call == event.call], event.seq)
+        given = self._responses()
+        if given:
+            left = await self._unasked(opened, given)
+            if not left:
+                return None
+            opened = left
+        return await self._ask(opened)
+
+    async def _unasked(self, opened: list[Open], given: Mapping[str, Any]) -> list[Open]:
+        """What is left to ask when a client answered before it was asked."""
+        if not await give(self.session, opened, given, self.asked.principal.name, unasked=True):
+            return opened
+        return await open_questions(self.session, self.call, self.asked.capabilities)
+
+    async def _ask(self, opened: list[Open]) -> Reply:
+        wanted = requests(opened)
+        if not wanted:
+            return await self._parked(opened)
+        assert self.tool is not None
+        state = self.running.state(self.asked, self.session, self.call, self.tool, opened)
+        return Reply(encode({"inputRequests": wanted, "requestState": state}), b"input_required")
+
+    async def _request(self, opened: list[Open], seq: int) -> Reply | None:
+        """Asks a client of an older revision over the connection; it answers under the ids of the questions."""
+        if not opened:
+            return None
+        if not any(one.wanted for one in opened):
+            return await self._parked(opened)
+        for one in opened:
+            for name, wish in one.wanted.items():
+                id = one.question.id + (f"|{name}" if one.for_client_alone else "")
+                await self.asked.send(request(id, wish["method"], wish["params"]), seq)
+        return None
+
+    async def _parked(self, opened: list[Open]) -> Reply:
+        """This client can not answer. Somebody else may; where nobody can, the call is of no use."""
+        alone = sorted({name for one in opened if one.for_client_alone for name in one.lacking})
+        if alone:
+            await _cancel(self.session, self.call)
+            raise lacking(*alone)
+        if self.asked.takes_task:
+            return await self.running.created(self.session, self.call)
+        asked = opened[0].question
+        text = (
+            f"The call waits for an answer that this client can not give: {asked.prompt}\n"
+            f"It was accepted as {self.call} and goes on when somebody answers question {asked.id} "
+            f"(`toolcrib answer {asked.id} accept`). Do not ask for the same again."
+        )
+        if self.asked.method != "tools/call":  # there is no other way to say it
+            raise Wrong(INTERNAL, text)
+        return Reply(encode({"content": [{"type": "text", "text": text}], "isError": True}))
+
+
+async def follow(session: Session, call: str, after: int | None) -> AsyncIterator[Event]:
+    """The events of a call and of those that it made, from its beginning or past a place, until its end."""
+    if after is None:
+        await session.crib.store.flush()
+        after = (await session.row(call)).accepted_seq
+    family = {call}
+    async for event in session.events(after):
+        if event.kind == "accepted" and event.data.get("parent") in family:
+            family.add(event.call or "")
+        if event.call in family:
+            yield event
+            if event.call == call and event.kind in ENDED:
+                return
+
+
+async def _cancel(session: Session, call: str) -> None:
+    try:
+        await session.cancel(call)
+    except Refused:
+        return  # it has ended, or runs where nobody hears
+
+
+def _needs_task(tool: Tool) -> bool:
+    """Whether a tool says, in its metadata, that it is of no use without tasks: `{"mcp": {"task": "required"}}`."""
+    said = tool.metadata.get("mcp")
+    return isinstance(said, Mapping) and said.get("task") == "required"
+
+
+def _bound(asked: Request, tool: Tool) -> list[Any]:
+    """What a request that brings a state back has to have in common with the one that got it."""
+    given = asked.params.arguments
+    arguments = decode(given) if isinstance(given, Raw) else None
+    return [asked.principal.name, asked.method, tool.id, arguments or {}, _uri(asked)]
+
+
+def _uri(asked: Request) -> str | None:
+    return None if asked.params.uri is UNSET else asked.params.uri

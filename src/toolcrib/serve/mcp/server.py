@@ -1,0 +1,256 @@
+"""The server without its transports: what each method does, for every revision alike."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from msgspec import UNSET, Raw
+
+from toolcrib.calls.eager import Starter
+from toolcrib.calls.live import LiveCall
+from toolcrib.crib import Crib
+from toolcrib.serve.mcp.content import tool_result
+from toolcrib.serve.mcp.lists import Lists
+from toolcrib.serve.mcp.request import Later, Reply, Request
+from toolcrib.serve.mcp.rooms import Room, Rooms
+from toolcrib.serve.mcp.running import Running, Shape
+from toolcrib.serve.mcp.seal import Seal, kept_secret
+from toolcrib.serve.mcp.settings import Settings
+from toolcrib.serve.mcp.shelf import Shelf, completed
+from toolcrib.serve.mcp.subscriptions import Hub
+from toolcrib.serve.mcp.tasks import Tasks
+from toolcrib.serve.mcp.wire import (
+    INTERNAL,
+    INVALID_PARAMS,
+    LEGACY,
+    NOT_FOUND,
+    SUPPORTED,
+    TASKS,
+    Wrong,
+    encode,
+)
+from toolcrib.tools import Tool, canonical
+from toolcrib.types import Result
+
+Method = Callable[[Request], Awaitable["Reply | Later"]]
+MOST_COMPLETIONS = 100
+
+
+class Server:
+    """A crib, and optionally a shelf, as methods of the protocol."""
+
+    def __init__(self, crib: Crib, shelf: Shelf | None, settings: Settings, secret: bytes) -> None:
+        self.crib = crib
+        self.shelf = shelf
+        self.settings = settings
+        seal = Seal(secret)
+        self.rooms = Rooms(crib, seal, shelf, settings.namespaces)
+        self.lists = Lists(settings, shelf)
+        self.tasks = Tasks(self.rooms, seal, settings)
+        self.running = Running(seal, settings, self.tasks)
+        self.hub = Hub(shelf)
+        crib.catalog.listen(self.hub.changed)
+        self.info = {"name": settings.name, "version": settings.version}
+        if settings.title:
+            self.info["title"] = settings.title
+        meta = encode({"io.modelcontextprotocol/serverInfo": self.info})
+        self._heads = {
+            kind: b'{"resultType":"%b","_meta":%b' % (kind, meta) for kind in (b"complete", b"input_required", b"task")
+        }
+        self.methods: dict[str, Method] = {
+            "tools/call": self.call_tool,
+            "tools/list": self.list_tools,
+            "prompts/list": self.list_prompts,
+            "prompts/get": self.get_prompt,
+            "resources/list": self.list_resources,
+            "resources/templates/list": self.list_templates,
+            "resources/read": self.read_resource,
+            "completion/complete": self.complete,
+        }
+
+    @classmethod
+    async def over(cls, crib: Crib, shelf: Shelf | None = None, settings: Settings | None = None) -> Server:
+        """A server over a crib that was started."""
+        settings = settings or Settings()
+        secret = settings.secret or await kept_secret(crib.store, crib.pipeline.clock.now())
+        return cls(crib, shelf, settings, secret)
+
+    def result(self, reply: Reply) -> bytes:
+        """A result as the newest revision has it: it says what it is, and whose."""
+        head = self._heads[reply.kind]
+        return head + b"," + reply.body[1:] if len(reply.body) > 2 else head + b"}"
+
+    def capabilities(self, *, modern: bool) -> dict[str, Any]:
+        """What the server can do."""
+        has: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
+        if self.shelf is not None:
+            has["prompts"] = {"listChanged": True}
+            has["resources"] = {"listChanged": True, "subscribe": True}
+            has["completions"] = {}
+        if modern:
+            has["extensions"] = {TASKS: {}}
+        return has
+
+    async def discover(self, asked: Request) -> Reply:
+        """Who the server is and what it can do."""
+        made: dict[str, Any] = {"supportedVersions": list(SUPPORTED), "capabilities": self.capabilities(modern=True)}
+        if self.settings.instructions:
+            made["instructions"] = self.settings.instructions
+        return Reply(self.lists.cache(asked, encode(made)))
+
+    def welcome(self, version: str) -> bytes:
+        """What answers the greeting of a client of an older revision."""
+        made: dict[str, Any] = {
+            "protocolVersion": version if version in LEGACY else LEGACY[0],
+            "capabilities": self.capabilities(modern=False),
+            "serverInfo": self.info,
+        }
+        if self.settings.instructions:
+            made["instructions"] = self.settings.instructions
+        return encode(made)
+
+    async def room(self, asked: Request) -> Room:
+        """What whoever asks can see."""
+        return await self.rooms.of(asked.principal)
+
+    async def _call(self, asked: Request, room: Room, tool: Tool, arguments: bytes) -> Reply | Later:
+        session = await self.rooms.session(asked.principal, asked.connection) if asked.connection else room.session
+        return await self.running.call(asked, session, tool, arguments, self.shape(asked))
+
+    def shape(self, asked: Request) -> Shape:
+        """How the result of a call is told to who asked for it in that way."""
+        match asked.method:
+            case "tools/call":
+                return _tool_shape
+            case "prompts/get":
+                return _prompt_shape
+            case _:
+                return lambda result, tool, modern: self.lists.cache(asked, _read_shape(result, asked.needs("uri")))
+
+    # Tools
+
+    async def list_tools(self, asked: Request) -> Reply:
+        """The tools that the principal may use."""
+        return self.lists.tools(asked, await self.room(asked))
+
+    async def call_tool(self, asked: Request) -> Reply | Later:
+        """Calls a tool."""
+        room = await self.room(asked)
+        tool, arguments = self._tool(asked, room)
+        return await self._call(asked, room, tool, arguments)
+
+    def _tool(self, asked: Request, room: Room) -> tuple[Tool, bytes]:
+        """The tool that a request names, and its arguments."""
+        name = asked.needs("name")
+        tool = room.tool(name)
+        if tool is None:
+            raise Wrong(INVALID_PARAMS, f"Unknown tool: {name}")
+        arguments = _arguments(asked)
+        if asked.tool is not None:
+            asked.tool(tool, arguments)
+        return tool, arguments
+
+    def call_at_once(self, asked: Request, starter: Starter) -> Reply | Awaitable[Reply | Later] | None:
+        """The same without a task, as far as it goes without a pause; None where it does not go that way at all."""
+        room = self.rooms.known(asked.principal)
+        if room is None or asked.connection or asked.params.request_state is not UNSET:
+            return None
+        tool, arguments = self._tool(asked, room)
+        live = self.running.new_call(asked, room.session, tool, arguments)
+        task = starter.start(room.session.accept(live))
+        if live.result is not None and task is None:
+            return Reply(tool_result(live.result, tool, modern=asked.modern))
+        return self._go_on(asked, live, tool, task)
+
+    async def _go_on(self, asked: Request, live: LiveCall, tool: Tool, task: Awaitable[None] | None) -> Reply | Later:
+        if task is not None:
+            await task
+        return self.running.answer(asked, live, tool, _tool_shape)
+
+    # Prompts, resources, completion
+
+    async def list_prompts(self, asked: Request) -> Reply:
+        """The prompts on the shelf."""
+        return self.lists.prompts(asked, await self.room(asked))
+
+    async def list_resources(self, asked: Request) -> Reply:
+        """The resources on the shelf."""
+        return self.lists.resources(asked, await self.room(asked))
+
+    async def list_templates(self, asked: Request) -> Reply:
+        """The templates on the shelf."""
+        return self.lists.templates(asked, await self.room(asked))
+
+    async def get_prompt(self, asked: Request) -> Reply | Later:
+        """The messages of a prompt."""
+        name = asked.needs("name")
+        prompt = None if self.shelf is None else self.shelf.prompts.get(name)
+        if prompt is None:
+            raise Wrong(INVALID_PARAMS, f"Unknown prompt: {name}")
+        return await self._call(asked, await self.room(asked), prompt.tool, _arguments(asked))
+
+    async def read_resource(self, asked: Request) -> Reply | Later:
+        """What a resource holds."""
+        uri = asked.needs("uri")
+        found = None if self.shelf is None else self.shelf.find(uri)
+        if found is None:
+            raise Wrong(INVALID_PARAMS if asked.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri})
+        resource, variables = found
+        return await self._call(asked, await self.room(asked), resource.tool, canonical(variables))
+
+    async def complete(self, asked: Request) -> Reply:
+        """What may stand for an argument of a prompt or of a template."""
+        ref, argument = asked.params.ref, asked.params.argument
+        if ref is UNSET or argument is UNSET:
+            raise Wrong(INVALID_PARAMS, "Invalid params: ref and argument are needed")
+        found = await completed(
+            self._completions(ref).get(str(argument.get("name"))), str(argument.get("value", "")), _others(asked)
+        )
+        shown = {"values": found[:MOST_COMPLETIONS], "total": len(found), "hasMore": len(found) > MOST_COMPLETIONS}
+        return Reply(encode({"completion": shown}))
+
+    def _completions(self, ref: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.shelf is not None:
+            name = ref.get("name") if ref.get("type") == "ref/prompt" else ref.get("uri")
+            known: Mapping[str, Any] = self.shelf.prompts if ref.get("type") == "ref/prompt" else self.shelf.resources
+            if isinstance(name, str) and name in known:
+                complete: Mapping[str, Any] = known[name].complete
+                return complete
+        raise Wrong(INVALID_PARAMS, "Invalid params: ref is of no prompt or template of this server")
+
+
+def _arguments(asked: Request) -> bytes:
+    given = asked.params.arguments
+    return bytes(given) if isinstance(given, Raw) else b"{}"
+
+
+def _others(asked: Request) -> dict[str, str]:
+    context = asked.params.context
+    given = {} if context is UNSET else context.get("arguments")
+    return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+
+
+def _tool_shape(result: Result, tool: Tool | None, modern: bool) -> bytes:
+    return tool_result(result, tool, modern=modern)
+
+
+def _prompt_shape(result: Result, tool: Tool | None, modern: bool) -> bytes:
+    data = _needed(result)
+    return encode({"description": "" if tool is None else tool.description, **data})
+
+
+def _read_shape(result: Result, uri: str) -> bytes:
+    data = _needed(result)
+    if "json" in data:
+        data = {"mimeType": data["mimeType"], "text": encode(data["json"]).decode()}
+    return encode({"contents": [{"uri": uri, **data}]})
+
+
+def _needed(result: Result) -> dict[str, Any]:
+    """What was made of a prompt or resource; there is no other way to say that it failed than an error."""
+    if result.failure is not None:
+        code = INVALID_PARAMS if result.failure.code in ("invalid_arguments", "not_found", "denied") else INTERNAL
+        raise Wrong(code, str(result.failure), {"code": result.failure.code})
+    data: dict[str, Any] = result.data
+    return data

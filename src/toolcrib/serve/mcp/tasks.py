@@ -1,0 +1,110 @@
+"""Tasks: calls of the log by names that cannot be guessed. There is nothing to keep beside the call itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from toolcrib.calls.history import History, result
+from toolcrib.errors import Refused
+from toolcrib.serve.mcp.asking import give, open_questions, requests
+from toolcrib.serve.mcp.content import tool_result
+from toolcrib.serve.mcp.request import Reply, Request, lacking
+from toolcrib.serve.mcp.rooms import Rooms
+from toolcrib.serve.mcp.seal import Seal
+from toolcrib.serve.mcp.settings import Settings
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, Wrong, decode, encode
+from toolcrib.session import Session
+from toolcrib.store import Row
+
+_BROKEN = ("internal", "unknown")
+"""Failures that say nothing of what the tool did: the task failed, not the tool."""
+
+
+class Tasks:
+    """Shows calls as tasks, and lets their owners answer and cancel them."""
+
+    def __init__(self, rooms: Rooms, seal: Seal, settings: Settings) -> None:
+        self._rooms = rooms
+        self._seal = seal
+        self._settings = settings
+
+    async def created(self, session: Session, call: str) -> Reply:
+        """The answer that a call goes on as a task, once it is durable."""
+        await session.crib.store.flush()
+        history = await session.history(await session.row(call))
+        return Reply(encode(self._described(session, history, "working")), b"task")
+
+    async def get(self, asked: Request) -> Reply:
+        """Where a task stands, with its result, error or questions."""
+        session, row = await self._mine(asked)
+        return Reply(encode(await self.detailed(session, row, asked.capabilities)))
+
+    async def update(self, asked: Request) -> Reply:
+        """Takes responses; what nobody asked for is ignored."""
+        session, row = await self._mine(asked)
+        given = asked.params.input_responses
+        if isinstance(given, dict) and given:
+            opened = await open_questions(session, row.id, asked.capabilities)
+            await give(session, opened, given, asked.principal.name)
+        return Reply(b"{}")
+
+    async def cancel(self, asked: Request) -> Reply:
+        """Asks a task to stop; one that has ended stays as it is."""
+        session, row = await self._mine(asked)
+        try:
+            await session.cancel(row.id)
+        except Refused as refused:
+            raise Wrong(INTERNAL, refused.message) from None
+        return Reply(b"{}")
+
+    async def _mine(self, asked: Request) -> tuple[Session, Row]:
+        if not asked.knows_tasks:
+            raise lacking(extension=TASKS)
+        task = asked.needs("task_id")
+        found = await self._rooms.task(task, asked.principal)
+        if found is None:
+            raise Wrong(INVALID_PARAMS, "There is no such task", {"taskId": task})
+        return found
+
+    async def detailed(self, session: Session, row: Row, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+        """A task as its owner sees it."""
+        history = await session.history(row)
+        if history.done is not None:
+            return self._ended(session, history)
+        opened = await open_questions(session, row.id, capabilities)
+        if not opened:
+            return self._described(session, history, "working")
+        shown = self._described(session, history, "input_required")
+        return shown | {"inputRequests": requests(opened), "statusMessage": opened[0].question.prompt}
+
+    def _ended(self, session: Session, history: History) -> dict[str, Any]:
+        assert history.done is not None
+        outcome = result(history.done)
+        code = None if outcome.failure is None else outcome.failure.code
+        if code == "cancelled":
+            return self._described(session, history, "cancelled")
+        if code in _BROKEN:
+            shown = self._described(session, history, "failed")
+            return shown | {"error": {"code": INTERNAL, "message": str(outcome.failure)}}
+        tool = session.view.names.get(history.accepted["tool"])
+        shown = self._described(session, history, "completed")
+        return shown | {"result": {"resultType": "complete", **decode(tool_result(outcome, tool, modern=True))}}
+
+    def _described(self, session: Session, history: History, status: str) -> dict[str, Any]:
+        retention = session.crib.retention
+        asked = 0.0 if history.question is None else history.question.asked_at
+        changed = max(history.accepted_at, history.started_at or 0.0, history.done_at or 0.0, asked)
+        return {
+            "taskId": self._seal.name(history.id, session.owner),
+            "status": status,
+            "createdAt": _time(history.accepted_at),
+            "lastUpdatedAt": _time(changed),
+            "ttlMs": None if retention is None else int(retention.total_seconds() * 1000),
+            "pollIntervalMs": self._settings.poll_ms,
+        }
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,57 @@
+"""Which pages and host names may reach the server. A page in a browser may be anybody's, and so may a name in DNS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolcrib.serve.principal import Headers
+
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Origins:
+    """The host names that the server answers to, and the origins of pages that may call it.
+
+    An origin is a host name, with a port or without, or `scheme://host`; `*` lets everything in. Requests without an
+    `Origin` come from no page. Pages of the server's own hosts are always let in.
+    """
+
+    def __init__(self, hosts: Sequence[str] = LOCAL, origins: Sequence[str] = ()) -> None:
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+        self._known: dict[tuple[bytes | None, bytes | None], bool] = {}
+
+    def admits(self, headers: Headers) -> bool:
+        """Whether a request may come in by where it comes from and where it thinks it goes."""
+        pair = headers.get(b"host"), headers.get(b"origin")
+        known = self._known.get(pair)
+        if known is None:
+            known = self._host(pair[0]) and self._origin(pair[1])
+            if len(self._known) < 1000:  # whoever asks chooses what stands there
+                self._known[pair] = known
+        return known
+
+    def _host(self, given: bytes | None) -> bool:
+        return "*" in self._hosts or (given is not None and _within(given.decode("latin-1").lower(), self._hosts))
+
+    def _origin(self, given: bytes | None) -> bool:
+        if given is None or "*" in self._origins:
+            return True
+        origin = given.decode("latin-1").lower()
+        scheme, found, host = origin.partition("://")
+        if not found:
+            return False
+        if origin in self._origins or _within(host, self._origins):
+            return True
+        return scheme in ("http", "https") and _within(host, self._hosts)
+
+
+def _within(host: str, allowed: frozenset[str]) -> bool:
+    """A name without a port stands for all its ports."""
+    return host in allowed or _bare(host) in allowed
+
+
+def _bare(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]

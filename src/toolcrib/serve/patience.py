@@ -1,0 +1,46 @@
+"""The HTTP protocol of uvicorn, with an end to its patience: whoever does not get through its headers is let go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEADERS_S = 15.0
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """A connection whose requests have to say what they want within a while; bodies are timed where they are read."""
+
+    headers_s = HEADERS_S
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """A connection on which nothing came yet."""
+        super().connection_made(transport)
+        self._wait()
+
+    def on_message_begin(self) -> None:
+        """The first bytes of a request."""
+        super().on_message_begin()
+        self._wait()
+
+    def on_headers_complete(self) -> None:
+        """It says what it wants."""
+        self._stop()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop()
+        self._timer = self.loop.call_later(self.headers_s, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

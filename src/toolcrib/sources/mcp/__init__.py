@@ -1,0 +1,123 @@
+"""Tools of MCP servers: `Mcp` is the source of them, `Server` what talks to one.
+
+A server's tools are tools like any other, under the name that the program gives to the server. What a server says of
+them is a hint from a stranger: it counts only where the configuration trusts that server. The SDK is imported when the
+first server is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from toolcrib.errors import BadTool, ToolcribError, ToolFailure
+from toolcrib.sources.mcp.results import About, Offered
+from toolcrib.sources.mcp.server import Server
+from toolcrib.sources.mcp.settings import Settings, is_address, legal, name_of
+from toolcrib.tools import Tool
+from toolcrib.types import Limits, Result
+
+__all__ = ["About", "Mcp", "Offered", "Server", "Settings", "as_tool"]
+
+RETRY_S = 5.0
+
+log = logging.getLogger("toolcrib.mcp")
+
+
+class Mcp:
+    """The tools of one MCP server: `Mcp("npx", "-y", "some-server")`, or `Mcp("https://host/mcp")`.
+
+    `name` is the namespace of its tools; without one it is made of the command or the address, never of what the server
+    calls itself. `trusted` says that what the server tells of its tools is true. `timeout` bounds each call. The rest
+    stands in `Settings`.
+    """
+
+    def __init__(
+        self,
+        *command: str,
+        name: str | None = None,
+        trusted: bool = False,
+        timeout: float | None = None,
+        **settings: Any,
+    ) -> None:
+        if not command:
+            raise BadTool(name or "?", "mcp", "say the command of the server, or its address", name)
+        self.name = name_of(command) if name is None else legal(name)
+        self.namespaces = (self.name,)  # which may be opened also while the server is away
+        self.trusted = trusted
+        self._limits = Limits(timeout_s=timeout)
+        at = {"url": command[0]} if is_address(command[0]) and len(command) == 1 else {"command": command}
+        self.server = Server(Settings(name=self.name, **at, **settings))
+        self._retrying: asyncio.Task[None] | None = None
+
+    async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
+        """Its tools now. Where the server can not be asked, it is tried again later, and the crib starts without it."""
+        self.server.changed = lambda offered: changed(self._made(offered))
+        try:
+            return self._made(await self.server.tools())
+        except ToolFailure as error:
+            log.warning("%s", error.message)
+            self._retrying = asyncio.create_task(self._retry(changed))
+            return []
+
+    async def _retry(self, changed: Callable[[Iterable[Tool]], None]) -> None:
+        while True:
+            await asyncio.sleep(RETRY_S)
+            try:
+                changed(self._made(await self.server.tools()))
+                return
+            except (ToolFailure, ToolcribError) as error:
+                log.info("%s", error)
+
+    async def stop(self) -> None:
+        """Stops the server."""
+        if self._retrying is not None:
+            self._retrying.cancel()
+            await asyncio.wait({self._retrying})
+        await self.server.close()
+
+    def _made(self, tools: Iterable[Offered]) -> list[Tool]:
+        """A tool that does not hold is left out, and the others stay."""
+        made = {}
+        for offered in tools:
+            try:
+                tool = as_tool(self.server, offered, trusted=self.trusted, limits=self._limits)
+                made[tool.id] = tool
+            except BadTool as error:
+                log.warning("%s", error)
+        return list(made.values())
+
+
+def as_tool(server: Server, offered: Offered, *, trusted: bool = False, limits: Limits | None = None) -> Tool:
+    """A tool of a server as a tool of a crib. Until the server is trusted, each of its tools acts `once`.
+
+    Raises:
+        BadTool: its name or a schema does not hold.
+    """
+
+    async def run(ctx: Any, values: Mapping[str, Any]) -> Result:
+        return await server.call(offered.name, values, ctx, repeatable=tool.does != "once")
+
+    async def reconcile(ctx: Any, **values: Any) -> Result | None:
+        return await server.reconcile(ctx)
+
+    name = legal(server.settings.name)
+    tool: Tool = Tool(
+        name=offered.legal_name,
+        namespace=name,
+        title=offered.title,
+        description=offered.description.strip() or offered.title or offered.name,
+        input_schema=offered.input_schema,
+        output_schema=offered.output_schema,
+        annotations=offered.annotations,
+        effect=None if trusted else "once",
+        limits=limits or Limits(),
+        metadata={"mcp": {"server": name, "tool": offered.name}},
+        run=run,
+        reconcile=reconcile,
+        source=name,
+        trusted=trusted,
+    )
+    return tool

@@ -1,0 +1,399 @@
+"""One connection to a server, from its first message to its last, in a task of its own.
+
+The SDK's scopes have to be left by the task that entered them. So nobody but this task opens or closes anything; the
+others send requests through it and are told when it is over. It begins with an empty context, since what a call has in
+its own must not be seen by those that come after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp.client import advertise
+from mcp.client.session import ClientRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from toolcrib.errors import StreamClosed, ToolFailure
+from toolcrib.sources.mcp.asking import Exchange, Question, exchange_of_this_context
+from toolcrib.sources.mcp.http import Address
+from toolcrib.sources.mcp.incoming import Incoming
+from toolcrib.sources.mcp.results import FORGOTTEN, UNREACHABLE, About, Forgotten, Offered, failure, offered
+from toolcrib.sources.mcp.settings import Credentials, Settings
+from toolcrib.sources.mcp.stdio import Program
+
+TASKS = "io.modelcontextprotocol/tasks"
+PROBE_S = 10.0
+CLOSE_S = 20.0
+PAGES = 100
+HEADER_MISMATCH = -32020
+
+log = logging.getLogger("toolcrib.mcp")
+_Raw: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+
+
+class Place(Protocol):
+    """Where a server is."""
+
+    @property
+    def said(self) -> str:
+        """What it said besides its messages."""
+
+    def connect(self, broke: Callable[[], None]) -> contextlib.AbstractAsyncContextManager[tuple[Any, Any]]:
+        """The streams of its messages; `broke` is called where they can not say that the server is gone."""
+
+
+class NotStarted(Exception):
+    """Why there is no connection; the message is for people."""
+
+
+class _Task(types.Request[dict[str, Any], str]):
+    """A request of the tasks extension."""
+
+    name_param = "taskId"
+
+
+class Connection:
+    """A server that answers. `tools` are those it listed last; `relisted` is called when they may be others."""
+
+    def __init__(self, place: Place, mode: str, relisted: Callable[[list[Offered]], None]) -> None:
+        self._place = place
+        self._mode = mode
+        self._relisted = relisted
+        self._over = asyncio.Event()
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._incoming: Incoming | None = None
+        self._aside: set[asyncio.Task[None]] = set()
+        self.client: Client
+        self.tools: list[Offered] = []
+        self.exchanges: set[Exchange] = set()
+        self.closing = self.doubted = False
+        self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked something."""
+        return not self._over.is_set()
+
+    @property
+    def modern(self) -> bool:
+        """Whether every request stands alone."""
+        return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def opened(self, seconds: float) -> None:
+        """Waits until it can be used.
+
+        Raises:
+            NotStarted: it can not, or not in time.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            raise NotStarted(self._why(f"it did not answer within {seconds:g} s")) from None
+
+    async def close(self) -> None:
+        """Ends it; whoever waits for an answer is told."""
+        self.closing = True
+        self._over.set()
+        if self._ready.done():
+            await asyncio.wait({self._task}, timeout=CLOSE_S)
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def over(self) -> None:
+        """Returns when it has ended, and nothing of it is left."""
+        await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        try:
+            async with self._client() as self.client:
+                await self._list()
+                self._ready.set_result(None)
+                self._listen()
+                await self._over.wait()
+        except Exception as error:  # noqa: BLE001 - a connection that breaks is no fault of ours
+            self._broke(error)
+        finally:
+            self._over.set()
+            self._refuse(NotStarted("it was stopped"))
+            await self._drop()
+
+    def _broke(self, error: Exception) -> None:
+        cause = _cause(error)
+        log.debug("a connection broke: %r", cause)
+        told = NotStarted(self._why(_words(cause)))
+        told.__cause__ = cause
+        self._refuse(told)
+
+    def _refuse(self, why: NotStarted) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(why)
+            self._ready.exception()  # nobody may be waiting for it any more
+
+    def _why(self, reason: str) -> str:
+        said = self._place.said
+        return f"{reason}; it said: {said}" if said else reason
+
+    async def _drop(self) -> None:
+        for task in self._aside:
+            task.cancel()
+        if self._aside:
+            await asyncio.wait(self._aside)
+
+    def _client(self) -> Client:
+        return Client(
+            self._transport(),
+            mode=self._mode,
+            client_info=types.Implementation(name="toolcrib", version=version("toolcrib")),
+            elicitation_callback=self._elicit,
+            logging_callback=self._logged,
+            log_level="info",
+            message_handler=self._noticed,
+            extensions=[advertise(TASKS)],
+            cache=None,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
+        async with self._place.connect(self._over.set) as (read, write):
+            self._incoming = Incoming(read, self._over.set)
+            yield self._incoming, write
+
+    # What the server says by itself
+
+    def _listen(self) -> None:
+        """A server of the newest revision tells of changes only who asks for that."""
+        tools = self.client.server_capabilities.tools
+        if self.modern and tools is not None and tools.list_changed:
+            self._start(self._subscribe())
+
+    async def _subscribe(self) -> None:
+        with contextlib.suppress(Exception):  # it is only a convenience: the next connection lists again
+            async with self.client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    await self._relist()
+
+    async def _noticed(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification) and not self.modern:
+            self._start(self._relist())
+
+    async def _relist(self) -> None:
+        try:
+            await self._list()
+        except (MCPError, ToolFailure, ValidationError) as error:
+            log.warning("the tools of a server could not be listed again: %s", error)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
+        exchange = self._whose()
+        if exchange is not None:
+            said = params.data
+            exchange.ctx.output(f"{said}\n" if isinstance(said, str) else said)
+
+    async def _elicit(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        """A question in the middle of a call, of a server that waits for the answer."""
+        exchange = self._whose()
+        if exchange is None:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="It can not be told which call asks")
+        try:
+            question = Question.of(params.model_dump(by_alias=True, mode="json", exclude_none=True))
+            return types.ElicitResult.model_validate(await exchange.asked(question))
+        except ToolFailure as error:
+            return types.ErrorData(code=types.INVALID_PARAMS, message=error.message)
+
+    def _whose(self) -> Exchange | None:
+        """The call that a message belongs to.
+
+        Over HTTP it came with the answer of one call. On a pipe nothing says so. It is none whose server waits for an
+        answer; if all others are of one session it is the last of them, otherwise nobody's, since one owner must not be
+        asked what another was meant to be.
+        """
+        exchange = exchange_of_this_context.get()
+        if exchange is not None:
+            return exchange
+        busy = [exchange for exchange in self.exchanges if not exchange.asking]
+        sessions = {exchange.ctx.session for exchange in busy}
+        return max(busy, key=lambda exchange: exchange.number) if len(sessions) == 1 else None
+
+    # What it is asked
+
+    async def _list(self) -> None:
+        self.tools = await self._listed() if self.client.server_capabilities.tools is not None else []
+        self._relisted(self.tools)
+
+    async def _listed(self) -> list[Offered]:
+        found: dict[str, Offered] = {}
+        cursor: str | None = None
+        for _ in range(PAGES):
+            with self._sifting():
+                page = await self.client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            for tool in page.tools:
+                said = offered(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
+                found.setdefault(said.name, said)
+            cursor = page.next_cursor
+            if cursor is None:
+                return list(found.values())
+        raise ToolFailure("failed", f"the list of its tools has more than {PAGES} pages")
+
+    @contextlib.contextmanager
+    def _sifting(self) -> Iterator[None]:
+        assert self._incoming is not None
+        self._incoming.version = self.client.protocol_version
+        try:
+            yield
+        finally:
+            self._incoming.version = None
+
+    async def call(self, params: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+        """One `tools/call`, as the server answers it.
+
+        Raises:
+            ToolFailure: it does not, or with an error.
+        """
+        request = types.CallToolRequest(params=types.CallToolRequestParams.model_validate(params))
+        try:
+            return await self._send(request, progress)
+        except MCPError as error:
+            if error.code != HEADER_MISMATCH or not self.modern:
+                raise self._failure(error) from None
+        await self._relist()  # the headers of a call follow the schema of its tool, which is another now
+        return await self.ask(request, progress)
+
+    async def ask(self, request: types.Request[Any, Any], progress: Any = None) -> dict[str, Any]:
+        """One request, as the server answers it.
+
+        Raises:
+            ToolFailure: it does not, or with an error.
+        """
+        try:
+            return await self._send(request, progress)
+        except MCPError as error:
+            raise self._failure(error) from None
+
+    async def task(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """One request about a task.
+
+        Raises:
+            ToolFailure: it is not answered, or with an error.
+        """
+        return await self.ask(_Task(method=method, params=params))
+
+    async def _send(self, request: types.Request[Any, Any], progress: Any) -> dict[str, Any]:
+        try:
+            raw: dict[str, Any] = await self.client.session.send_request(request, _Raw, progress_callback=progress)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ToolFailure("failed", f"The answer of the server does not hold: {where}: {first['msg']}") from None
+        except RuntimeError:  # the client was left while this waited for its turn
+            raise StreamClosed from None
+        return raw
+
+    def _failure(self, error: MCPError) -> ToolFailure:
+        if error.code == FORGOTTEN:
+            self._over.set()
+            return Forgotten()
+        return failure(error.code, error.message, lost=not self.alive)
+
+    async def about(self) -> About:
+        """What it says of itself."""
+        info = self.client.server_info or types.Implementation(name="", version="")
+        has = self.client.server_capabilities
+        return About(
+            name=info.name,
+            version=info.version,
+            revision=self.client.protocol_version,
+            title=info.title,
+            instructions=self.client.instructions,
+            tools=tuple(self.tools),
+            prompts=0 if has.prompts is None else await self._count(types.ListPromptsRequest, "prompts"),
+            resources=0 if has.resources is None else await self._count(types.ListResourcesRequest, "resources"),
+        )
+
+    async def _count(self, kind: Any, name: str) -> int | None:
+        """How many it lists; None where it does not answer."""
+        found, cursor = 0, None
+        try:
+            async with asyncio.timeout(PROBE_S):
+                for _ in range(PAGES):
+                    page = await self.ask(kind(params=types.PaginatedRequestParams(cursor=cursor)))
+                    found += len(page[name])
+                    cursor = page.get("nextCursor")
+                    if cursor is None:
+                        break
+        except (TimeoutError, ToolFailure, ValidationError, LookupError, TypeError):
+            return None
+        return found
+
+    async def answers(self) -> bool:
+        """Whether it still says anything at all."""
+        assert self._incoming is not None
+        heard = self._incoming.heard
+        session = self.client.session
+        try:
+            async with asyncio.timeout(PROBE_S):
+                if self.modern:
+                    await session.send_discover(self.client.protocol_version)
+                else:
+                    await session.send_request(types.PingRequest(), types.EmptyResult)
+        except (TimeoutError, MCPError, ValidationError, RuntimeError):
+            return self._incoming.heard > heard
+        return True
+
+
+async def connect(place: Place, mode: str, seconds: float, relisted: Callable[[list[Offered]], None]) -> Connection:
+    """A connection that can be used.
+
+    Raises:
+        NotStarted: there is none.
+    """
+    connection = Connection(place, mode, relisted)
+    try:
+        await connection.opened(seconds)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+def ways(settings: Settings, credentials: Credentials) -> list[tuple[Place, str]]:
+    """How to try: a program may quit over a question that it does not know, an address may know only the old way."""
+    if settings.url is None:
+        return [(Program(settings), "auto"), (Program(settings), "legacy")]
+    return [(Address(settings, credentials), "auto"), (Address(settings, credentials, old=True), "legacy")]
+
+
+def worth_another(error: NotStarted) -> bool:
+    """Whether something is there that answers, only not to this."""
+    cause = error.__cause__
+    return isinstance(cause, MCPError) and cause.code != UNREACHABLE
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The first of those that a task group found."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _words(cause: BaseException) -> str:
+    if isinstance(cause, FileNotFoundError):
+        return f"{cause.filename} is not installed"
+    if isinstance(cause, ValidationError):
+        return "its answer does not hold"
+    return str(cause) or type(cause).__name__

@@ -1,0 +1,192 @@
+"""A server as one owner reaches it: started when it is needed, stopped when it is not, started again when it died."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.errors import ToolcribError, ToolFailure
+from toolcrib.sources.mcp.results import Offered
+from toolcrib.sources.mcp.settings import Credentials, Settings
+
+if TYPE_CHECKING:
+    from toolcrib.sources.mcp.connection import Connection
+
+STARTS = 5
+REST_S = 60.0
+BACKOFF_S = 0.25
+LONGEST_S = 4.0
+
+log = logging.getLogger("toolcrib.mcp")
+
+
+class Link:
+    """At most one connection at a time. Who failed to start or died has a pause, longer each time; the fifth start in a
+    row that fails is followed by a long one, in which calls are refused at once.
+    """
+
+    def __init__(self, settings: Settings, credentials: Credentials, relisted: Callable[[list[Offered]], None]) -> None:
+        self._settings = settings
+        self._credentials = credentials
+        self._relisted = relisted
+        self._connection: Connection | None = None
+        self._starting: asyncio.Task[Connection] | None = None
+        self._way: int | None = None
+        self._failures = self._deaths = 0
+        self._not_before = 0.0
+        self._reason = ""
+        self._users = 0
+        self._idle: asyncio.TimerHandle | None = None
+        self._aside: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def connected(self) -> AsyncIterator[Connection]:
+        """The connection, for as long as it is used; one that nobody uses is closed after a while.
+
+        Raises:
+            ToolFailure: `unavailable`, there is none.
+        """
+        self._users += 1
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        try:
+            yield await self._ready()
+        finally:
+            self._users -= 1
+            if self._users == 0:
+                loop = asyncio.get_running_loop()
+                self._idle = loop.call_later(self._settings.idle_s, self._rest)
+
+    def _rest(self) -> None:
+        self._idle = None
+        if self._connection is not None:
+            self._start(self._connection.close())
+
+    async def _ready(self) -> Connection:
+        """A start goes on when the call that wanted it ends: the next one will want it too."""
+        if self._connection is not None and self._connection.alive:
+            return self._connection
+        if self._starting is None:
+            self._refuse()
+            loop = asyncio.get_running_loop()
+            self._starting = loop.create_task(self._open(), context=contextvars.Context())
+            self._starting.add_done_callback(self._started)
+        starting = self._starting
+        await asyncio.wait({starting})
+        if starting.cancelled():
+            raise ToolFailure("unavailable", f"{self._settings.name} was stopped")
+        return starting.result()
+
+    def _refuse(self) -> None:
+        rest = self._not_before - asyncio.get_running_loop().time()
+        if self._failures < STARTS:
+            return
+        if rest > 0:
+            message = f"{self._settings.name} could not be started {STARTS} times: {self._reason}"
+            raise ToolFailure("unavailable", message, hint=f"It is tried again in {rest:.0f} s.")
+        self._failures = 0
+
+    def _started(self, task: asyncio.Task[Connection]) -> None:
+        self._starting = None
+        if not task.cancelled():
+            task.exception()  # those who wait for it are told; perhaps nobody does
+
+    async def _open(self) -> Connection:
+        sdk = await asyncio.to_thread(_sdk)
+        loop = asyncio.get_running_loop()
+        if self._connection is not None:
+            await self._connection.over()
+            self._connection = None
+        await asyncio.sleep(max(0.0, self._not_before - loop.time()))
+        deadline = loop.time() + self._settings.start_s
+        told: Exception | None = None
+        tries = sdk.ways(self._settings, self._credentials)
+        for number, (place, mode) in enumerate(tries):
+            if self._way not in (None, number) or self._failures >= STARTS:
+                continue
+            try:
+                connection: Connection = await sdk.connect(place, mode, deadline - loop.time(), self._relisted)
+            except sdk.NotStarted as error:
+                told = told or error
+                self._failed(str(told))
+                if not sdk.worth_another(error):
+                    break
+            else:
+                self._way = number if connection.modern or self._settings.url else len(tries) - 1
+                self._connection, self._failures = connection, 0
+                self._start(self._mind(connection))
+                return connection
+        self._way = None
+        raise ToolFailure("unavailable", f"{self._settings.name} could not be started: {told}")
+
+    def _failed(self, reason: str) -> None:
+        self._failures += 1
+        self._reason = reason
+        self._pause(REST_S if self._failures >= STARTS else _backoff(self._failures))
+        log.info("%s could not be started: %s", self._settings.name, reason)
+
+    def _pause(self, seconds: float) -> None:
+        self._not_before = asyncio.get_running_loop().time() + seconds
+
+    def worked(self) -> None:
+        """It has done something: that it died before does not count any more."""
+        self._deaths = 0
+
+    async def _mind(self, connection: Connection) -> None:
+        await connection.over()
+        if not connection.closing:
+            self._deaths += 1
+            self._pause(_backoff(self._deaths))
+            log.info("%s ended by itself", self._settings.name)
+
+    def doubt(self, connection: Connection) -> None:
+        """A call was given up: a program that says nothing any more is stopped, and started again when it is needed."""
+        if self._settings.command and connection.alive and not connection.doubted:
+            connection.doubted = True
+            self._start(self._probe(connection))
+
+    async def _probe(self, connection: Connection) -> None:
+        if await connection.answers():
+            connection.doubted = False
+        elif connection.alive:
+            log.warning("%s does not answer any more; it is stopped", self._settings.name)
+            await connection.close()
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    async def close(self) -> None:
+        """Stops the server; the next call starts it again."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        starting, connection = self._starting, self._connection
+        if starting is not None:
+            starting.cancel()
+            await asyncio.wait({starting})
+            connection = self._connection
+        if connection is not None:
+            await connection.close()
+        for task in self._aside:
+            task.cancel()
+        await asyncio.gather(*self._aside, return_exceptions=True)
+
+
+def _backoff(times: int) -> float:
+    return min(BACKOFF_S * 2.0 ** min(times - 1, 10), LONGEST_S)
+
+
+def _sdk() -> Any:
+    """What talks to servers. It takes half a second to import, so that is done when the first one is started."""
+    try:
+        from toolcrib.sources.mcp import connection
+    except ModuleNotFoundError as missing:
+        raise ToolcribError(f"MCP servers need {missing.name}: pip install 'toolcrib[mcp]'") from None
+    return connection

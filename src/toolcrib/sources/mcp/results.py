@@ -1,0 +1,156 @@
+"""From what a server says to what a tool gives: results, errors, and the tools themselves. Plain JSON, no protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib.errors import StreamClosed, ToolFailure
+from toolcrib.types import Annotations, Block, Result, block
+
+# Codes of our own for what the connection met, far from those of JSON-RPC. A server that sends one only fails its call.
+UNREACHABLE = -990001
+BROKEN = -990002
+TOO_LARGE = -990003
+REFUSED = -990004
+THROTTLED = -990005
+FORGOTTEN = -990006
+_OURS = {UNREACHABLE: "unavailable", TOO_LARGE: "too_large", REFUSED: "denied", THROTTLED: "rate_limited"}
+_WRAPPED = re.compile(r"\[(-99000\d)\]")
+PARSE_ERROR = -32700
+INVALID_PARAMS = -32602
+CONNECTION_CLOSED = -32000
+_OVERSIZED = "byte limit"
+_LOST = ("Connection closed", "SSE stream ended", "SSE stream failed")
+_TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_FIELDS = {"mimeType": "mime_type"}
+_LEFT_OUT = ("annotations", "_meta", "audience")
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A tool as its server describes it; every word of it is a stranger's."""
+
+    name: str
+    description: str = ""
+    title: str | None = None
+    input_schema: Mapping[str, Any] = field(default_factory=dict)
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Annotations = field(default_factory=Annotations)
+
+    @property
+    def legal_name(self) -> str:
+        """Its name here: its own where that is allowed, else the nearest one with a digest, so that no two collide."""
+        if _TOOL.fullmatch(self.name):
+            return self.name
+        fit = re.sub(r"[^A-Za-z0-9_.-]", "_", self.name)[:119].lstrip(".-") or "tool"
+        return f"{fit}_{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A server as it describes itself, every word of it a stranger's; a number is None where it does not say."""
+
+    name: str
+    version: str
+    revision: str
+    title: str | None
+    instructions: str | None
+    tools: tuple[Offered, ...]
+    prompts: int | None
+    resources: int | None
+
+
+class Forgotten(ToolFailure):
+    """The server no longer knows the connection, and refused a request for that alone."""
+
+    def __init__(self) -> None:
+        super().__init__("unavailable", "The server has forgotten the connection")
+
+
+def offered(said: Mapping[str, Any]) -> Offered:
+    """A tool of a listing. What it does not say of itself is not said, whatever the protocol would assume."""
+    hints = said.get("annotations") or {}
+    return Offered(
+        name=said["name"],
+        description=said.get("description") or "",
+        title=said.get("title") or hints.get("title"),
+        input_schema=said["inputSchema"],
+        output_schema=said.get("outputSchema"),
+        annotations=Annotations(
+            read_only=hints.get("readOnlyHint") is True,
+            destructive=hints.get("destructiveHint") is True,
+            idempotent=hints.get("idempotentHint") is True,
+            open_world=hints.get("openWorldHint") is True,
+        ),
+    )
+
+
+def to_result(raw: Mapping[str, Any]) -> Result:
+    """The result of a call that is complete.
+
+    Raises:
+        ToolFailure: the tool says that it failed, or the result is none.
+    """
+    content = raw.get("content") or []
+    if not isinstance(content, list):
+        raise ToolFailure("failed", "The content in the result of the server is none")
+    blocks = [_block(said) for said in content]
+    texts = [str(said["text"]) for said in blocks if said["type"] == "text"]
+    if raw.get("isError"):
+        raise ToolFailure("failed", "\n".join(texts) or _json(raw.get("structuredContent")) or "The tool failed")
+    data = raw.get("structuredContent")
+    if "structuredContent" not in raw and texts and len(texts) == len(blocks):
+        data = "\n".join(texts)
+    return Result(data, blocks)
+
+
+def _json(value: Any) -> str:
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _block(said: Any) -> Block:
+    if not isinstance(said, Mapping) or not isinstance(said.get("type"), str):
+        raise ToolFailure("failed", "The result of the server holds something that is no content")
+    fields = _fields(said)
+    kind = fields.pop("type")
+    inner = fields.pop("resource", None)
+    if kind == "resource" and isinstance(inner, Mapping):
+        fields |= _fields(inner)
+    elif kind == "resource_link":
+        kind = "link"
+    return block(kind, _audience(said.get("annotations")), **fields)
+
+
+def _fields(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {_FIELDS.get(name, name): said[name] for name in said if name not in _LEFT_OUT}
+
+
+def _audience(annotations: Any) -> tuple[str, ...] | None:
+    """A server speaks of user and assistant; here they are user and model."""
+    said = annotations.get("audience") if isinstance(annotations, Mapping) else None
+    if not isinstance(said, list) or not said:
+        return None
+    return tuple("model" if who == "assistant" else str(who) for who in said)
+
+
+def failure(code: int, message: str, *, lost: bool = False) -> ToolFailure:
+    """An error of the protocol or the connection; `lost` says that the connection is gone.
+
+    A request that may have reached a server which is gone may have run: how the call ends is then for its effect to
+    say, and `StreamClosed` leaves it to that.
+    """
+    wrapped = _WRAPPED.search(message) if code == PARSE_ERROR else None
+    if wrapped is not None:
+        code, message = int(wrapped[1]), message[wrapped.end() :].strip()
+    if code == CONNECTION_CLOSED and message.startswith(_LOST) and _OVERSIZED in message:
+        code = TOO_LARGE
+    if code == BROKEN or (code == CONNECTION_CLOSED and (lost or message.startswith(_LOST))):
+        return StreamClosed()
+    if code == INVALID_PARAMS:
+        return ToolFailure("invalid_arguments", message)
+    return ToolFailure(_OURS.get(code, "failed"), message or f"The server answered with error {code}")

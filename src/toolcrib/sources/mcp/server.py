@@ -1,0 +1,338 @@
+"""`Server`: an MCP server that can be asked for its tools and told to run one. It starts when it is needed first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.context import Context, Parked
+from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
+from toolcrib.sources.mcp.asking import Exchange, Question
+from toolcrib.sources.mcp.link import Link
+from toolcrib.sources.mcp.results import About, Forgotten, Offered, failure, to_result
+from toolcrib.sources.mcp.settings import Settings
+from toolcrib.types import Result
+
+if TYPE_CHECKING:
+    from toolcrib.sources.mcp.connection import Connection
+
+ROUNDS = 50
+AGAIN_S = 0.05
+LATEST_S = 1.0
+POLL_S = 1.0
+LONGEST_POLL_S = 60.0
+LOOKS_S = (0.5, 1.0, 2.0, 4.0)
+FAREWELL_S = 5.0
+HELD = "mcp.held"
+
+log = logging.getLogger("toolcrib.mcp")
+
+
+class Server:
+    """Connections to one server: one that all owners share, or one for each that has credentials.
+
+    `changed` is called with all tools whenever a listing brings others than the last.
+    """
+
+    def __init__(self, settings: Settings, *, changed: Callable[[list[Offered]], None] | None = None) -> None:
+        self.settings = settings
+        self.changed = changed
+        self._links: dict[str, Link] = {}
+        self._tools: list[Offered] | None = None
+        self._held: dict[str, Exchange] = {}
+        self._minding: dict[str, asyncio.Task[None]] = {}
+
+    async def tools(self) -> list[Offered]:
+        """What it offers; it is asked once, and says by itself when that changes.
+
+        Raises:
+            ToolFailure: `unavailable`, it can not be asked.
+        """
+        if self._tools is None:
+            async with self._link("").connected() as connection:
+                return connection.tools
+        return self._tools
+
+    async def about(self) -> About:
+        """What it says of itself; it is started for that.
+
+        Raises:
+            ToolFailure: `unavailable`, it can not be asked.
+        """
+        async with self._link("").connected() as connection:
+            return await connection.about()
+
+    async def call(self, name: str, args: Mapping[str, Any], ctx: Context, *, repeatable: bool = False) -> Result:
+        """Runs one of its tools for a call. `repeatable` says that to do so twice does no harm.
+
+        Progress and messages go to the log of the call, questions are put to whoever answers its questions.
+
+        Raises:
+            ToolFailure: it failed, or could not run; `StreamClosed` where nobody knows.
+        """
+        asked = {"name": name, "arguments": dict(args)}
+        params: Mapping[str, Any] = asked
+        for number in range(1, ROUNDS + 1):
+            key = f"mcp.round.{number}"
+            wanted: dict[str, Any] | None = {}
+            if not _recorded(ctx, key):
+                raw, wanted = await self._patiently(params, ctx, repeatable)
+                if wanted is None:
+                    return to_result(raw)
+            said = await ctx.step(key, partial(dict, wanted))
+            if "task" in said:
+                return to_result(await self._follow(said["task"], ctx))
+            answers = await self._answers(said["requests"], ctx, key)
+            params = {**asked, "inputResponses": answers, "requestState": said["state"]}
+        raise ToolFailure("failed", f"The server asked {ROUNDS} times and is not done")
+
+    async def _patiently(
+        self, params: Mapping[str, Any], ctx: Context, repeatable: bool
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """What the server answers, and what it wants first; one that only wants to be asked later is."""
+        pause = AGAIN_S
+        while True:
+            raw = await self._round(params, ctx, repeatable)
+            wanted = _wanted(raw)
+            if wanted is None or wanted.keys() != {"state"}:
+                return raw, wanted
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LATEST_S)
+            params = {"name": params["name"], "arguments": params["arguments"], "requestState": wanted["state"]}
+
+    async def reconcile(self, ctx: Context) -> Result | None:
+        """What became of a call that a crash cut off; known where the server made a task of it.
+
+        Raises:
+            ToolFailure: the task failed.
+        """
+        for number in range(1, ROUNDS + 1):
+            if not _recorded(ctx, f"mcp.round.{number}"):
+                return None
+            said = await ctx.step(f"mcp.round.{number}", dict)
+            if "task" in said:
+                return to_result(await self._follow(said["task"], ctx))
+        return None
+
+    async def close(self) -> None:
+        """Stops it and forgets its tools; it can be used again, also in another loop."""
+        exchanges, self._held = list(self._held.values()), {}
+        minding, self._minding = list(self._minding.values()), {}
+        for task in minding:
+            task.cancel()
+        await asyncio.gather(*minding, return_exceptions=True)
+        for exchange in exchanges:
+            await exchange.drop(0)
+        links, self._links, self._tools = list(self._links.values()), {}, None
+        await asyncio.gather(*(link.close() for link in links))
+
+    # Connections
+
+    def _link(self, owner: str) -> Link:
+        """Owners with credentials have connections of their own; nobody's is used for another."""
+        key = owner if self.settings.personal else ""
+        if key not in self._links:
+            credentials = self.settings.credentials(key)
+            self._links[key] = Link(self.settings, credentials, self._ignored if key else self._relisted)
+        return self._links[key]
+
+    def _relisted(self, tools: list[Offered]) -> None:
+        before, self._tools = self._tools, tools
+        if self.changed is not None and before is not None and before != tools:
+            try:
+                self.changed(tools)
+            except Exception as error:  # noqa: BLE001 - what others make of the news must not end the connection
+                log.warning("the tools of %s changed and could not be taken: %s", self.settings.name, error)
+
+    def _ignored(self, tools: list[Offered]) -> None:
+        """What one owner is shown is not the catalog of all."""
+
+    # One request
+
+    async def _round(self, params: Mapping[str, Any], ctx: Context, repeatable: bool) -> dict[str, Any]:
+        """Sends the call, or takes up the request that an earlier pass left open; what the server answers."""
+        exchange = self._take_up(ctx)
+        if exchange is None:
+            if _recorded(ctx, HELD) and not repeatable:
+                raise StreamClosed
+            exchange = Exchange(ctx, lambda exchange: self._send(exchange, params))
+
+        async def before() -> None:
+            if not _recorded(ctx, HELD):
+                await ctx.step(HELD, lambda: True)
+
+        try:
+            return await exchange.answer(self.settings.name, before)
+        except Parked:
+            self._hold(exchange, ctx)
+            raise
+        except BaseException:
+            await exchange.drop(0)
+            raise
+
+    async def _send(self, exchange: Exchange, params: Mapping[str, Any]) -> dict[str, Any]:
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            exchange.ctx.progress(message, loaded=done, total=total)
+
+        try:
+            return await self._sent(exchange, params, progress)
+        except Forgotten:  # it was not even looked at
+            return await self._sent(exchange, params, progress)
+
+    async def _sent(self, exchange: Exchange, params: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+        async with self._connected(exchange.ctx) as (link, connection):
+            connection.exchanges.add(exchange)
+            try:
+                raw: dict[str, Any] = await connection.call(params, progress)
+            except asyncio.CancelledError:
+                link.doubt(connection)
+                raise
+            finally:
+                connection.exchanges.discard(exchange)
+        link.worked()
+        return raw
+
+    @contextlib.asynccontextmanager
+    async def _connected(self, ctx: Context) -> AsyncIterator[tuple[Link, Connection]]:
+        link = self._link(ctx.owner)
+        async with link.connected() as connection:
+            yield link, connection
+
+    # A request that waits for an answer
+
+    def _hold(self, exchange: Exchange, ctx: Context) -> None:
+        """Keeps the request open while the call waits; its end is heard from the log."""
+        id = str(ctx.call)
+        self._held[id] = exchange
+        self._minding[id] = asyncio.get_running_loop().create_task(self._mind(id, exchange, ctx.host.session))
+
+    def _take_up(self, ctx: Context) -> Exchange | None:
+        id = str(ctx.call)
+        exchange = self._held.pop(id, None)
+        if exchange is None:
+            return None
+        self._minding.pop(id).cancel()
+        if exchange.lost:
+            return None
+        exchange.ctx = ctx
+        return exchange
+
+    async def _mind(self, id: str, exchange: Exchange, session: Any) -> None:
+        """A call that ends without having run again was declined, cancelled or forgotten: its server is told so."""
+        action = "cancel"
+        try:
+            async for event in session.events(call=id):
+                if event.kind == "answered":
+                    action = "decline" if event.data["action"] == "decline" else "cancel"
+        except ToolcribError as error:
+            log.warning("call %s is no longer waited for: %s", id, error)
+        del self._held[id], self._minding[id]  # who takes it up ends this task first
+        exchange.reply({"action": action})
+        await exchange.drop(FAREWELL_S)
+
+    # Questions in results, and tasks
+
+    async def _answers(self, requests: Any, ctx: Context, key: str) -> dict[str, Any]:
+        """The answers to what a result asks for, one question after the other."""
+        if not isinstance(requests, Mapping):
+            raise ToolFailure("failed", "What the server asks for is no question")
+        asked = {name: Question.requested(request) for name, request in requests.items()}
+        return {name: await asked[name].put(ctx, self.settings.name, f"{key}.{name}") for name in asked}
+
+    async def _follow(self, task: str, ctx: Context) -> dict[str, Any]:
+        """What a task of the server comes to. It goes on there while nobody looks, so a restart finds it again."""
+        try:
+            while (told := await self._look(task, ctx)).get("status") not in _ENDS:
+                if told.get("statusMessage"):
+                    ctx.progress(str(told["statusMessage"]))
+                if told.get("status") == "input_required":
+                    answers = await self._answers(told.get("inputRequests"), ctx, "mcp.task")
+                    async with self._connected(ctx) as (_, connection):
+                        await connection.task("tasks/update", {"taskId": task, "inputResponses": answers})
+                await asyncio.sleep(_until_next(told))
+        except asyncio.CancelledError:
+            if ctx.cancelled:
+                await self._abandon(task, ctx)
+            raise
+        return _ENDS[told["status"]](told)
+
+    async def _look(self, task: str, ctx: Context) -> dict[str, Any]:
+        """Where the task stands. To ask that does no harm, so a server that went away is asked again."""
+        for pause in (*LOOKS_S, None):
+            try:
+                async with self._connected(ctx) as (link, connection):
+                    told: dict[str, Any] = await connection.task("tasks/get", {"taskId": task})
+            except ToolFailure as error:
+                if error.code != "unavailable":
+                    raise ToolFailure("unknown", f"The server does not know its task: {error.message}") from None
+                if pause is None:
+                    raise StreamClosed from None
+                await asyncio.sleep(pause)
+            else:
+                link.worked()
+                return told
+        raise AssertionError("the last look ends it")
+
+    async def _abandon(self, task: str, ctx: Context) -> None:
+        with contextlib.suppress(ToolFailure, TimeoutError):
+            async with asyncio.timeout(2.0), self._connected(ctx) as (_, connection):
+                await connection.task("tasks/cancel", {"taskId": task})
+
+
+def _recorded(ctx: Context, key: str) -> bool:
+    """Whether an earlier pass of the call took that step."""
+    history = getattr(ctx.host, "history", None)
+    return history is not None and key in history.steps
+
+
+def _wanted(raw: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is to be done before there is a result: questions and a state, a state alone, a task; None for a result.
+
+    Raises:
+        ToolFailure: it is of a kind that nobody knows.
+    """
+    kind = raw.get("resultType", "complete")
+    if kind == "complete":
+        return None
+    if kind == "task" and isinstance(raw.get("taskId"), str):
+        return {"task": raw["taskId"]}
+    if kind == "input_required" and raw.get("inputRequests"):
+        return {"requests": raw["inputRequests"], "state": raw.get("requestState")}
+    if kind == "input_required" and isinstance(raw.get("requestState"), str):
+        return {"state": raw["requestState"]}
+    raise ToolFailure("failed", f"The server answered with a result of the kind {kind!r}, which is invalid")
+
+
+def _until_next(told: Mapping[str, Any]) -> float:
+    wait = told.get("pollIntervalMs")
+    return min(wait / 1000, LONGEST_POLL_S) if isinstance(wait, int) and wait > 0 else POLL_S
+
+
+def _completed(told: Mapping[str, Any]) -> dict[str, Any]:
+    result = told.get("result")
+    if not isinstance(result, dict) or _wanted(result) is not None:
+        raise ToolFailure("failed", "The task of the server ended without a result")
+    return result
+
+
+def _failed(told: Mapping[str, Any]) -> dict[str, Any]:
+    error = told.get("error")
+    error = error if isinstance(error, dict) else {}
+    message = str(error.get("message") or told.get("statusMessage") or "The task of the server failed")
+    code = error.get("code")
+    raise failure(code if isinstance(code, int) else 0, message)
+
+
+def _cancelled(told: Mapping[str, Any]) -> dict[str, Any]:
+    raise ToolFailure("cancelled", str(told.get("statusMessage") or "The server cancelled its task"))
+
+
+_ENDS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "completed": _completed,
+    "failed": _failed,
+    "cancelled": _cancelled,
+}

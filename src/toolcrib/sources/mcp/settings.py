@@ -1,0 +1,96 @@
+"""How an MCP server is reached, and what it is called here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from toolcrib.errors import BadTool, ToolFailure
+
+MEGABYTE = 1024 * 1024
+_RUNNERS = frozenset({"npx", "uvx", "pipx", "bunx", "node", "deno", "bun", "python", "python3", "uv", "run", "exec"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A command that starts the server, or the address where it is.
+
+    `env` is added to the few variables that every program gets. `headers` go with every HTTP request. With `tokens`
+    each owner has a bearer token and a connection of its own, and an owner without one can call nothing. With `auth`
+    each owner has what that returns for it, an `httpx2.Auth` such as the SDK's `OAuthClientProvider`. For the list of
+    tools, which is the same for all, the owner is "". A server is stopped after `idle_s` without a call. A message
+    over `message_bytes` is not taken.
+
+    Raises:
+        BadTool: it has neither a command nor an address, or both.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: Callable[[str], Any] | None = field(default=None, repr=False)
+    start_s: float = 30.0
+    idle_s: float = 300.0
+    message_bytes: int = 16 * MEGABYTE
+
+    def __post_init__(self) -> None:
+        if bool(self.command) == bool(self.url):
+            raise BadTool(self.name, "mcp", "a server has a command or an address, and not both", self.name)
+        if self.url is not None and not is_address(self.url):
+            raise BadTool(self.name, "mcp", f"{self.url!r} is no http address", self.name)
+
+    @property
+    def personal(self) -> bool:
+        """Whether each owner has credentials of its own."""
+        return bool(self.tokens) or self.auth is not None
+
+    def credentials(self, owner: str) -> Credentials:
+        """What says who asks.
+
+        Raises:
+            ToolFailure: `denied`, the owner has none.
+        """
+        headers = dict(self.headers)
+        if self.tokens and owner:
+            if owner not in self.tokens:
+                raise ToolFailure("denied", f"There are no credentials of {owner} for {self.name}")
+            headers["authorization"] = f"Bearer {self.tokens[owner]}"
+        return Credentials(headers, None if self.auth is None else self.auth(owner))
+
+
+class Credentials(NamedTuple):
+    """What goes with every request of one owner."""
+
+    headers: dict[str, str]
+    auth: Any = None
+
+
+def is_address(text: str) -> bool:
+    """Whether it is where a server can be reached, and no program."""
+    return text.startswith(("http://", "https://")) and bool(urlsplit(text).hostname)
+
+
+def name_of(words: tuple[str, ...]) -> str:
+    """A name for the server of a command line or an address.
+
+    It is never what the server calls itself: one that says it is `shell` would get what the rules give to `shell`.
+    """
+    if is_address(words[0]):
+        return legal(urlsplit(words[0]).hostname or "")
+    for word in words:
+        name = re.split(r"[/\\]", word)[-1]
+        if not word.startswith("-") and name not in _RUNNERS and legal(name) != "server":
+            return legal(re.sub(r"(?<=.)@[^@]*$|\.(py|js|mjs|ts)$", "", name))
+    return legal(words[0])
+
+
+def legal(name: str) -> str:
+    """The nearest thing that may be a namespace."""
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:32] or "server"
