@@ -1,0 +1,78 @@
+"""Awaken's AgentSpec as an agent of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.agent.definition import Agent
+from toolcrib.agent.problems import BadAgent, Findings
+from toolcrib.policy.globs import escaped
+
+_OTHERS = (
+    *("active_hook_filter", "backend", "context_policy", "endpoint", "max_continuation_retries", "plugin_ids"),
+    *("reasoning_effort", "registry", "sections"),
+)
+_KNOWN = (
+    *("id", "model_id", "system_prompt", "max_rounds", "stop_conditions", "description", "delegates"),
+    *("allowed_tools", "allowed_tool_patterns", "excluded_tools", "excluded_tool_patterns"),
+)
+_NAMES = {"id": "name", "model_id": "model", "system_prompt": "instructions", "max_rounds": "max_turns"}
+_NAMES |= {"stop_conditions": "stop", "description": "description"}
+_THEIRS = {ours: theirs for theirs, ours in _NAMES.items()}
+_THEIRS |= {"tools": "allowed_tool_patterns", "exclude": "excluded_tool_patterns", "sub_agents": "delegates"}
+
+
+def to_agent(spec: str | bytes | Mapping[str, Any]) -> Agent:
+    """The agent that an AgentSpec, or its JSON text, describes.
+
+    Raises:
+        BadAgent: it has a field that nobody knows, misses its id, or does not hold.
+    """
+    findings = Findings()
+    given = _object(spec, findings)
+    findings.keys(given, (*_KNOWN, *_OTHERS), ())
+    if "id" not in given and not findings.problems:
+        findings.add("missing", ("id",), "is missing")
+    findings.raise_if_any()
+    data = {ours: given[theirs] for theirs, ours in _NAMES.items() if given.get(theirs) is not None}
+    allowed = [key for key in ("allowed_tools", "allowed_tool_patterns") if key in given]
+    if allowed:
+        data["tools"] = _tools(given, *allowed)
+    data["exclude"] = _tools(given, "excluded_tools", "excluded_tool_patterns")
+    data["sub_agents"] = [{"agent": name, "via": "call"} for name in given.get("delegates") or ()]
+    data["metadata"] = {key: given[key] for key in _OTHERS if key in given}
+    try:
+        return Agent(**data)
+    except BadAgent as error:
+        found = (
+            one._replace(path=(_THEIRS.get(str(one.path[0]), one.path[0]), *one.path[1:])) for one in error.problems
+        )
+        raise BadAgent(found) from None
+
+
+def _object(spec: Any, findings: Findings) -> Mapping[str, Any]:
+    if isinstance(spec, str | bytes):
+        try:
+            spec = json.loads(spec)
+        except ValueError as error:
+            findings.add("wrong_value", (), f"is no JSON: {error}")
+            spec = {}
+    if not isinstance(spec, Mapping):
+        findings.add("wrong_type", (), "is no object")
+        return {}
+    return spec
+
+
+def _tools(given: Mapping[str, Any], *keys: str) -> list[Any]:
+    """Names stand for themselves, also where they look like globs; patterns are globs."""
+    found: list[Any] = []
+    for key in keys:
+        said = given.get(key) or []
+        if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
+            findings = Findings()
+            findings.add("wrong_type", (key,), "is no list of texts")
+            raise BadAgent(findings.problems)
+        found += said if key.endswith("patterns") else [escaped(one) for one in said]
+    return found

@@ -1,0 +1,209 @@
+"""What was said in a conversation, what each agent in it gets to see, and how that looks to a model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from toolcrib.agent.models import Message, ModelCall
+from toolcrib.agent.repair import repaired
+from toolcrib.interop import aomi
+from toolcrib.session import queued
+from toolcrib.tools import canonical
+from toolcrib.types import Result
+
+CONTINUE = "Continue the task"
+GO_ON = "Continue exactly where you stopped."
+
+
+def harmless(text: str) -> str:
+    """A text of somebody else, in which nobody speaks as the system."""
+    return aomi.harmless(text) if "[[" in text else text
+
+
+class Note:
+    """A call that a model made, as far as the log tells of it."""
+
+    __slots__ = (
+        *("args", "background", "id", "provider_id", "question", "result", "run", "said", "secret", "state"),
+        *("_text", "tool", "turn"),
+    )
+
+    def __init__(self, id: str, tool: str, args: str, provider_id: str | None, run: str | None, turn: int) -> None:
+        self.id = id
+        self.said = self.tool = tool
+        self.args = args
+        self.provider_id = provider_id
+        self.run = run
+        self.turn = turn
+        self.state: Literal["new", "open", "waiting", "done"] = "new"
+        self.question: str | None = None
+        self.result: Result | None = None
+        self.background = False
+        self.secret = False
+        self._text: str | None = None
+
+    def calls(self, builtin: str) -> bool:
+        """Whether it calls that built-in tool, however the model says it."""
+        return self.said.removeprefix("builtin").lstrip("._") == builtin
+
+    @property
+    def answered(self) -> bool:
+        """Whether the model has something to read of it: its result, or that it runs in the background."""
+        return self.result is not None or self.background
+
+    @property
+    def transferred(self) -> bool:
+        """Whether it handed the conversation over."""
+        return self.result is not None and self.result.ok and self.result.handover is not None
+
+    @property
+    def text(self) -> str | None:
+        """What the model reads of it in its turn; made once, since it is read in each turn from then on."""
+        if self._text is None and self.background:
+            now = queued(self.id)
+            self._text = f"{now.text}\n{now.metadata['note']}"
+        elif self._text is None and self.result is not None:
+            self._text = harmless(self.result.text)
+        return self._text
+
+
+@dataclass(slots=True)
+class Item:
+    """One thing that was said."""
+
+    seq: int
+    role: Literal["user", "assistant", "note"]
+    text: str
+    agent: str | None = None
+    calls: tuple[Note, ...] = ()
+    finish: str = ""
+
+
+class Line:
+    """A conversation: that of the session, or of one child run."""
+
+    def __init__(self) -> None:
+        self.views: dict[str, list[Item]] = {}
+        self.active = ""
+
+    @property
+    def view(self) -> list[Item]:
+        """What the active agent sees."""
+        return self.views.setdefault(self.active, [])
+
+    def start(self, agent: str) -> None:
+        """An agent goes on; the first one sees what was said before it came."""
+        if not self.active and "" in self.views:
+            self.views[agent] = self.views.pop("")
+        self.active = agent
+
+    def hand_over(self, seq: int, data: dict[str, Any]) -> None:
+        """Another agent goes on; it sees what the handover passes on, and one line of it."""
+        before, to = self.views.get(data["from"], []), data["to"]
+        history = data.get("history") or {}
+        policy = history.get("policy", "full")
+        seen = passed(policy, before)
+        if policy == "full":
+            seen = _merged(self.views.get(to, []), seen)
+        elif policy == "summary":
+            seen = [Item(seq, "note", history.get("summary", ""))]
+        reason = f": {data['reason']}" if data.get("reason") else ""
+        seen.append(Item(seq, "note", harmless(f"{data['from']} handed over to {to}{reason}")))
+        said = data.get("message") or (None if data.get("call") is None else _missed(before, seen))
+        if said:
+            seen.append(Item(seq, "user", said))
+        self.views[to] = seen
+        self.active = to
+
+
+def _missed(before: Sequence[Item], seen: Sequence[Item]) -> str | None:
+    """What a target is asked where nobody says it: the last user message, unless it sees that anyway."""
+    last = next((item for item in reversed(before) if item.role == "user"), None)
+    if last is None:
+        return CONTINUE
+    return None if any(item is last for item in seen) else last.text
+
+
+def _merged(old: Iterable[Item], new: Iterable[Item]) -> list[Item]:
+    known = {id(item): item for item in (*old, *new)}
+    return sorted(known.values(), key=lambda item: item.seq)
+
+
+def passed(policy: Any, view: Sequence[Item]) -> list[Item]:
+    """What a handover passes on of what an agent saw. A call is never parted from its result."""
+    if policy == "full":
+        return list(view)
+    if not isinstance(policy, dict):
+        return []
+    kept: list[Item] = []
+    room = policy["last"]
+    for item in reversed(view):
+        room -= len(rendered([item]))
+        if room < 0:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def size(view: Iterable[Item]) -> int:
+    """How many tokens a model reads of it, by a rough rule: four letters make one."""
+    return sum(len(one.text) + sum(len(call.args) for call in one.calls) for one in rendered(view)) // 4
+
+
+def passed_within(view: Sequence[Item], most: int) -> list[Item]:
+    """The last part of a view that has so many tokens at the most; its last item in any case."""
+    kept: list[Item] = []
+    for item in reversed(view):
+        most -= size([item])
+        if most < 0 and kept:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def passing(policy: Any, view: Sequence[Item]) -> dict[str, Any]:
+    """What the event of a handover says of the history that it passes on."""
+    seen = list(view) if policy == "summary" else passed(policy, view)
+    said = [[message.role, message.text] for message in rendered(seen)]
+    digest = hashlib.sha256(canonical(said)).hexdigest()[:16]
+    seqs = [item.seq for item in seen] or [0]
+    return {"policy": policy, "from_seq": min(seqs), "to_seq": max(seqs), "digest": digest}
+
+
+def rendered(view: Iterable[Item]) -> list[Message]:
+    """What was said, as a model reads it: whole, and each call with its result."""
+    messages: list[Message] = []
+    used: set[str] = set()
+    unfinished: set[str] = set()
+    for item in view:
+        if item.role == "note":
+            messages.append(Message("user", item.text))
+        elif item.role == "user":
+            messages.append(Message("user", harmless(item.text)))
+        else:
+            messages += _reply(item, used, unfinished)
+    return repaired(messages, unfinished)
+
+
+def _reply(item: Item, used: set[str], unfinished: set[str]) -> Iterable[Message]:
+    """A reply and its results. Of a transfer only the line that the handover made is left."""
+    calls: list[ModelCall] = []
+    results: list[Message] = []
+    for note in item.calls:
+        if note.transferred:
+            continue
+        shown = note.provider_id if note.provider_id and note.provider_id not in used else note.id
+        used.add(shown)
+        calls.append(ModelCall(shown, note.said, note.args))
+        if (text := note.text) is not None:
+            results.append(Message("tool", text, call=shown))
+        elif note.state in ("open", "waiting"):
+            unfinished.add(shown)
+    if item.text or calls:
+        yield Message("assistant", item.text, tuple(calls))
+        yield from results
+    if item.finish == "length" and not item.calls:
+        yield Message("user", GO_ON)

@@ -1,0 +1,401 @@
+"""The loop of one run: a turn asks the model, runs the calls that it makes, and looks whether to go on.
+
+What comes next is read from the log each time, so that any process can take up a run at any point.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from toolcrib.agent import transfers
+from toolcrib.agent.definition import Agent
+from toolcrib.agent.lines import Item, Note, harmless, passed_within, rendered, size
+from toolcrib.agent.models import Message, ModelCall, ModelError
+from toolcrib.agent.replies import Reply, Stream, replied
+from toolcrib.agent.stops import stopped
+from toolcrib.agent.thread import Queued, Run
+from toolcrib.calls.history import result
+from toolcrib.errors import Refused, StoreError, ToolcribError
+from toolcrib.interop import aomi
+from toolcrib.store.codec import encode
+from toolcrib.tools import Tool
+from toolcrib.types import By
+
+if TYPE_CHECKING:
+    from toolcrib.agent.room import Room
+    from toolcrib.calls.live import LiveCall
+
+MOST_CUT = 2
+"""So often a reply that was cut off is continued."""
+
+SUMMARISE = "Summarise this conversation for a colleague who takes over. Leave out nothing that is needed to go on."
+
+log = logging.getLogger("toolcrib.agent")
+Event = tuple[str, dict[str, Any]]
+
+
+class Loop:
+    """Goes on with a run until it is over, or waits for somebody. `parent` is the call that a child run belongs to."""
+
+    def __init__(self, room: Room, run: Run, parent: LiveCall | None = None) -> None:
+        self.room = room
+        self.run = run
+        self.parent = parent
+
+    async def go(self) -> None:
+        """Returns when the run is over; one in the foreground also when it waits for somebody."""
+        run = self.run
+        await self.room.catch_up()
+        while run.finished is None:
+            if run.interrupted:
+                await self.cancelled()
+            elif not run.turn_at:
+                await self._turn()
+            elif run.reply is None:
+                await self._ask()
+            elif (came := await self._calls()) == "waiting":
+                return
+            elif came == "done":
+                await self._conclude()
+
+    async def waits(self) -> bool:
+        """Whether all that it waits for still waits for somebody: then nobody need go on with it."""
+        if self.run.waiting_since is None or self.run.interrupted:
+            return False
+        await self._look()
+        return self.room.thread.questions(self.run) is not None
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that runs it now."""
+        return self.room.agent(self.run.agent, self.run)
+
+    # A turn
+
+    async def _turn(self) -> None:
+        """Takes what was said meanwhile, and starts the next turn."""
+        run, last = self.run, self.run.last_words
+        if self.parent is None and self.room.session.closing:
+            raise asyncio.CancelledError  # what is left to do is done when the session is opened again
+        await self.room.catch_up()
+        await self._compact()
+        events = [*late(self.room, run), *(self._taken(one) for one in waiting_for(self.room, run))]
+        said = {"run": run.id, "turn": run.turn + 1, "agent": run.agent, "model": self._model()}
+        await self.room.write(*events, ("turn_started", said | ({"last": True} if last else {})))
+
+    def _model(self) -> str | None:
+        """The name of the model, where it has one."""
+        return self.agent.model if isinstance(self.agent.model, str) else None
+
+    def _taken(self, one: Queued) -> Event:
+        return "message", said_by_user(self.run.id, one)
+
+    async def _ask(self) -> None:
+        """Has the model reply, and commits what it said with the calls that it makes."""
+        room, run = self.room, self.run
+        stream = Stream(room, run)
+        try:
+            request = room.request(run)
+            reply = await self._guarded(replied(stream, room.model(self.agent), request, self.agent))
+        except ModelError as error:
+            await self._end("failed", code=error.code, detail=error.message, asked=stream.asked)
+            return
+        except asyncio.CancelledError:
+            if self.parent is None and room.halted is run:
+                await room.catch_up()  # the log says by now that the run is interrupted
+                return
+            raise
+        except (ToolcribError, OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
+            log.exception("the model of agent %s failed", run.agent)
+            code = error.code if isinstance(error, Refused) else "internal"
+            await self._end("failed", code=code, detail=str(error) or type(error).__name__, asked=stream.asked)
+            return
+        await self._said(reply, stream)
+
+    async def _guarded(self, work: Any) -> Reply:
+        """In the foreground the model speaks in a task of its own, so that an interruption stops it alone."""
+        if self.parent is not None:
+            found: Reply = await work
+            return found
+        if self.room.halted is self.run:
+            work.close()
+            raise asyncio.CancelledError
+        self.room.stream = asyncio.ensure_future(work)
+        try:
+            return await self.room.stream  # type: ignore[no-any-return]
+        finally:
+            if not self.room.stream.done():
+                self.room.stream.cancel()
+            self.room.stream = None
+
+    async def _said(self, reply: Reply, stream: Stream) -> None:
+        run, room = self.run, self.room
+        said: dict[str, Any] = {"role": "assistant", "content": reply.text, "run": run.id, "turn": run.turn}
+        said |= {"agent": run.agent, "usage": reply.usage.data(), "finish": reply.finish}
+        if stream.asked > 1:
+            said["asked"] = stream.asked
+        if reply.calls and not run.last_words:
+            tools = room.offer(run, self.agent).callable
+            said["calls"] = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
+        await room.write(*stream.rest(), ("message", said))
+
+    async def _declared(self, call: ModelCall, tool: Tool | None) -> dict[str, Any]:
+        """A call as the message tells it. What nobody may see is kept beside the log."""
+        id = self.room.session.crib.new_id()
+        made: dict[str, Any] = {"id": id, "tool": call.name, "args": call.args, "provider_id": call.id}
+        if tool is not None and tool.hidden is not None:
+            await self.room.store.keep(self.room.session.id, f"args:{id}:model", call.args.encode())
+            with suppress(ValueError, RecursionError):
+                made["args"] = encode(tool.hidden.part(json.loads(call.args))[0]).decode()
+            made["secret"] = True
+        return made
+
+    # Its calls
+
+    async def _calls(self) -> Literal["done", "waiting", "again"]:
+        """Starts what has not started, in order, transfers last; and waits until all are done or wait for somebody."""
+        run, room = self.run, self.room
+        tools = room.offer(run, self.agent).callable
+        for note in run.notes:
+            if note.state == "new" and not _held(note):
+                await self._start(note, tools.get(note.said))
+        while not run.interrupted:
+            rings = room.rings
+            outside = await self._look()
+            if all(note.answered or note.state == "new" for note in run.notes):
+                held = next((note for note in run.notes if note.state == "new"), None)
+                if held is None:
+                    await self._resumed()
+                    return "done"
+                await self._start(held, tools.get(held.said))
+                continue
+            asked = room.thread.questions(run)
+            if asked is None:
+                await self._resumed()
+            elif run.waiting_since is None:
+                await room.write(("run_waiting", {"run": run.id, "questions": asked}))
+                rings = room.rings
+            if asked is not None and self.parent is None:
+                return "waiting"
+            await self._wait(rings, outside, asked is not None)
+        return "again"
+
+    async def _wait(self, rings: int, outside: bool, patient: bool) -> None:
+        """Until something happens. A child whose own calls wait for people is left alone when the crib stops."""
+        if patient and self.parent is not None:
+            self.room.agents.be_patient(self.parent)
+        try:
+            await self.room.rung(rings, outside=outside and not patient)
+        finally:
+            if self.parent is not None:
+                self.room.agents.patient.discard(self.parent)
+        await self.room.catch_up()
+
+    async def _resumed(self) -> None:
+        if self.run.waiting_since is not None:
+            await self.room.write(("run_resumed", {"run": self.run.id}))
+
+    async def _start(self, note: Note, tool: Tool | None) -> None:
+        """Hands one call to the pipeline, under the id that the log has given it."""
+        run, room, session = self.run, self.room, self.room.session
+        options: dict[str, Any] = {"by": By("agent", run.agent), "run": run.id, "agent": run.agent}
+        options |= {"turn": f"{run.id}:{run.turn}", "provider_id": note.provider_id}
+        background = tool is not None and tool.background
+        if note.calls("call_agent") and _mode(note.args) == "background":
+            background, options = True, {**options, "background": True, "wake": "wake"}
+        kept = await room.store.kept(session.id, f"args:{note.id}:model") if note.secret else None
+        live = session.new_call(note.tool, note.args if kept is None else kept.decode(), options)
+        live.id, live.wanted = note.id, True
+        if self.parent is not None and not background:
+            live.join(self.parent)
+            live.extra = {**(live.extra or {}), "parent": self.parent.id}
+        note.state = "open"
+        await session.accept(live)
+        note.tool = live.tool_id or note.tool
+        if live.result is not None:
+            room.thread.ended(note, live.result)
+        elif live.background:
+            room.thread.to_background(note)
+
+    async def _look(self) -> bool:
+        """Looks up the calls that this process does not run; whether others are at work."""
+        session, outside = self.room.session, False
+        for note in self.run.notes:
+            if note.state in ("new", "done") or note.background:
+                continue
+            if note.id in session.live:
+                note.state = "open"
+                continue
+            row = await self.room.store.call(note.id)
+            if row is None:
+                note.state = "new"
+            elif row.state == "waiting":
+                note.state, note.question = "waiting", row.question
+            elif row.state != "done":
+                note.state, outside = "open", True
+            else:
+                done = (await session.history(row)).done
+                if done is not None:
+                    self.room.thread.ended(note, result(done), done.get("wake"))
+        return outside
+
+    # Its end
+
+    async def _conclude(self) -> None:
+        """All calls are done: the run goes on, with this agent or another, or ends."""
+        run, room, agent = self.run, self.room, self.agent
+        reply = run.reply
+        assert reply is not None
+        now = room.clock.now()
+        turn = self._turn_finished(now)
+        ended = next(
+            (n.result.metadata["finish"] for n in run.notes if n.result and "finish" in n.result.metadata), None
+        )
+        given = next((note for note in run.notes if note.transferred), None)
+        if ended is not None:
+            await self._end("answered", turn, answer=ended["answer"])
+        elif not run.notes:
+            await self._answered(turn)
+        elif (stop := stopped(agent.stop if given else agent.stops, run.course_now(now))) is not None:
+            await self._stopped(turn, given, *stop)
+        else:
+            await room.write(*(await self._handed(given) if given else ()), turn)
+
+    def _turn_finished(self, now: float) -> Event:
+        run, reply = self.run, self.run.reply
+        assert reply is not None
+        said = {"run": run.id, "turn": run.turn, "agent": run.agent, "model": self._model()}
+        said |= {"usage": run.turn_usage.data(), "finish": reply.finish}
+        return "turn_finished", said | {"duration_ms": round((now - run.turn_at) * 1000, 3)}
+
+    async def _handed(self, note: Note) -> list[Event]:
+        assert note.result is not None and note.result.handover is not None
+        desk, handover = self.room.desk(self.run, self.run.agent), note.result.handover
+        summary = None
+        if transfers.policy_of(desk.agent, handover.to) == "summary":
+            summary = await self._summary() or "Nobody could summarise what was said before."
+        return [("handover", transfers.event(desk, handover, note.id, summary))]
+
+    async def _summary(self, view: Sequence[Item] | None = None) -> str | None:
+        """What the model of the agent says of the conversation, or of a part of it; None where it says nothing."""
+        request, model = self.room.request(self.run), self.room.model(self.agent)
+        messages = request.messages if view is None else (request.messages[0], *rendered(view))
+        request = replace(request, messages=(*messages, Message("user", SUMMARISE)), tools=())
+        try:
+            reply = await replied(Stream(self.room, self.run, silent=True), model, request, self.agent)
+        except ToolcribError as error:
+            log.warning("agent %s could not summarise: %s", self.run.agent, error)
+            return None
+        return harmless(reply.text) or None
+
+    async def _compact(self) -> None:
+        """Where the history has outgrown the window of the model, a summary takes the place of its oldest part."""
+        view, most = self.run.line.view, self.agent.model_settings.get("window")
+        if not isinstance(most, int) or size(view) <= most:
+            return
+        kept = passed_within(view, most // 2)
+        old = view[: len(view) - len(kept)]
+        summary = await self._summary(old) if len(old) > 1 else None
+        if summary is not None:
+            about = {"run": self.run.id, "agent": self.run.agent, "from_seq": old[0].seq, "to_seq": old[-1].seq}
+            await self.room.write(("compacted", {**about, "summary": summary}))
+
+    async def _answered(self, turn: Event) -> None:
+        """The text is the answer, unless it was cut off or somebody has said something meanwhile."""
+        run, reply = self.run, self.run.reply
+        assert reply is not None
+        cut = reply.finish == "length" and run.cut < MOST_CUT
+        if cut or (waiting_for(self.room, run) and not run.last_words):
+            await self.room.write(turn)
+        elif run.last_words:
+            code, detail = _limit(run, self.agent, self.room.clock.now())
+            await self._end("stopped", turn, code=code, detail=detail, answer=run.answer())
+        else:
+            await self._end("answered", turn, answer=run.answer())
+
+    async def _stopped(self, turn: Event, given: Note | None, code: str, detail: str) -> None:
+        handed = await self._handed(given) if given is not None else ()
+        if self.agent.on_limit == "answer" and given is None:
+            self.run.last_words = True
+            await self.room.write(turn)
+        else:
+            await self._end("stopped", *handed, turn, code=code, detail=detail)
+
+    async def _end(self, reason: str, *before: Event, **said: Any) -> None:
+        """Writes the one `run_finished` of the run, behind what ends with it."""
+        run, room = self.run, self.room
+        back: list[Event] = []
+        if reason == "answered" and run.back is not None:
+            history = {"policy": "full"}
+            data = {"run": run.id, "from": run.agent, "to": run.back, "reason": "returned", "history": history}
+            back.append(("handover", data))
+        told = {name: value for name, value in said.items() if value is not None}
+        finished = {"run": run.id, "agent": run.agent, "reason": reason, **told, "turns": run.turn}
+        await room.write(*before, *back, ("run_finished", {**finished, "usage": run.usage.data()}))
+        room.forget(run)
+        if room.session.state.scoped:
+            await room.session.end_run(run.id)
+
+    async def cancelled(self) -> None:
+        """Ends what the run waits for, and then the run."""
+        for note in self.run.notes:
+            if note.state in ("open", "waiting") and not note.background:
+                with suppress(Refused, StoreError):
+                    await self.room.session.cancel(note.id)
+        await self._look()
+        if self.run.finished is None:
+            await self._end("cancelled")
+
+
+def _held(note: Note) -> bool:
+    """A transfer runs last, after all that its turn does beside it."""
+    return note.calls("transfer_to_agent")
+
+
+def _mode(args: str) -> Any:
+    try:
+        given = json.loads(args or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return given.get("mode") if isinstance(given, dict) else None
+
+
+def _limit(run: Run, agent: Agent, now: float) -> tuple[str, str]:
+    course = run.course_now(now)
+    return stopped(agent.stops, course._replace(turns=course.turns[:-1])) or ("max_rounds", "")
+
+
+def said_by_user(run: str, one: Queued) -> dict[str, Any]:
+    """A queued message that a run takes."""
+    more = {"key": one.key} if one.key is not None else {}
+    return {"role": "user", "content": one.text, "run": run, "queued": one.seq, **more}
+
+
+def waiting_for(room: Room, run: Run) -> list[Queued]:
+    """The messages that the next turn of a run takes."""
+    if run.parent is not None:
+        return [one for one in room.thread.queue if one.run == run.id]
+    return [one for one in room.thread.queue if one.run is None and one.mode in ("steer", "collect") and not one.agent]
+
+
+def late(room: Room, run: Run | None, id: str = "") -> list[Event]:
+    """What the model of a run reads of calls that ended in the background."""
+    events: list[Event] = []
+    for note, _ in list(room.thread.late.values()):
+        owner = room.thread.runs.get(note.run or "")
+        whose = owner if owner is not None and owner.finished is None and owner.parent is not None else None
+        if whose is (None if run is None or run.parent is None else run):
+            assert note.result is not None
+            failed = note.result.failure
+            payload: dict[str, Any] = {"tool_name": note.tool, "id": note.id, "call_id": note.provider_id}
+            payload["result"] = note.result.data if failed is None else {"error": failed.message}
+            text = aomi.model_text(payload)
+            said = {"role": "note", "content": text, "run": id or (run.id if run else None), "results": [note.id]}
+            events.append(("message", said))
+    return events

@@ -1,0 +1,138 @@
+"""What a model says, taken in piece by piece: told as it comes, asked for again where that can help."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.agent.definition import Agent
+from toolcrib.agent.models import (
+    NOTHING,
+    RETRIED,
+    Finish,
+    Model,
+    ModelCall,
+    ModelError,
+    Reasoning,
+    Request,
+    Text,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from toolcrib.agent.room import Room
+    from toolcrib.agent.thread import Run
+
+JOIN_S = 0.05
+RETRIES = 2
+BACKOFF_S = 0.5
+
+
+@dataclass(slots=True)
+class Reply:
+    """One whole reply."""
+
+    text: str = ""
+    calls: list[ModelCall] = field(default_factory=list)
+    usage: Usage = NOTHING
+    finish: str = ""
+
+
+class Stream:
+    """Tells readers what a model says while it speaks; pieces that come close together are one event."""
+
+    def __init__(self, room: Room, run: Run, *, silent: bool = False) -> None:
+        self._room = room
+        self._about = {"run": run.id, "turn": run.turn}
+        self._silent = silent
+        self._pieces: list[tuple[str, str]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self.told = False
+        self.asked = 0
+
+    def add(self, kind: str, piece: str) -> None:
+        """The next piece."""
+        if self._silent or not piece:
+            return
+        if self._pieces and self._pieces[-1][0] == kind:
+            self._pieces[-1] = (kind, self._pieces[-1][1] + piece)
+        else:
+            self._pieces.append((kind, piece))
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(JOIN_S, self._flush)
+
+    def _flush(self) -> None:
+        for kind, data in self.rest():
+            self.told = True
+            self._room.put(kind, data)
+
+    def rest(self) -> list[tuple[str, dict[str, Any]]]:
+        """What was not told yet, as events."""
+        self.hush()
+        pieces, self._pieces = self._pieces, []
+        return [(kind, {**self._about, "delta": piece}) for kind, piece in pieces]
+
+    def hush(self) -> None:
+        """Nothing more is told by itself."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+async def replied(stream: Stream, model: Model, request: Request, agent: Agent) -> Reply:
+    """The reply of a model; one that could not be had is tried again, and an empty one asked for once more.
+
+    Raises:
+        ModelError: it can not be had.
+    """
+    retries = agent.model_settings.get("retries", RETRIES)
+    empty = False
+    while True:
+        stream.asked += 1
+        try:
+            reply = await _whole(stream, model, request)
+        except ModelError as error:
+            stream.hush()
+            if error.code not in RETRIED or retries <= 0 or stream.told:
+                raise
+            retries -= 1
+            stream.rest()
+            await asyncio.sleep(agent.model_settings.get("backoff_s", BACKOFF_S) * 2 ** (stream.asked - 1))
+            continue
+        except BaseException:
+            stream.hush()
+            raise
+        if reply.text or reply.calls or empty:
+            return reply
+        empty = True
+
+
+async def _whole(stream: Stream, model: Model, request: Request) -> Reply:
+    reply = Reply()
+    texts: list[str] = []
+    said: Any = model.respond(request)
+    async with aclosing(said if hasattr(said, "aclose") else _closable(said)) as deltas:
+        async for delta in deltas:
+            match delta:
+                case Text(piece):
+                    texts.append(piece)
+                    stream.add("text", piece)
+                case Reasoning(piece):
+                    stream.add("reasoning", piece)
+                case ModelCall():
+                    reply.calls.append(delta)
+                case Usage():
+                    reply.usage += delta
+                case Finish(reason):
+                    reply.finish = reason
+    reply.text = "".join(texts)
+    reply.finish = reply.finish or ("calls" if reply.calls else "stop")
+    return reply
+
+
+async def _closable(deltas: Any) -> Any:
+    """An iterator that is no generator, as one that can be closed."""
+    async for delta in deltas:
+        yield delta

@@ -1,0 +1,281 @@
+"""A session as its runs see it: the log folded, the one driver that goes on with it, and what wakes that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.agent import offers
+from toolcrib.agent.book import Book
+from toolcrib.agent.definition import Agent
+from toolcrib.agent.desk import Desk, narrowed
+from toolcrib.agent.lines import Note, rendered
+from toolcrib.agent.models import Message, Model, Request
+from toolcrib.agent.templates import filled
+from toolcrib.agent.thread import Run, Thread
+from toolcrib.calls.live import LiveCall
+from toolcrib.errors import Refused
+from toolcrib.policy import Policy
+from toolcrib.store import Draft, Write
+from toolcrib.store.codec import decode, encode
+
+if TYPE_CHECKING:
+    from toolcrib.agent.runtime import Agents
+    from toolcrib.session import Session
+
+PAGE = 1000
+
+
+class Room:
+    """What the runs of one session share. It holds nothing that the log does not say."""
+
+    def __init__(self, agents: Agents, session: Session) -> None:
+        self.agents = agents
+        self.session = session
+        self.store = session.crib.store
+        self.clock = session.pipeline.clock
+        self.thread = Thread()
+        self.lock = asyncio.Lock()
+        self.rings = 0
+        self.task: asyncio.Task[None] | None = None
+        self.stream: asyncio.Future[Any] | None = None
+        self.halted: Run | None = None
+        self.trouble: Exception | None = None
+        self.owned: set[tuple[str, int]] = set()
+        self.wake_at: float | None = None
+        self.timer: Any = None
+        self.warned = False
+        self._reading = asyncio.Lock()
+        self._read = False
+        self._waiters: list[asyncio.Future[None]] = []
+        self._books: dict[str, Book] = {}
+        self._kept: set[str] = set()
+        self._offers: dict[Agent, tuple[Any, offers.Offer]] = {}
+        self._bases: dict[Agent, tuple[Any, offers.Offer]] = {}
+        self._policies: dict[Agent, tuple[Any, Policy]] = {}
+
+    # The log
+
+    async def catch_up(self) -> None:
+        """Takes in what the log says by now.
+
+        Of calls that this process runs it is told directly; only where an engine has others run them, or at first,
+        their events are read too.
+        """
+        async with self._reading:
+            if not self._read:
+                await self.store.flush()
+            whole = not self._read or self.session.pipeline.engine is not None
+            while page := await self.store.read(
+                self.session.id, self.thread.seen, limit=PAGE, call=None if whole else ""
+            ):
+                for event in page:
+                    self.thread.advance(event)
+            self._read = True
+
+    async def write(self, *events: tuple[str, dict[str, Any]]) -> None:
+        """Appends events in one piece, and takes them in."""
+        now = self.clock.now()
+        drafts: list[Draft] = [(now, None, kind, data) for kind, data in events]
+        await self.store.commit(Write(self.session.id, drafts))
+        await self.catch_up()
+        self.ring()
+
+    def put(self, kind: str, data: dict[str, Any]) -> None:
+        """Appends an event soon, behind what was written before."""
+        self.store.put(Write(self.session.id, [(self.clock.now(), None, kind, data)]))
+
+    def note(self, run: Run, text: str) -> None:
+        """Leaves a note for the model, from whichever thread."""
+        data = {"role": "note", "content": text, "run": run.id}
+        self.session.pipeline.loop.call_soon_threadsafe(self.put, "message", data)
+
+    async def claim(self, name: str) -> bool:
+        """Makes this process the one that does something; a place that a dead process holds is taken over."""
+        worker = self.session.pipeline.worker
+        for number in range(1000):
+            id = f"claim:{name}:{number}"
+            await self.store.keep(self.session.id, id, worker.encode())
+            holder = (await self.store.kept(self.session.id, id) or b"").decode()
+            if holder == worker:
+                return True
+            if await self.store.alive(holder):
+                return False
+        return False
+
+    # What wakes whoever waits
+
+    def ring(self) -> None:
+        """Something happened."""
+        self.rings += 1
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def rung(self, since: int, *, outside: bool = False) -> None:
+        """Returns when something has happened since; with `outside` also when another process wrote something."""
+        if self.rings != since:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        if not outside:
+            await waiter
+            return
+        other = asyncio.ensure_future(self.store.wait(self.session.id, self.thread.seen))
+        try:
+            await asyncio.wait({waiter, other}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            other.cancel()
+
+    def told(self, live: LiveCall) -> None:
+        """A call of this process has ended, or waits for somebody."""
+        note = self.thread.calls.get(live.id)
+        if note is None and live.background:
+            note = self.thread.calls[live.id] = Note(live.id, live.tool_id, "", None, live.run, 0)
+        if note is None:
+            return
+        note.tool = live.tool_id or note.tool
+        if live.background:
+            self.thread.to_background(note)
+        if live.result is not None:
+            self.thread.ended(
+                note, live.result, live.wake or (live.tool.wake if live.tool is not None else "next_turn")
+            )
+        elif live.row is not None and live.row.state == "waiting":
+            note.state, note.question = "waiting", live.row.question
+
+    # Agents
+
+    def book(self, run: Run) -> Book:
+        """The agents as they were when a run started."""
+        book = self._books.get(run.id)
+        if book is None:
+            above = self.thread.run_of(run.parent)
+            book = self._books[run.id] = self.agents.book if above is None else self.book(above)
+        return book
+
+    def begin(self, run: str) -> None:
+        """A run of this process starts with the agents of now."""
+        self._books[run] = self.agents.book
+        self.owned.add((run, 0))
+
+    def forget(self, run: Run) -> None:
+        """A run is over: what was remembered for it goes."""
+        self._books.pop(run.id, None)
+        self.owned = {leg for leg in self.owned if leg[0] != run.id}
+
+    def agent(self, name: str, run: Run) -> Agent:
+        """The definition that a run knows an agent by.
+
+        Raises:
+            Refused: `not_found`, there is none.
+        """
+        found = self.book(run).get(name)
+        if found is None:
+            raise Refused("not_found", f"There is no agent '{name}'", f"known: {', '.join(self.book(run)) or 'none'}")
+        return found
+
+    async def keep(self, agent: Agent) -> str:
+        """Keeps a definition beside the log, so that whoever goes on with a run knows it; its digest."""
+        digest = agent.digest()
+        if digest not in self._kept:
+            await self.store.keep(self.session.id, f"agent:{digest}", encode(agent.data()))
+            self._kept.add(digest)
+        return digest
+
+    async def restore(self) -> None:
+        """Runs that were begun with other definitions than those of now get theirs back."""
+        await self.catch_up()
+        for run in self.thread.going.values():
+            now = self.agents.book.get(run.first)
+            if run.definition is None or (now is not None and now.digest() == run.definition):
+                continue
+            kept = await self.store.kept(self.session.id, f"agent:{run.definition}")
+            if kept is not None:
+                old = Agent(**{"model": None if now is None else now.model, **decode(kept)})
+                self._books[run.id] = self.agents.book.replaced(old)
+
+    def desk(self, run: Run, name: str) -> Desk:
+        """An agent at work in a run."""
+        return Desk(self, run, self.agent(name, run))
+
+    def model(self, agent: Agent) -> Model:
+        """The model that an agent speaks with."""
+        return self.agents.model_of(agent)
+
+    def policy(self, agent: Agent) -> Policy:
+        """What judges the calls of an agent."""
+        outer, known = self.session.policy, self._policies.get(agent)
+        if known is None or known[0] is not outer:
+            known = self._policies[agent] = (outer, narrowed(outer, agent, self.session.folders))
+        return known[1]
+
+    # Tools
+
+    def offer(self, run: Run, agent: Agent) -> offers.Offer:
+        """What an agent has in a run, now."""
+        base = self._base(agent)
+        thread = self.thread
+        key = (base, id(self.book(run)), run.id if thread.noted else None, thread.noted)
+        known = self._offers.get(agent)
+        if known is None or known[0][0] is not base or known[0][1:] != key[1:]:
+            known = self._offers[agent] = (key, offers.with_builtins(self, run, agent, base))
+        return known[1]
+
+    def _base(self, agent: Agent) -> offers.Offer:
+        key = (self.session.view, self.policy(agent))
+        known = self._bases.get(agent)
+        if known is None or known[0][0] is not key[0] or known[0][1] is not key[1]:
+            known = self._bases[agent] = (key, offers.of_session(self, agent))
+        return known[1]
+
+    def calls_of(self, run: Run) -> Iterator[Note]:
+        """The calls that a run may see: its own, those of its descendants, and in the foreground those of before."""
+        for note in list(self.thread.calls.values()):
+            owner = self.thread.runs.get(note.run or "")
+            if owner is not None and (run.parent is None or run in self.thread.chain(owner)):
+                yield note
+
+    # Requests
+
+    def request(self, run: Run) -> Request:
+        """What the model of a run is asked now."""
+        agent = self.agent(run.agent, run)
+        offer = self.offer(run, agent)
+        view = run.line.view
+        named = offers.named_only(offer, agent, _loaded(view))
+        system = filled(agent.instructions, self._values(agent))
+        if named:
+            system = f"{system}\n\n{offers.listing(offer, named)}"
+        hidden = frozenset(named)
+        tools = () if run.last_words else offer.views(agent.topics, lambda name: name not in hidden)
+        return Request(
+            agent=agent.name,
+            model=agent.model if isinstance(agent.model, str) else None,
+            messages=(Message("system", system), *rendered(view)),
+            tools=tools,
+            settings=agent.model_settings,
+            session=self.session.id,
+            run=run.id,
+            turn=run.turn,
+            asked=self.thread.asked[agent.name],
+            process=self.session.pipeline.worker,
+        )
+
+    def _values(self, agent: Agent) -> dict[str, str]:
+        from datetime import UTC, datetime
+
+        now = datetime.fromtimestamp(self.clock.now(), UTC).isoformat(timespec="seconds")
+        known = {"session": self.session.id, "owner": self.session.owner, "agent": agent.name, "now": now}
+        return {**known, **agent.vars}
+
+
+def _loaded(view: Iterable[Any]) -> set[str]:
+    """The tools whose schemas the model asked for."""
+    found: set[str] = set()
+    for note in (note for item in view for note in item.calls):
+        if note.calls("tool_search") and note.result is not None and note.result.ok:
+            found.update(tool["name"] for tool in note.result.data.get("tools", ()))
+    return found

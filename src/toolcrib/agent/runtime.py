@@ -1,0 +1,419 @@
+"""`Agents`: what a crib is given so that agents run over its sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from toolcrib.agent.book import Book, Shelf
+from toolcrib.agent.definition import Agent
+from toolcrib.agent.desk import Desk
+from toolcrib.agent.loop import Event, Loop, late, said_by_user
+from toolcrib.agent.models import Model, Request
+from toolcrib.agent.problems import meant
+from toolcrib.agent.room import PAGE, Room
+from toolcrib.agent.thread import Queued, Run
+from toolcrib.calls.live import LiveCall
+from toolcrib.errors import Refused, StoreError
+from toolcrib.session import Session
+from toolcrib.types import Question
+
+MODES = ("followup", "steer", "collect", "interrupt")
+WAKE_S = 0.1
+"""Results that come so close together start one run."""
+
+UNASKED = 10
+"""So many runs in a row start without a message of a user."""
+
+log = logging.getLogger("toolcrib.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a message: the run that took it, and how that ended or what it waits for."""
+
+    run: str | None
+    status: str
+    reason: str | None = None
+    answer: Any = None
+    code: str | None = None
+    detail: str | None = None
+    turns: int = 0
+    usage: Mapping[str, int] | None = None
+    questions: tuple[Question, ...] = ()
+
+
+class Agents:
+    """Agents of a program and of definition files, and the models that they speak with.
+
+    `agents` are `Agent`s, and paths of files or folders. `model` is that of agents which name none; `models` finds
+    one by name. `default` answers where nobody was asked for; the first agent, unless said.
+
+    Raises:
+        BadAgent: definitions do not hold.
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[Agent | str | PathLike[str]] | str | PathLike[str],
+        *,
+        model: Model | None = None,
+        models: Mapping[str, Model] | Callable[[str], Model] | None = None,
+        default: str | None = None,
+    ) -> None:
+        self._shelf = Shelf([agents] if isinstance(agents, str | PathLike) else agents)
+        self._model = model
+        self._models = models
+        self._default = default
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.patient: set[LiveCall] = set()
+        self._known(self.default)
+
+    @property
+    def book(self) -> Book:
+        """The agents of now."""
+        return self._shelf.book
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why changed files were not taken."""
+        return self._shelf.problems
+
+    @property
+    def default(self) -> str:
+        """The agent that answers where nobody was asked for."""
+        return self._default or next(iter(self.book), "")
+
+    def model_of(self, agent: Agent) -> Model:
+        """The model that an agent speaks with.
+
+        Raises:
+            Refused: `unavailable`, nobody knows it.
+        """
+        if agent.model is not None and not isinstance(agent.model, str):
+            return agent.model  # type: ignore[no-any-return]
+        found = None
+        if agent.model is not None and self._models is not None:
+            found = self._models.get(agent.model) if isinstance(self._models, Mapping) else self._models(agent.model)
+        found = found or self._model
+        if found is None:
+            raise Refused("unavailable", f"Agent '{agent.name}' has no model ({agent.model or 'none is named'})")
+        return found
+
+    def _known(self, name: str) -> Agent:
+        if name not in self.book:
+            raise Refused("not_found", f"There is no agent '{name}'{meant(name, self.book)}")
+        return self.book[name]
+
+    # What the crib tells
+
+    def room(self, session: Session) -> Room:
+        """What the runs of a session share."""
+        if session.room is None:
+            session.room = Room(self, session)
+        room: Room = session.room
+        return room
+
+    async def load(self, session: Session) -> None:
+        """Takes in what the log of a session says."""
+        await self.room(session).restore()
+
+    def desk(self, call: LiveCall) -> Desk | None:
+        """What a run gives to its calls; one whose agent is gone has no tools."""
+        room = self.room(call.session)
+        run = room.thread.runs.get(call.run or "")
+        if run is None:
+            return None
+        name = call.agent or run.agent
+        return Desk(room, run, room.book(run).get(name) or Agent(name=name, tools=()))
+
+    def news(self, session: Session, call: LiveCall | None = None) -> None:
+        """Something happened that a run may have waited for."""
+        room = self.room(session)
+        if call is not None:
+            room.told(call)
+        room.ring()
+        self._drive(room)
+
+    def halt(self, session: Session) -> Awaitable[None]:
+        """Stops the model of the run that is being interrupted."""
+        room = self.room(session)
+        room.halted = room.thread.foreground
+        if room.stream is not None:
+            room.stream.cancel()
+        return self._aside(self._halted(room))
+
+    async def _halted(self, room: Room) -> None:
+        await room.catch_up()
+        run = room.thread.foreground
+        if run is not None and run.interrupted:
+            room.ring()
+            self._drive(room)
+            while run.finished is None and room.task is not None:
+                await room.rung(room.rings)
+
+    def leave(self, session: Session) -> None:
+        """A session is being closed."""
+        room = self.room(session)
+        if room.timer is not None:
+            room.timer.cancel()
+        if room.task is not None:
+            room.task.cancel()
+
+    async def stop(self) -> None:
+        """Lets go of all runs; they go on when their sessions are opened again."""
+        for task in self._tasks:
+            task.cancel()
+        for call in list(self.patient):
+            leave(call)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def be_patient(self, call: LiveCall) -> None:
+        """The agent of a call waits for people."""
+        if call.pipeline.stopping:
+            leave(call)
+        else:
+            self.patient.add(call)
+
+    def _aside(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Going on
+
+    def _drive(self, room: Room) -> None:
+        """Goes on with what there is to do in a session, unless somebody does."""
+        if room.task is None and not room.session.closing and not room.session.pipeline.stopping:
+            room.trouble = None
+            room.task = self._aside(self._driven(room))
+
+    async def _driven(self, room: Room) -> None:
+        try:
+            while True:
+                rings = room.rings
+                await room.catch_up()
+                if not await self._next(room) and room.rings == rings:
+                    return
+        except (StoreError, Refused) as error:
+            log.warning("session %s can not go on: %s", room.session.id, error)
+            room.trouble = error
+        except Exception as error:  # a fault of our own is told to whoever waits
+            log.exception("session %s can not go on", room.session.id)
+            room.trouble = error
+        finally:
+            room.task = None
+            room.ring()
+
+    async def _next(self, room: Room) -> bool:
+        """Does what comes next; False where there is nothing to do but to wait."""
+        await self._tidy(room)
+        run = room.thread.foreground
+        if run is not None:
+            loop = Loop(room, run)
+            if not await loop.waits() and await self._mine(room, run):
+                await loop.go()
+            if run.finished is None:
+                return False
+            await room.store.move_cursor(room.session.id, "model", room.thread.seen)
+            return True
+        async with room.lock:
+            return await self._take_up(room)
+
+    async def _mine(self, room: Room, run: Run) -> bool:
+        """Whether this process goes on with a run; each time that one waited, whoever is first does."""
+        leg = (run.id, run.waits)
+        name = f"{run.id}:{run.waits}" if run.waits else f"start:{run.number}"
+        if leg not in room.owned and await room.claim(name):
+            room.owned.add(leg)
+        return leg in room.owned
+
+    async def _tidy(self, room: Room) -> None:
+        """Runs whose call has ended without them end too."""
+        for run in list(room.thread.going.values()):
+            note = room.thread.calls.get(run.parent or "")
+            if note is not None and note.state == "done":
+                await Loop(room, run).cancelled()
+
+    async def _take_up(self, room: Room) -> bool:
+        """Starts a run for what was said or has ended meanwhile."""
+        queue = sorted((one for one in room.thread.queue if one.run is None), key=lambda one: one.mode != "interrupt")
+        if queue:
+            together = [one for one in queue if one.mode in ("steer", "collect") and one.agent is None]
+            taken = together if queue[0] in together else queue[:1]
+            return await self._begin(room, "user", taken, queue[0].agent) is not None
+        if not any(wake == "wake" for _, wake in room.thread.late.values()):
+            return False
+        if room.thread.unasked >= UNASKED:
+            if not room.warned:
+                room.warned = True
+                await room.session.notice(f"{UNASKED} runs in a row started by themselves; results wait for a message")
+            return False
+        now = room.clock.now()
+        if room.wake_at is None:
+            room.wake_at = now + WAKE_S
+            room.timer = room.clock.call_at(room.wake_at, lambda: self._woken(room))
+        if now < room.wake_at:
+            return False
+        room.wake_at = None
+        return await self._begin(room, "wake", [], None) is not None
+
+    def _woken(self, room: Room) -> None:
+        room.timer = None
+        room.ring()
+        self._drive(room)
+
+    async def _begin(
+        self, room: Room, origin: str, taken: list[Queued], agent: str | None, key: str | None = None, text: str = ""
+    ) -> str | None:
+        """Starts a run in the foreground; None where another process has started one."""
+        thread = room.thread
+        before = thread.foreground_runs
+        if not await room.claim(f"start:{before}"):
+            return None
+        await room.catch_up()
+        if thread.foreground_runs != before:
+            return None
+        active = thread.line.active
+        definition = self._known(agent or active or self.default)
+        events: list[Event] = []
+        if active and definition.name != active:
+            history = {"policy": "full"}
+            data = {"from": active, "to": definition.name, "reason": "user", "history": history}
+            events.append(("handover", data))
+        id = f"r{room.session.crib.new_id()[1:]}"
+        started = {"run": id, "agent": definition.name, "origin": origin, "definition": await room.keep(definition)}
+        events += [("run_started", started), *late(room, None, id)]
+        events += [("message", said_by_user(id, one)) for one in taken]
+        if text:
+            said = {"role": "user", "content": text, "run": id} | ({} if key is None else {"key": key})
+            events.append(("message", said))
+        room.begin(id)
+        room.warned = False
+        await room.write(*events)
+        return id
+
+    # What users do
+
+    async def send(
+        self, session: Session, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
+    ) -> Outcome:
+        """A message; returns when the run that took it is over, or waits for somebody.
+
+        Raises:
+            Refused: `not_found`, there is no such agent; `invalid_arguments`; `unavailable`, the session is closing.
+        """
+        if mode not in (None, *MODES):
+            raise Refused("invalid_arguments", f"'{mode}' is no mode of a message", f"use {', '.join(MODES)}")
+        if session.closing:
+            raise Refused("unavailable", "Session is closing")
+        if agent is not None:
+            self._known(agent)
+        room = self.room(session)
+        async with room.lock:
+            await room.catch_up()
+            where = None if key is None else room.thread.keys.get(key)
+            news = where is None
+            if where is None:
+                where = await self._enter(room, text, agent, mode, key)
+        if news and mode == "interrupt" and room.thread.foreground is not None and isinstance(where, int):
+            await session.interrupt()
+        self._drive(room)
+        return await self._outcome(room, where)
+
+    async def _enter(self, room: Room, text: str, agent: str | None, mode: str | None, key: str | None) -> str | int:
+        """Starts a run with a message, or queues it; the run, or the number of the queued message."""
+        thread = room.thread
+        run = thread.foreground
+        if run is None and not any(one.run is None for one in thread.queue):
+            begun = await self._begin(room, "user", [], agent, key, text)
+            if begun is not None:
+                return begun
+        mode = mode or ("collect" if run is not None and run.status == "waiting" else "followup")
+        said = {"mode": mode, "text": text, "key": key, "agent": agent}
+        await room.write(("message_queued", {name: value for name, value in said.items() if value is not None}))
+        return max(one.seq for one in thread.queue if (one.text, one.mode, one.key) == (text, mode, key))
+
+    async def _outcome(self, room: Room, where: str | int) -> Outcome:
+        while True:
+            rings = room.rings
+            if room.task is None:  # else the thread is as new as whoever goes on with it needs it
+                await room.catch_up()
+            id = where if isinstance(where, str) else room.thread.taken.get(where)
+            run = room.thread.foreground if id is None else room.thread.runs[id]
+            if run is not None and run.status == "waiting" and (room.task is None or room.rings == rings):
+                return await self._waiting(room, run)
+            if id is not None and run is not None and run.finished is not None:
+                return _over(run)
+            if room.trouble is not None:
+                raise room.trouble
+            if room.task is None and (room.session.closing or room.session.pipeline.stopping):
+                raise Refused(
+                    "unavailable", "The session is closed before the answer", "open it again; it goes on then"
+                )
+            await room.rung(rings, outside=room.task is None)
+
+    async def _waiting(self, room: Room, run: Run) -> Outcome:
+        asked = frozenset(room.thread.questions(run) or ())
+        questions = tuple(one for one in await room.session.questions() if one.id in asked)
+        return Outcome(run.id, "waiting", turns=run.turn, usage=run.usage.data(), questions=questions)
+
+    async def settled(self, session: Session) -> Outcome | None:
+        """Returns when nothing goes on in the foreground; what became of its last run."""
+        room = self.room(session)
+        await room.catch_up()
+        while room.task is not None:
+            await room.rung(room.rings)
+        last = next((run for run in reversed(room.thread.runs.values()) if run.parent is None), None)
+        if last is None or last.finished is not None:
+            return None if last is None else _over(last)
+        return await self._waiting(room, last)
+
+    async def active(self, session: Session) -> str:
+        """The agent that the next message goes to."""
+        room = self.room(session)
+        await room.catch_up()
+        return room.thread.line.active or self.default
+
+    async def request(self, session: Session, run: str, turn: int) -> Request:
+        """What the model was asked in a turn, as the log tells it.
+
+        Raises:
+            Refused: `not_found`, there was no such turn.
+        """
+        room = Room(self, session)
+        while page := await room.store.read(session.id, room.thread.seen, limit=PAGE):
+            for event in page:
+                room.thread.advance(event)
+                said = (event.data.get("run"), event.data.get("turn"))
+                if event.kind == "turn_started" and said == (run, turn):
+                    return room.request(room.thread.runs[run])
+        raise Refused("not_found", f"No such turn: {turn} of run {run}")
+
+
+def leave(call: LiveCall) -> None:
+    """Lets go of a call whose agent waits for people, who will not come now; it is taken up when the crib starts."""
+    call.session.live.pop(call.id, None)
+    if call.task is not None:
+        call.task.cancel()
+    call.end()
+
+
+def _over(run: Run) -> Outcome:
+    said = run.finished or {}
+    return Outcome(
+        run.id,
+        "done",
+        said.get("reason"),
+        said.get("answer"),
+        said.get("code"),
+        said.get("detail"),
+        said.get("turns", 0),
+        said.get("usage"),
+    )

@@ -1,0 +1,27 @@
+"""Which tools an agent has: globs over ids or bare names, and what is excluded."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from toolcrib.policy import globs
+
+ELSEWHERE = "conditions on arguments and regular expressions belong in policy rules, not in the selection of tools"
+
+
+def problem(selector: str) -> str | None:
+    """Why a text selects no tools; None where it does."""
+    regular = len(selector) > 1 and selector.startswith("/") and selector.endswith("/")
+    return f"{selector!r}: {ELSEWHERE}" if "(" in selector or regular else None
+
+
+def selects(selector: str, tool: str) -> bool:
+    """Whether a selector means the tool of that id, by the id or by the name alone."""
+    fits = globs.text(selector)
+    return fits(tool) or fits(tool.partition(".")[2] or tool)
+
+
+@lru_cache(65536)
+def selected(tools: tuple[str, ...], exclude: tuple[str, ...], tool: str) -> bool:
+    """Whether a tool is among those that an agent has; what is excluded is not, whatever selects it."""
+    return any(selects(one, tool) for one in tools) and not any(selects(one, tool) for one in exclude)

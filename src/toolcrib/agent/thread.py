@@ -1,0 +1,346 @@
+"""What the log of a session says of its agents: a fold, so that whoever reads it can go on with every run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib.agent.lines import Item, Line, Note
+from toolcrib.agent.models import NOTHING, Usage
+from toolcrib.agent.stops import Course, Turn
+from toolcrib.calls.history import result
+from toolcrib.interop import aomi
+from toolcrib.types import Event, Result
+
+TRANSFER = "builtin.transfer_to_agent"
+
+
+@dataclass(slots=True)
+class Handed:
+    """One handover of a run, and whether something new came since."""
+
+    source: str
+    target: str
+    news: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """One run as the log tells it. `agent` is who runs it now, `first` who began; `parent` is the call that made it."""
+
+    id: str
+    agent: str
+    first: str
+    origin: str
+    line: Line
+    started_at: float
+    parent: str | None = None
+    definition: str | None = None
+    turn: int = 0
+    turn_at: float = 0.0
+    reply: Item | None = None
+    usage: Usage = NOTHING
+    turn_usage: Usage = NOTHING
+    number: int = 0
+    turns: Counter[str] = field(default_factory=Counter)
+    course: list[Turn] = field(default_factory=list)
+    handovers: list[Handed] = field(default_factory=list)
+    back: str | None = None
+    waits: int = 0
+    waited: float = 0.0
+    waiting_since: float | None = None
+    interrupted: bool = False
+    last_words: bool = False
+    cut: int = 0
+    finished: dict[str, Any] | None = None
+
+    @property
+    def status(self) -> str:
+        """created, running, waiting or done."""
+        if self.finished is not None:
+            return "done"
+        if self.waiting_since is not None:
+            return "waiting"
+        return "running" if self.turn else "created"
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The calls of its turn."""
+        return () if self.reply is None else self.reply.calls
+
+    def seconds(self, now: float) -> float:
+        """How long it has run, without the time that it waited for people."""
+        waits = 0.0 if self.waiting_since is None else now - self.waiting_since
+        return now - self.started_at - self.waited - waits
+
+    def ended_turn(self) -> Turn:
+        """Its turn as stop conditions see it."""
+        calls = [(note.tool, note.args, note.background or bool(note.result and note.result.ok)) for note in self.notes]
+        return Turn("" if self.reply is None else self.reply.text, calls)
+
+    def course_now(self, now: float) -> Course:
+        """How far it has come, with the turn that is about to end."""
+        tokens = self.usage.input + self.usage.output
+        return Course(self.turns[self.agent], self.seconds(now), tokens, [*self.course, self.ended_turn()])
+
+    def answer(self) -> str:
+        """The text of its last turn, with what came before it was cut off."""
+        texts = [turn.text for turn in self.course[len(self.course) - self.cut :]] if self.cut else []
+        return "".join([*texts, "" if self.reply is None else self.reply.text])
+
+
+@dataclass(slots=True)
+class Queued:
+    """A message that nobody has looked at yet."""
+
+    seq: int
+    text: str
+    mode: str
+    run: str | None = None
+    agent: str | None = None
+    key: str | None = None
+
+
+class Thread:
+    """All that a session's log says of agents, up to the event that was read last."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.line = Line()
+        self.runs: dict[str, Run] = {}
+        self.going: dict[str, Run] = {}
+        self._by_call: dict[str, Run] = {}
+        self.calls: dict[str, Note] = {}
+        self.queue: list[Queued] = []
+        self.late: dict[str, tuple[Note, str]] = {}
+        self.asked: Counter[str] = Counter()
+        self.keys: dict[str, str | int] = {}
+        self.taken: dict[int, str] = {}
+        self.foreground_runs = 0
+        self.unasked = 0
+        self.foreground: Run | None = None
+        self.noted = 0
+        self._wallet: Item | None = None
+
+    def advance(self, event: Event) -> None:
+        """Takes the next event."""
+        if event.seq > self.seen:
+            self.seen = event.seq
+            take = getattr(self, f"_{event.kind}", None)
+            if take is not None:
+                take(event, event.data)
+
+    # Runs
+
+    def _run_started(self, event: Event, data: dict[str, Any]) -> None:
+        parent = data.get("call")
+        line = self.line if parent is None else Line()
+        run = Run(data["run"], data["agent"], data["agent"], data["origin"], line, event.at, parent)
+        run.definition = data.get("definition")
+        self.runs[run.id] = self.going[run.id] = run
+        if parent is not None:
+            self._by_call[parent] = run
+        line.start(data["agent"])
+        if parent is None:
+            run.number = self.foreground_runs
+            self.foreground, self.foreground_runs = run, self.foreground_runs + 1
+            self.unasked = self.unasked + 1 if data["origin"] == "wake" else 0
+
+    def _turn_started(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        run.turn, run.turn_at, run.reply = data["turn"], event.at, None
+        run.turns[data["agent"]] += 1
+        run.last_words = bool(data.get("last"))
+
+    def _turn_finished(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        run.course.append(run.ended_turn())
+        cut = run.reply is not None and run.reply.finish == "length" and not run.notes
+        run.cut = run.cut + 1 if cut else 0
+        run.reply = None
+        run.turn_at = 0.0
+
+    def _run_waiting(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        run.waits, run.waiting_since = run.waits + 1, event.at
+
+    def _run_resumed(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        if run.waiting_since is not None:
+            run.waited += event.at - run.waiting_since
+            run.waiting_since = None
+
+    def _run_finished(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        run.finished, run.waiting_since = data, None
+        run.course.clear()
+        self.going.pop(run.id, None)
+        self.asked[run.agent] += data.get("asked", 0)
+        above = self.run_of(run.parent)
+        if above is not None:
+            above.usage += (data["usage"]["input"], data["usage"]["output"])
+        if self.foreground is run:
+            self.foreground = None
+
+    def _handover(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs.get(data.get("run") or "")
+        self.asked[data["from"]] += "summary" in (data.get("history") or {})
+        (self.line if run is None else run.line).hand_over(event.seq, data)
+        if run is None:
+            return
+        run.agent = data["to"]
+        if data.get("reason") == "returned":
+            run.back = None
+            return
+        run.handovers.append(Handed(data["from"], data["to"]))
+        if data.get("returns") and run.back is None:
+            run.back = data["from"]
+
+    def _compacted(self, event: Event, data: dict[str, Any]) -> None:
+        line = self.runs[data["run"]].line
+        first, last = data["from_seq"], data["to_seq"]
+        rest = [item for item in line.views.get(data["agent"], []) if not first <= item.seq <= last]
+        line.views[data["agent"]] = [Item(first, "note", data["summary"]), *rest]
+        self.asked[data["agent"]] += 1
+
+    def _interrupted(self, event: Event, data: dict[str, Any]) -> None:
+        if self.foreground is not None:
+            self.foreground.interrupted = True
+
+    # What is said
+
+    def _message(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs.get(data.get("run") or "")
+        line = self.line if run is None else run.line
+        if data["role"] == "assistant":
+            assert run is not None
+            calls = tuple(self._declared(run, said) for said in data.get("calls", ()))
+            item = Item(event.seq, "assistant", data["content"], data.get("agent"), calls, data.get("finish", ""))
+            run.reply = item
+            used = data.get("usage") or {}
+            run.turn_usage = Usage(used.get("input", 0), used.get("output", 0))
+            run.usage += run.turn_usage
+            self.asked[run.agent] += data.get("asked", 1)
+        else:
+            item = Item(event.seq, data["role"], data["content"], data.get("agent"))
+        line.view.append(item)
+        for call in data.get("results", ()):
+            self.late.pop(call, None)
+        if data["role"] == "user":
+            self._asked_by_user(run, data)
+
+    def _asked_by_user(self, run: Run | None, data: dict[str, Any]) -> None:
+        if run is not None:
+            _news(run)
+            if data.get("key") is not None:
+                self.keys[data["key"]] = run.id
+            if "queued" in data:
+                self.taken[data["queued"]] = run.id
+        self.queue = [one for one in self.queue if one.seq != data.get("queued")]
+
+    def _declared(self, run: Run, said: dict[str, Any]) -> Note:
+        note = Note(said["id"], said["tool"], said["args"], said.get("provider_id"), run.id, run.turn)
+        note.secret = said.get("secret", False)
+        self.calls[note.id] = note
+        return note
+
+    def _message_queued(self, event: Event, data: dict[str, Any]) -> None:
+        one = Queued(event.seq, data["text"], data["mode"], data.get("run"), data.get("agent"), data.get("key"))
+        self.queue.append(one)
+        if one.key is not None:
+            self.keys[one.key] = event.seq
+
+    def _user_state(self, event: Event, data: dict[str, Any]) -> None:
+        """Of several states in a row the model reads the last."""
+        view = self.line.view
+        if view and view[-1] is self._wallet:
+            view.pop()
+        self._wallet = Item(event.seq, "note", aomi.user_state_text(data))
+        view.append(self._wallet)
+
+    def _error(self, event: Event, data: dict[str, Any]) -> None:
+        text = aomi.model_text({"SystemError": str(data.get("text") or data.get("message") or "")})
+        self.line.view.append(Item(event.seq, "note", text or ""))
+
+    # Calls
+
+    def _accepted(self, event: Event, data: dict[str, Any]) -> None:
+        id = event.call or ""
+        if id not in self.calls:
+            if not data.get("background"):
+                return
+            self.calls[id] = Note(id, data["tool"], "", data.get("provider_id"), data.get("run"), 0)
+        note = self.calls[id]
+        note.tool, note.state = data["tool"], "open"
+        if data.get("background"):
+            self.to_background(note)
+
+    def _waiting(self, event: Event, data: dict[str, Any]) -> None:
+        if event.call in self.calls:
+            note = self.calls[event.call]
+            note.state, note.question = "waiting", data["question"]["id"]
+
+    def _answered(self, event: Event, data: dict[str, Any]) -> None:
+        if event.call in self.calls:
+            note = self.calls[event.call]
+            note.state, note.question = "open", None
+
+    def _done(self, event: Event, data: dict[str, Any]) -> None:
+        if event.call in self.calls:
+            self.ended(self.calls[event.call], result(data), data.get("wake"))
+
+    def ended(self, note: Note, outcome: Result, wake: str | None = None) -> None:
+        """A call is over."""
+        if note.state == "done":
+            return
+        note.state, note.question, note.result = "done", None, outcome
+        self.noted += note.background or "spilled" in outcome.metadata
+        run = self.runs.get(note.run or "")
+        if run is not None and note.tool != TRANSFER:
+            _news(run)
+        if note.background and wake in ("wake", "next_turn"):
+            self.late[note.id] = (note, wake)
+
+    def to_background(self, note: Note) -> None:
+        """A call goes on while its model does."""
+        self.noted += not note.background
+        note.background = True
+
+    # What follows from it
+
+    def run_of(self, call: str | None) -> Run | None:
+        """The run that made a call."""
+        note = self.calls.get(call or "")
+        return None if note is None else self.runs.get(note.run or "")
+
+    def chain(self, run: Run) -> list[Run]:
+        """The runs from the top down to this one."""
+        found = [run]
+        while (above := self.run_of(found[0].parent)) is not None:
+            found.insert(0, above)
+        return found
+
+    def child(self, call: str) -> Run | None:
+        """The run that a call made."""
+        return self._by_call.get(call)
+
+    def questions(self, run: Run) -> list[str] | None:
+        """What a run waits for, with all that is below it; None where something of it goes on."""
+        found: list[str] = []
+        for note in run.notes:
+            if note.answered or note.state == "new":
+                continue
+            if note.state == "waiting":
+                found.append(note.question or "")
+                continue
+            below = self.child(note.id)
+            if below is None or below.status != "waiting" or (asked := self.questions(below)) is None:
+                return None
+            found += asked
+        return found or None
+
+
+def _news(run: Run) -> None:
+    for one in run.handovers:
+        one.news = True

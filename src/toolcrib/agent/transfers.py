@@ -1,0 +1,90 @@
+"""May the conversation be handed over, to whom, and what the other then gets to see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.agent.lines import passing
+from toolcrib.agent.thread import Run
+from toolcrib.errors import ToolFailure
+from toolcrib.types import Handover, Result
+
+if TYPE_CHECKING:
+    from toolcrib.agent.definition import Agent, Via
+    from toolcrib.agent.desk import Desk
+
+SKIPPED = {"status": "skipped", "message": "Another transfer was made in this turn."}
+
+
+def checked(desk: Desk, to: str, reason: str | None, message: str | None) -> Result:
+    """The result of a transfer.
+
+    Raises:
+        ToolFailure: `not_found` or `denied`, in the words that the model reads.
+    """
+    run = desk.now
+    if any(note.transferred for note in run.notes):
+        return Result(dict(SKIPPED))
+    target(desk, to, "transfer")
+    most = desk.room.agent(run.first, run).handover.max
+    if len(run.handovers) >= most:
+        raise ToolFailure("denied", f"Transfer refused: limit of {most} handovers reached")
+    circle = _circle(run, to)
+    if circle is not None:
+        raise ToolFailure("denied", f"Transfer refused: {' > '.join(circle)} without anything new")
+    data = {"status": "transferred", "to": to, "reason": reason}
+    return Result(data, handover=Handover(to, reason, message))
+
+
+def target(desk: Desk, name: str, via: Via) -> Agent:
+    """The agent that one may reach by that way.
+
+    Raises:
+        ToolFailure: `not_found`, nobody is called so; `denied`, it is no sub-agent.
+    """
+    book = desk.room.book(desk.now)
+    verb = "transfer to" if via == "transfer" else "call"
+    others = ", ".join(book.reached(desk.agent, via)) or "nobody"
+    if name not in book:
+        raise ToolFailure("not_found", f"Agent '{name}' not found. You can {verb}: {others}")
+    if desk.agent.sub_agent(name, via) is None:
+        text = f"Agent '{name}' is not a sub-agent of '{desk.agent.name}'. You can {verb}: {others}"
+        raise ToolFailure("denied", text)
+    return book[name]
+
+
+def _circle(run: Run, to: str) -> list[str] | None:
+    """The way back to an agent that handed over earlier, where nothing new came since."""
+    for number, one in enumerate(run.handovers):
+        if one.source == to and not one.news:
+            return [to, *(later.target for later in run.handovers[number:]), to]
+    return None
+
+
+def event(desk: Desk, handover: Handover, call: str, summary: str | None = None) -> dict[str, Any]:
+    """What the log says of a handover that a call made."""
+    how = desk.agent.sub_agent(handover.to, "transfer")
+    policy = policy_of(desk.agent, handover.to)
+    history = passing(policy, desk.now.line.view)
+    data: dict[str, Any] = {
+        "run": desk.now.id,
+        "from": desk.agent.name,
+        "to": handover.to,
+        "reason": handover.reason,
+        "message": handover.message,
+        "call": call,
+        "history": history if summary is None else {**history, "summary": summary},
+    }
+    return data | ({"returns": True} if how is not None and how.returns else {})
+
+
+def policy_of(agent: Agent, to: str) -> Any:
+    """How much of the history a transfer passes on."""
+    how = agent.sub_agent(to, "transfer")
+    return agent.handover.history if how is None or how.history is None else how.history
+
+
+def listed(agents: Iterable[Agent]) -> str:
+    """Targets with their descriptions, as a model reads them."""
+    return "\n".join(f"- {agent.name}: {' '.join(agent.description.split()) or 'no description'}" for agent in agents)
