@@ -7,8 +7,25 @@ from typing import Annotated
 
 import typer
 
-from toolcrib.cli import calls, sessions, store, tools
-from toolcrib.cli.command import CribOption, DebugOption, JsonOption, command, leave
+from toolcrib.cli import (
+    approvals,
+    audit,
+    calling,
+    calls,
+    cluster,
+    linting,
+    mcp,
+    policy,
+    rewriting,
+    serving,
+    sessions,
+    starting,
+    store,
+    tools,
+    trying,
+    worker,
+)
+from toolcrib.cli.command import CribOption, DebugOption, EngineOption, JsonOption, StoreOption, command, leave
 
 app = typer.Typer(
     name="toolcrib",
@@ -19,8 +36,22 @@ app = typer.Typer(
 )
 command(app, "call")(calls.call)
 command(app, "answer")(calls.answer)
+command(app, "why")(policy.why)
 command(app, "sweep")(store.sweep)
-for part in (tools.app, sessions.app, store.app):
+command(app, "worker", serves=True)(worker.worker)
+command(app, "serve", serves=True)(serving.serve)
+for name, function in (
+    ("lint", linting.lint),
+    ("test", trying.try_out),
+    ("call", calling.call),
+    ("health", trying.health),
+    ("migrate", rewriting.migrate),
+    ("rollback", rewriting.rollback),
+    ("diff", rewriting.diff),
+    ("new", starting.new),
+):
+    command(tools.app, name)(function)
+for part in (tools.app, sessions.app, approvals.app, audit.app, policy.app, store.app, cluster.app, mcp.app):
     app.add_typer(part)
 
 
@@ -33,16 +64,18 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def _shared(
+def _shared(  # noqa: PLR0913 - the options that every command takes
     ctx: typer.Context,
     crib: CribOption = None,
+    store: StoreOption = None,
+    engine: EngineOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    ctx.obj = {"crib": crib, "json": json, "debug": debug}
+    ctx.obj = {"crib": crib, "store": store, "engine": engine, "json": json, "debug": debug}
 
 
 def run() -> None:

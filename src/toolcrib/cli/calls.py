@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import secrets
 import sys
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from toolcrib.cli.completion import complete_question, complete_session, complete_tool
+from toolcrib.cli.questions import asked_by_id, user
 from toolcrib.cli.terminal import Terminal, Trouble, short
 
 if TYPE_CHECKING:
@@ -19,23 +19,29 @@ if TYPE_CHECKING:
     from toolcrib.crib import Crib
     from toolcrib.session import Session
     from toolcrib.tools import Tool
-    from toolcrib.types import Result
 
+Arguments = Annotated[
+    str | None, typer.Argument(metavar="JSON", help="The arguments; - reads them from standard input.")
+]
+Pairs = Annotated[
+    list[str] | None, typer.Option("--arg", "-a", metavar="KEY=VALUE", help="One argument, again for more.")
+]
 Namespaces = Annotated[
     list[str] | None,
     typer.Option("--namespace", "-n", help="Open only these in the session. A new session has all of them."),
 ]
 
+ARGUMENTS = "The arguments"
+SHOWN = "`toolcrib sessions list` shows what waits, `toolcrib sessions show ID` the questions"
+
 
 async def call(  # noqa: PLR0913 - the options of a command
     terminal: Terminal,
-    tool: Annotated[str, typer.Argument(help="Its id, or its bare name.", autocompletion=complete_tool)],
-    arguments: Annotated[
-        str | None, typer.Argument(metavar="[JSON]", help="The arguments; - reads them from stdin.")
-    ] = None,
-    arg: Annotated[
-        list[str] | None, typer.Option("--arg", "-a", metavar="KEY=VALUE", help="One argument, again for more.")
-    ] = None,
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="Its id, or its bare name.", autocompletion=complete_tool)
+    ],
+    arguments: Arguments = None,
+    arg: Pairs = None,
     session: Annotated[
         str | None,
         typer.Option(
@@ -54,20 +60,25 @@ async def call(  # noqa: PLR0913 - the options of a command
     from toolcrib.cli.following import follow
     from toolcrib.types import By
 
-    given = read_object(_stdin() if arguments == "-" else arguments, "The arguments")
+    given = read_arguments(arguments)
     async with at_work(terminal.crib) as crib:
-        known = _known(crib, tool, session)
-        given |= dict(_pair(text, known) for text in arg or ())
-        opened = await _open(crib, session, owner, namespace)
+        known = await _known(terminal, crib, tool, session)
+        given |= dict(pair(text, known) for text in arg or ())
+        opened = await open_session(crib, session, owner, namespace)
         called = await opened.submit(tool, given, by=By("user", user()))
         return await follow(terminal, opened, called.id, yes=yes)
 
 
 async def answer(  # noqa: PLR0913 - the options of a command
     terminal: Terminal,
-    question: Annotated[str, typer.Argument(help="The question's id.", autocompletion=complete_question)],
-    action: Annotated[Literal["accept", "decline", "cancel", "fail"], typer.Argument(help="What to do.")],
-    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="The answer itself, as JSON.")] = None,
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="The question's id.", autocompletion=complete_question)
+    ],
+    action: Annotated[
+        Literal["accept", "decline", "cancel", "fail"],
+        typer.Argument(metavar="ACTION", help="One of accept, decline, cancel and fail."),
+    ],
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="The answer itself, as JSON.")] = None,
     args: Annotated[
         str | None, typer.Option("--args", metavar="JSON", help="Arguments to change before it runs.")
     ] = None,
@@ -75,7 +86,7 @@ async def answer(  # noqa: PLR0913 - the options of a command
     actor: Annotated[str | None, typer.Option("--actor", help="Who answers; without it you.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept later confirmations of the same call.")] = False,
 ) -> int:
-    """Answer a question; the call that waited for it goes on here, and its result is shown.
+    """Answer a question. The call that waited for it goes on here, and its result is shown.
 
     Exit codes: 0 it succeeded, 1 it failed, 2 it was not answered, 3 it waits for the next answer.
     """
@@ -86,43 +97,19 @@ async def answer(  # noqa: PLR0913 - the options of a command
     said = read_value(value)
     edited = read_object(args, "--args") if args is not None else None
     async with at_work(terminal.crib) as crib:
-        session, call_id = await _asked(crib, question)
+        asked = await asked_by_id(crib, question, SHOWN)
         if edited is not None:
-            edited = await _merged(session, question, edited)
+            edited = {**asked.question.arguments, **edited}
         # Who says the same again, after a lost connection say, gets the same outcome.
         who = actor or user()
         more = {"arguments": edited, "reason": reason, "actor": who, "key": f"cli:{who}"}
         try:
-            await session.answer(question, action, said, **more)
+            await asked.session.answer(question, action, said, **more)
         except Refused as refused:
-            look = terminal.command("sessions", "show", session.id)
+            look = terminal.command("sessions", "show", asked.session.id)
             advice = f"{refused.hint}; see {look}" if refused.hint else look
             raise Trouble(refused.message, advice, exit_code=1, code=refused.code) from None
-        return await follow(terminal, session, call_id, after=await _answered(session, call_id, question), yes=yes)
-
-
-def user() -> str:
-    """Who sits at the terminal."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name
-        return "operator"
-
-
-def outcome(result: Result) -> dict[str, Any]:
-    """A result as JSON, with what it has."""
-    from dataclasses import asdict
-
-    said: dict[str, Any] = {"ok": result.ok, "data": result.data}
-    if result.failure is not None:
-        said["failure"] = asdict(result.failure)
-    if result.content:
-        said["content"] = list(result.content)
-    if result.handover is not None:
-        said["handover"] = asdict(result.handover)
-    if result.metadata:
-        said["metadata"] = dict(result.metadata)
-    return said
+        return await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at(), yes=yes)
 
 
 def read_object(text: str | None, name: str) -> dict[str, Any]:
@@ -136,7 +123,9 @@ def read_object(text: str | None, name: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        advice = """quote the whole of it: '{"order": "A-7"}'; or give each one by itself: -a order=A-7"""
+        advice = """quote the whole of it: '{"order": "A-7"}'"""
+        if name == ARGUMENTS:
+            advice += "; or give each one by itself: -a order=A-7"
         raise Trouble(f"{name}: {short(text, 60)!r} is no JSON: {error}", advice) from None
     if not isinstance(value, dict):
         raise Trouble(f"{name}: expected a JSON object, got {short(text, 60)!r}", """write them as '{"name": value}'""")
@@ -159,12 +148,21 @@ def read_value(text: str | None) -> Any:
         return text
 
 
-def _stdin() -> str:
-    return sys.stdin.read()
+def read_arguments(text: str | None) -> dict[str, Any]:
+    """The arguments of a call that somebody typed; `-` reads them from standard input.
+
+    Raises:
+        Trouble: they are no JSON object.
+    """
+    return read_object(sys.stdin.read() if text == "-" else text, ARGUMENTS)
 
 
-def _pair(text: str, tool: Tool | None) -> tuple[str, Any]:
-    """One `key=value`; where the schema wants a text it is one, else JSON is read as JSON."""
+def pair(text: str, tool: Tool | None) -> tuple[str, Any]:
+    """One `key=value`; where the schema wants a text it is one, else JSON is read as JSON.
+
+    Raises:
+        Trouble: it is no pair.
+    """
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise Trouble(f"-a {text!r} is no argument", "write it as -a key=value")
@@ -178,15 +176,22 @@ def _pair(text: str, tool: Tool | None) -> tuple[str, Any]:
         return name, value
 
 
-def _known(crib: Crib, name: str, session: str | None) -> Tool | None:
+async def _known(terminal: Terminal, crib: Crib, name: str, session: str | None) -> Tool | None:
     """The tool, before anything is logged; an existing session may have tools of its own."""
+    from toolcrib.cli import definitions
     from toolcrib.cli.tools import find
 
     view = crib.catalog.view(("*",))
-    return view.names.get(name) if session is not None else find(view, name)
+    if session is not None or name in view.names:
+        return view.names.get(name)
+    async with definitions.opened(definitions.wanted(terminal, None, None)) as source:
+        if any(f"{one.id}.{command.name}" == name for one in await source.list() for command in one.commands):
+            advice = f"{terminal.command('tools', 'call', name)}, or name its file in `sources` of crib.yaml"
+            raise Trouble(f"The crib has no {name}, a definition file does", advice, code="not_found")
+    return find(view, name)
 
 
-async def _open(crib: Crib, id: str | None, owner: str | None, namespaces: list[str] | None) -> Session:
+async def open_session(crib: Crib, id: str | None, owner: str | None, namespaces: list[str] | None) -> Session:
     """A new session with everything open, or an existing one as it is, whoever owns it: this is its operator."""
     row = None if id is None else await crib.store.session(id)
     if row is not None and owner not in (None, row.owner):
@@ -195,27 +200,3 @@ async def _open(crib: Crib, id: str | None, owner: str | None, namespaces: list[
     if row is not None:
         return await crib.open(row.id, owner=row.owner, namespaces=namespaces)
     return await crib.open(id or f"cli-{secrets.token_hex(4)}", owner=owner or user(), namespaces=namespaces or ("*",))
-
-
-async def _asked(crib: Crib, question: str) -> tuple[Session, str]:
-    """The session and the call of a question."""
-    row = await crib.store.call(question.rpartition("-")[0])  # a question is named after its call
-    session = None if row is None else await crib.attached(row.session)
-    if row is None or session is None:
-        advice = "`toolcrib sessions list` shows what waits, `toolcrib sessions show ID` the questions"
-        raise Trouble(f"No such question: {question}", advice, exit_code=1, code="not_found")
-    return session, row.id
-
-
-async def _answered(session: Session, call: str, question: str) -> int:
-    """Where in the log that question was answered."""
-    async for event in session.events(call=call, follow=False):
-        if event.kind == "answered" and event.data["question"] == question:
-            return event.seq
-    return 0
-
-
-async def _merged(session: Session, question: str, edited: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the call with those that change."""
-    asked = {one.id: one for one in await session.questions()}
-    return {**asked[question].arguments, **edited} if question in asked else edited

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from toolcrib.cli.command import where
-from toolcrib.cli.terminal import Trouble
+from toolcrib.cli.terminal import Choice, Trouble
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -20,12 +20,25 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 DEMO = "toolcrib.demo:crib"
 
 
-def chosen(choice: str | None) -> Crib:
-    """The crib that `--crib` names, not started yet.
+def chosen(choice: Choice) -> Crib:
+    """The crib that `--crib` names, with the store and the engine that were named instead of its own; not started yet.
 
     Raises:
         Trouble: there is none, or it does not hold.
     """
+    crib = _named(choice.crib)
+    if choice.store is not None:
+        from toolcrib.store import open_store
+
+        crib.store = crib.pipeline.store = open_store(choice.store)
+    if choice.engine is not None:
+        from toolcrib.engine import open_engine
+
+        crib.pipeline.engine = open_engine(choice.engine)
+    return crib
+
+
+def _named(choice: str | None) -> Crib:
     from toolcrib.cli.config import NAME, load
 
     path = Path(choice or NAME)
@@ -70,14 +83,17 @@ def _made(choice: str, make: Any) -> Any:
 
 
 @asynccontextmanager
-async def at_work(choice: str | None) -> AsyncIterator[Crib]:
-    """The crib, started: it takes up what a crash left behind, and runs calls."""
-    async with chosen(choice) as crib:
+async def at_work(choice: Choice, *, worker: bool = False) -> AsyncIterator[Crib]:
+    """The crib, started: it takes up what a crash left behind, and runs calls. In a cluster, workers do that."""
+    crib = chosen(choice)
+    if crib.pipeline.engine is not None:
+        crib.pipeline.engine.works = worker
+    async with crib:
         yield crib
 
 
 @asynccontextmanager
-async def reading(choice: str | None) -> AsyncIterator[Crib]:
+async def reading(choice: Choice) -> AsyncIterator[Crib]:
     """The crib with its store alone: looking at sessions must not start calls that a crash left behind.
 
     Raises:
@@ -102,12 +118,13 @@ async def opened(crib: Crib) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def looking(choice: str | None) -> AsyncIterator[Crib]:
+async def looking(choice: Choice) -> AsyncIterator[Crib]:
     """The crib with its sources alone, over an empty store: looking at tools touches no session."""
     from toolcrib.store import open_store
 
     crib = chosen(choice)
     crib.store = crib.pipeline.store = open_store("memory:")
+    crib.pipeline.engine = None
     async with crib:
         yield crib
 
@@ -119,8 +136,3 @@ def missing(crib: Crib) -> Path | None:
         return None
     path = Path(unquote(url.removeprefix("sqlite:///").partition("?")[0]))
     return None if path.exists() else path
-
-
-def in_memory(crib: Crib) -> bool:
-    """Whether nothing outlives this command."""
-    return crib.store.url.startswith("memory:")

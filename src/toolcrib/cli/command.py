@@ -9,14 +9,18 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from toolcrib.cli.terminal import Terminal, Trouble, short
+from toolcrib.cli.terminal import Choice, Terminal, Trouble, short
 
 INTERRUPTED = 130
+_OURS = Path(__file__).parents[1]
+INSTALL = "install it where toolcrib is installed, and try again"
 
 Command = Callable[..., Coroutine[Any, Any, int | None]]
 CribOption = Annotated[
@@ -31,7 +35,24 @@ CribOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show stack traces.")]
 
-_SHARED = {"crib": (CribOption, None), "json": (JsonOption, False), "debug": (DebugOption, False)}
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", envvar="TOOLCRIB_STORE", help="A store to take instead of the crib's own."),
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", metavar="URL", envvar="TOOLCRIB_ENGINE", help="The engine of a cluster, such as nats://host."
+    ),
+]
+
+_SHARED = {
+    "crib": (CribOption, None),
+    "store": (StoreOption, None),
+    "engine": (EngineOption, None),
+    "json": (JsonOption, False),
+    "debug": (DebugOption, False),
+}
 
 
 def group(name: str, help: str) -> typer.Typer:
@@ -39,16 +60,20 @@ def group(name: str, help: str) -> typer.Typer:
     return typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
 
 
-def command(app: typer.Typer, name: str) -> Callable[[Command], Command]:
-    """Adds an async function as a command; its first parameter is the `Terminal`, what it returns the exit code."""
+def command(app: typer.Typer, name: str, *, serves: bool = False) -> Callable[[Command], Command]:
+    """Adds an async function as a command; its first parameter is the `Terminal`, what it returns the exit code.
+
+    One that `serves` runs for long, on the quickest event loop that is installed.
+    """
 
     def add(function: Command) -> Command:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
         def run(ctx: typer.Context, **given: Any) -> None:
             shared = {name: given.pop(name) or (ctx.obj or {}).get(name) for name in _SHARED}
-            terminal = Terminal(shared["crib"], json=bool(shared["json"]), debug=bool(shared["debug"]))
-            raise typer.Exit(perform(terminal, lambda: function(terminal, **given)))
+            choice = Choice(*(None if shared[n] is None else str(shared[n]) for n in ("crib", "store", "engine")))
+            terminal = Terminal(choice, json=bool(shared["json"]), debug=bool(shared["debug"]))
+            raise typer.Exit(perform(terminal, lambda: function(terminal, **given), serves=serves))
 
         run.__doc__ = function.__doc__
         run.__signature__ = inspect.Signature([_CONTEXT, *(p.replace(kind=p.KEYWORD_ONLY) for p in own), *_OPTIONS])  # type: ignore[attr-defined]
@@ -66,13 +91,14 @@ _OPTIONS = [
 ]
 
 
-def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | None]], *, serves: bool = False) -> int:
     """Runs a command to its exit code; whatever goes wrong is said in a line with the next step, never as a stack."""
     _trace(terminal)
     interrupt = _Interrupt()
     signal.signal(signal.SIGINT, interrupt)
     try:
-        return asyncio.run(interrupt.watch(work)) or 0
+        with asyncio.Runner(loop_factory=_quickest() if serves else None) as runner:
+            return runner.run(interrupt.watch(work)) or 0
     except (asyncio.CancelledError, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has left, as `| head` does
@@ -83,6 +109,14 @@ def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | Non
         problem = _explained(error)
         terminal.trouble(problem)
         return problem.exit_code
+
+
+def _quickest() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 class _Interrupt:
@@ -137,9 +171,10 @@ def _explained(error: Exception) -> Trouble:
         case StoreTooNew():
             return Trouble(str(error), "update toolcrib, or name another store", exit_code=1, code="store")
         case StoreUnavailable():
-            return Trouble(str(error), "check the store's URL in crib.yaml, or try again", exit_code=1, code="store")
+            advice = _next(error, "check the store's URL in crib.yaml, or try again")
+            return Trouble(str(error), advice, exit_code=1, code="store")
         case ToolcribError():
-            return Trouble(str(error), "see `toolcrib --help`", exit_code=1, code="error")
+            return Trouble(str(error), _next(error, "see `toolcrib --help`"), exit_code=1, code="error")
     said = f"{type(error).__name__}: {error}"
     return Trouble(
         f"Something unexpected happened: {said}",
@@ -147,6 +182,11 @@ def _explained(error: Exception) -> Trouble:
         exit_code=1,
         code="internal",
     )
+
+
+def _next(error: Exception, usual: str) -> str:
+    """The next step; a message that says what to install has said it."""
+    return INSTALL if "pip install" in str(error) else usual
 
 
 class _OneLine(logging.Handler):
@@ -158,19 +198,24 @@ class _OneLine(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Says it on standard error."""
-        text = record.getMessage()
+        text = short(record.getMessage(), 300)
         if record.exc_info and record.exc_info[1] is not None:
-            text = f"{text}: {where(record.exc_info[1])}"
-        self.terminal.say(f"{short(text, 300)} (--debug shows the stack)", "dim")
+            text = f"{short(f'{text}: {where(record.exc_info[1])}', 300)} (--debug shows the stack)"
+        self.terminal.say(text, "dim")
 
 
 def where(error: BaseException) -> str:
-    """An exception in one line, with the place that raised it."""
+    """An exception in one line, with the place that raised it; one of ours blames the code that called us."""
+    from toolcrib.errors import ToolcribError
+
     said = short(f"{type(error).__name__}: {error}", 200)
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return said if trace is None else f"{said} ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        return said if error.filename is None else f"SyntaxError: {error.msg} ({error.filename}:{error.lineno})"
+    if isinstance(error, ToolcribError):
+        theirs = [one for one in places if not one[0].startswith("<") and not Path(one[0]).is_relative_to(_OURS)]
+        places = theirs or places
+    return f"{said} ({places[-1][0]}:{places[-1][1]})" if places else said
 
 
 def _trace(terminal: Terminal) -> None:

@@ -21,6 +21,26 @@ def complete_tool(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     return [(name, tool.description.partition("\n")[0]) for name, tool in fit]
 
 
+def complete_definition(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of definition files that begin like that."""
+    from toolcrib.cli.definitions import Wanted, source_of
+    from toolcrib.cli.terminal import Choice
+
+    root = ctx.find_root()
+    choice = Choice(ctx.params.get("crib") or root.params.get("crib"))
+    try:
+        source = source_of(Wanted(choice, ctx.params.get("root") or (), ctx.params.get("pack") or ()))
+        found = [(one.id, one.description) for one in source.library.list()]
+    except Exception:  # noqa: BLE001 - as below
+        return []
+    return [(id, text.partition("\n")[0]) for id, text in found if id.startswith(incomplete)]
+
+
+def complete_shown(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Whatever can be shown: tools, and definition files."""
+    return [*complete_tool(ctx, incomplete), *complete_definition(ctx, incomplete)]
+
+
 def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of the sessions that were used last."""
     crib = _crib(ctx)
@@ -41,10 +61,11 @@ def complete_question(ctx: typer.Context, incomplete: str) -> list[tuple[str, st
 
 def _crib(ctx: typer.Context) -> Crib | None:
     from toolcrib.cli.choose import chosen
+    from toolcrib.cli.terminal import Choice
 
     root = ctx.find_root()
     try:
-        return chosen(ctx.params.get("crib") or root.params.get("crib"))
+        return chosen(Choice(ctx.params.get("crib") or root.params.get("crib")))
     except Exception:  # noqa: BLE001 - as above
         return None
 

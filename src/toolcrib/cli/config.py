@@ -1,13 +1,22 @@
 """`crib.yaml`: what a project's crib is made of. Every problem is found in one go, each with its line.
 
-sources: [shop, shop:refund, tools/mail.py]     # a module, something in a module, a file
+sources:
+  - shop                                        # a module; `shop:refund` is something in it
+  - tools/mail.py                               # a file
+  - tools/                                      # definition files, a folder of them or one .yaml
+  - {files: [tools], pack: design}              # the same, with a pack; also trusted_packs, registry, values
+  - {mcp: "npx -y some-server@1.2.0", env: {TOKEN: "${TOKEN}"}}   # an MCP server; also name, trusted, headers, timeout
 store: sqlite:///shop.db                        # a relative path starts at this file
+workspace: .                                    # where paths of calls start; this folder, unless said
+policy: {preset: default, rules: [{deny: "shell(rm -rf *)"}]}
+engine: nats://localhost:4222                   # with store: postgresql://...; makes this a node of a cluster
 retention: 7d                                   # null keeps everything
 limits: {timeout_s: 30}
 default_namespaces: [shop]
 namespace_aliases: {store: shop}
 precedence: [shop]
-state_keys: {visits: add}
+state_keys: {visits: add, notes: {mode: append, lives: run}}
+declare: {github.*: {annotations: {read_only: true}}}   # what tools of others do not say of themselves
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +32,10 @@ from urllib.parse import quote, unquote
 
 import yaml
 
+from toolcrib.cli import nodes
 from toolcrib.cli.importing import BadSource, from_file, from_module, importable
+from toolcrib.cli.nodes import Wrong
+from toolcrib.cli.sources import Files, file_source, files_of, server_of
 from toolcrib.cli.terminal import Trouble, short
 
 if TYPE_CHECKING:
@@ -31,11 +43,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.cli")
 NAME = "crib.yaml"
-LATER = ("policy", "agents", "engine")
+LATER = ("agents",)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MODES = ("exclusive", "add", "append", "merge")
-_WORDS = {str: "a text", int: "a whole number", float: "a number", list: "a list", dict: "a mapping"}
 
 
 class Problem(NamedTuple):
@@ -54,14 +65,6 @@ class BadConfig(Trouble):
         self.problems = problems
 
 
-class _Wrong(Exception):
-    """A value that can not be used, at a node."""
-
-    def __init__(self, message: str, node: yaml.Node | None = None) -> None:
-        super().__init__(message)
-        self.node = node
-
-
 def load(path: Path) -> Crib:
     """The crib that a file describes.
 
@@ -71,12 +74,24 @@ def load(path: Path) -> Crib:
     return _Reading(path).crib()
 
 
+def files(path: Path) -> list[Files]:
+    """The definition files that a file names, whatever else is wrong in it; nothing is imported for that."""
+    found = []
+    reading = _Reading(path)
+    for item in reading.entries():
+        try:
+            found.append(files_of(item, reading.folder))
+        except Wrong as wrong:
+            log.debug("an entry of sources is left out", exc_info=wrong)
+    return [one._replace(workspace=reading.place) for one in found if one is not None]
+
+
 class _Reading:
     """One pass over a file, gathering problems."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.folder = path.resolve().parent
+        self.folder = self.place = path.resolve().parent
         self.problems: list[Problem] = []
         self.line_of: dict[str, int] = {}
 
@@ -85,6 +100,7 @@ class _Reading:
         from toolcrib.errors import ToolcribError
 
         given = self._values(self._root())
+        given.setdefault("workspace", self.folder)
         if not self.problems:
             try:
                 return Crib(given.pop("sources", ()), **given)
@@ -92,6 +108,18 @@ class _Reading:
                 key = "store" if "store" in str(error).lower() else "sources"
                 self.problems.append(Problem(self.line_of.get(key, 1), str(error)))
         raise BadConfig(self.path, self.problems)
+
+    def entries(self) -> list[yaml.Node]:
+        """What `sources` holds, as far as it can be read; the workspace is known from then on."""
+        try:
+            root = self._root()
+            given = {} if root is None else {key.value: node for key, node in nodes.pairs(root)}
+            if "workspace" in given:
+                self.workspace(given["workspace"])
+            return nodes.items(given["sources"]) if "sources" in given else []
+        except (Wrong, Trouble) as error:
+            log.debug("there are no sources", exc_info=error)
+            return []
 
     def _root(self) -> yaml.Node | None:
         try:
@@ -111,97 +139,159 @@ class _Reading:
         if root is None:
             return given
         try:
-            for key, node in _pairs(root):
+            # Programs of definition files start in the workspace.
+            for key, node in sorted(nodes.pairs(root), key=lambda pair: pair[0].value != "workspace"):
                 self._take(key.value, key, node, given)
-        except _Wrong as wrong:
+        except Wrong as wrong:
             self._wrong(wrong, root)
         return given
 
     def _take(self, key: str, at: yaml.Node, node: yaml.Node, given: dict[str, Any]) -> None:
         try:
             if key in self.line_of:
-                raise _Wrong(f"'{key}' stands here a second time (first on line {self.line_of[key]})")
-            self.line_of[key] = _line(at)
+                raise Wrong(f"'{key}' stands here a second time (first on line {self.line_of[key]})")
+            self.line_of[key] = nodes.line(at)
             if key in LATER:
-                raise _Wrong(f"'{key}' is not supported yet; it comes with a later version: take it out for now")
+                raise Wrong(f"'{key}' is not supported yet; it comes with a later version: take it out for now")
             if key not in _READERS:
-                raise _Wrong(_unknown(key, [*_READERS]))
+                raise Wrong(nodes.unknown(key, [*_READERS]))
             given[key] = _READERS[key](self, node)
-        except _Wrong as wrong:
+        except Wrong as wrong:
             self._wrong(wrong, at)
 
-    def _wrong(self, wrong: _Wrong, node: yaml.Node) -> None:
-        self.problems.append(Problem(_line(wrong.node or node), str(wrong)))
+    def _wrong(self, wrong: Wrong, node: yaml.Node) -> None:
+        self.problems.append(Problem(nodes.line(wrong.node or node), str(wrong)))
 
     # One function a key
 
     def sources(self, node: yaml.Node) -> list[Any]:
-        from toolcrib.errors import BadTool
+        from toolcrib.errors import BadTool, Refused
         from toolcrib.sources import as_source
 
         importable(self.folder)
         found: list[Any] = []
-        for item in _items(node):
+        for item in nodes.items(node):
             try:
-                found += [as_source(one) for one in self._source(_text(item))]
-            except (_Wrong, BadSource, BadTool) as error:
+                found += [as_source(one) for one in self._source(item)]
+            except (Wrong, BadSource, BadTool, Refused) as error:
                 log.debug("a source does not load", exc_info=error)
-                self._wrong(_Wrong(str(error), item), item)
+                self._wrong(error if isinstance(error, Wrong) else Wrong(str(error), item), item)
         return found
 
-    def _source(self, given: str) -> list[Any]:
+    def _source(self, item: yaml.Node) -> list[Any]:
+        files = files_of(item, self.folder)
+        if files is not None:
+            return [file_source(files._replace(workspace=self.place), self.folder)]
+        if isinstance(item, yaml.MappingNode):
+            return [server_of(item)]
+        given = nodes.text(item)
         value = from_file(self.folder / given) if given.endswith(".py") else from_module(given)
         return list(value) if isinstance(value, list | tuple) else [value]
 
     def store(self, node: yaml.Node) -> str:
-        return beside(self.folder, _text(node))
+        return beside(self.folder, nodes.text(node))
+
+    def engine(self, node: yaml.Node) -> str:
+        return nodes.text(node)
+
+    def workspace(self, node: yaml.Node) -> Path:
+        self.place = self.folder / nodes.text(node)
+        return self.place
+
+    def policy(self, node: yaml.Node) -> dict[str, Any]:
+        from toolcrib.policy import BadRule
+        from toolcrib.policy.load import Place, load
+
+        rules = next((value for key, value in nodes.pairs(node) if key.value == "rules"), None)
+        lines = [nodes.line(rule) for rule in nodes.items(rules)] if rules is not None else []
+        data: dict[str, Any] = nodes.plain(node)
+        try:
+            load(data, place=Place(line_of=lambda number: lines[number - 1] if number <= len(lines) else None))
+        except BadRule as error:
+            line = nodes.line(node) if error.line is None else error.line
+            at = "" if error.position is None else f" at {error.position + 1}"
+            self.problems.append(Problem(line, f"policy: {error.what!r}{at}: {error.problem}"))
+        return data
 
     def retention(self, node: yaml.Node) -> timedelta | None:
-        value = _plain(node)
+        value = nodes.plain(node)
         if value is None:
             return None
         parts = _SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
         if parts is None:
-            raise _Wrong(f"retention: expected a time such as 12h, 7d or null, got {value!r}", node)
+            raise Wrong(f"retention: expected a time such as 12h, 7d or null, got {value!r}", node)
         return timedelta(**{_UNITS[parts[2]]: float(parts[1])})
 
     def limits(self, node: yaml.Node) -> Any:
         from toolcrib.types import CribLimits
 
-        known = {field.name: type(field.default) for field in dataclasses.fields(CribLimits)}
+        kinds = {"int": int, "float": float, "int | None": int, "str | None": str}
+        known = {field.name: kinds[str(field.type)] for field in dataclasses.fields(CribLimits)}
         given: dict[str, Any] = {}
-        for key, value in _pairs(node):
+        for key, value in nodes.pairs(node):
             try:
                 if key.value not in known:
-                    raise _Wrong(f"limits: {_unknown(key.value, [*known])}")
-                given[key.value] = _number(value, known[key.value], f"limits.{key.value}")
-            except _Wrong as wrong:
+                    raise Wrong(f"limits: {nodes.unknown(key.value, [*known])}")
+                kind = known[key.value]
+                given[key.value] = (
+                    nodes.text(value) if kind is str else nodes.number(value, kind, f"limits.{key.value}")
+                )
+                CribLimits(**{key.value: given[key.value]})
+            except ValueError as error:
+                given.pop(key.value)
+                self._wrong(Wrong(f"limits.{error}", value), key)
+            except Wrong as wrong:
                 self._wrong(wrong, key)
         return CribLimits(**given)
 
     def names(self, node: yaml.Node) -> tuple[str, ...]:
-        return tuple(_text(item) for item in _items(node))
+        return tuple(nodes.text(item) for item in nodes.items(node))
 
     def aliases(self, node: yaml.Node) -> dict[str, str]:
-        return {key.value: _text(value) for key, value in _pairs(node)}
+        return {key.value: nodes.text(value) for key, value in nodes.pairs(node)}
 
-    def state_keys(self, node: yaml.Node) -> dict[str, str]:
-        given = self.aliases(node)
-        for key, value in _pairs(node):
-            if given[key.value] not in _MODES:
-                raise _Wrong(f"state_keys.{key.value}: expected one of {', '.join(_MODES)}", value)
+    def state_keys(self, node: yaml.Node) -> dict[str, Any]:
+        from toolcrib.state import Key
+
+        given: dict[str, Any] = {}
+        for key, value in nodes.pairs(node):
+            said = nodes.plain(value)
+            said = {"mode": said} if isinstance(said, str) else said
+            if not isinstance(said, dict) or said.keys() - {"mode", "lives"}:
+                raise Wrong(f"state_keys.{key.value}: expected a mode, or {{mode: append, lives: run}}", value)
+            for name, known in (("mode", _MODES), ("lives", ("session", "run"))):
+                if said.get(name, known[0]) not in known:
+                    raise Wrong(f"state_keys.{key.value}: expected one of {', '.join(known)}", value)
+            given[key.value] = Key(**said)
+        return given
+
+    def declare(self, node: yaml.Node) -> dict[str, Any]:
+        from toolcrib.errors import BadTool
+        from toolcrib.sources import declared
+
+        given: dict[str, Any] = {}
+        for key, value in nodes.pairs(node):
+            given[key.value] = nodes.plain(value)
+            try:
+                declared.check({key.value: given[key.value]})
+            except BadTool as error:
+                self._wrong(Wrong(f"declare.{key.value}: {error.field}: {error.problem}"), value)
         return given
 
 
 _READERS: dict[str, Callable[[_Reading, yaml.Node], Any]] = {
     "sources": _Reading.sources,
     "store": _Reading.store,
+    "engine": _Reading.engine,
+    "workspace": _Reading.workspace,
+    "policy": _Reading.policy,
     "limits": _Reading.limits,
     "retention": _Reading.retention,
     "namespace_aliases": _Reading.aliases,
     "default_namespaces": _Reading.names,
     "precedence": _Reading.names,
     "state_keys": _Reading.state_keys,
+    "declare": _Reading.declare,
 }
 
 
@@ -212,52 +302,3 @@ def beside(folder: Path, url: str) -> str:
     if head or not slashes or not path or path.startswith("/"):
         return url
     return f"sqlite:///{quote(str(folder / unquote(path)))}{mark}{query}"
-
-
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
-
-
-def _plain(node: yaml.Node) -> Any:
-    return yaml.constructor.SafeConstructor().construct_document(node)
-
-
-def _expected(node: yaml.Node, kind: type) -> _Wrong:
-    said = short(str(_plain(node)), 40)
-    return _Wrong(f"expected {_WORDS[kind]}, got {said!r}", node)
-
-
-def _text(node: yaml.Node) -> str:
-    value = _plain(node)
-    if not isinstance(value, str) or not value.strip():
-        raise _expected(node, str)
-    return value
-
-
-def _number(node: yaml.Node, kind: type, name: str) -> int | float:
-    value = _plain(node)
-    if isinstance(value, bool) or not isinstance(value, int if kind is int else (int, float)):
-        raise _Wrong(f"{name}: {_expected(node, kind)}", node)
-    if not value > 0:
-        raise _Wrong(f"{name}: must be more than 0, not {value}", node)
-    return kind(value)  # type: ignore[no-any-return]
-
-
-def _items(node: yaml.Node) -> list[yaml.Node]:
-    if not isinstance(node, yaml.SequenceNode):
-        raise _expected(node, list)
-    return list(node.value)
-
-
-def _pairs(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    if not isinstance(node, yaml.MappingNode):
-        raise _expected(node, dict)
-    yield from node.value
-
-
-def _unknown(key: str, known: list[str]) -> str:
-    from toolcrib.schema import nearest
-
-    close = nearest(str(key), known, 1)
-    guess = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
-    return f"unknown key '{key}'; {guess}"

@@ -111,7 +111,7 @@ class _Following:
         if asked.kind == "confirm" and self.yes:
             if not self.terminal.json:
                 self.terminal.say(f"{asked.prompt} Accepted by --yes.", "yellow")
-            return await self._answer(asked, Given("accept"))
+            return await self._answer(asked, Given("accept")) and not await self._lacking(asked)
         if not self.terminal.interactive:
             return False
         self.showing.stop()
@@ -121,7 +121,19 @@ class _Following:
             if given is None:
                 return False
             if await self._answer(asked, given):
-                return True
+                return not await self._lacking(asked)
+
+    async def _lacking(self, asked: Question) -> bool:
+        """Whether others have to agree too; then nobody here can do more."""
+        from toolcrib.cli.questions import agreed, wanted
+
+        now = (await self.session.history(await self.session.row(asked.call))).question
+        if now is None or now.id != asked.id:
+            return False
+        said = dataclasses.asdict(now)
+        if not self.terminal.json:
+            self.terminal.say(f"{agreed(said)}: {asked.tool} waits for {wanted(said)}", "yellow")
+        return True
 
     async def _ask(self, asked: Question, seq: int) -> Given | None:
         """What the person says; None to leave the question open. An answer from elsewhere ends the waiting for one."""
@@ -138,7 +150,7 @@ class _Following:
         return Given("elsewhere")
 
     async def _answer(self, asked: Question, given: Given) -> bool:
-        from toolcrib.cli.calls import user
+        from toolcrib.cli.questions import user
 
         if given.action == "elsewhere":
             return True
@@ -168,6 +180,10 @@ class _Following:
             return
         terminal.say(f"Waiting: {asked.prompt}", "bold yellow")
         terminal.say(f"  {asked.tool} {compact(dict(asked.arguments))}")
+        if asked.demands:
+            from toolcrib.cli.questions import wanted
+
+            terminal.say(f"  It has to be approved by {wanted(dataclasses.asdict(asked))}.")
         terminal.say(f"  Question {asked.id}, open for {span(asked.expires_at - time.time())}.")
         if self.session.crib.store.url.startswith("memory:"):
             terminal.say(
@@ -180,8 +196,6 @@ class _Following:
 
     async def finish(self, result: Result) -> int:
         """Prints the result."""
-        from toolcrib.cli.calls import outcome
-
         terminal = self.terminal
         if terminal.json:
             terminal.data({"session": self.session.id, "call": self.call, **outcome(result)})
@@ -241,3 +255,17 @@ async def first(*works: Coroutine[Any, Any, Given]) -> Given:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def outcome(result: Result) -> dict[str, Any]:
+    """A result as JSON, with what it has."""
+    said: dict[str, Any] = {"ok": result.ok, "data": result.data}
+    if result.failure is not None:
+        said["failure"] = dataclasses.asdict(result.failure)
+    if result.content:
+        said["content"] = list(result.content)
+    if result.handover is not None:
+        said["handover"] = dataclasses.asdict(result.handover)
+    if result.metadata:
+        said["metadata"] = dict(result.metadata)
+    return said

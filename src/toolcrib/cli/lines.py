@@ -15,6 +15,8 @@ COLUMNS = ("Seq", "Time", "Kind", "Call", "What")
 STYLES = {
     "accepted": "cyan",
     "waiting": "bold yellow",
+    "endorsed": "magenta",
+    "escalated": "bold yellow",
     "answered": "magenta",
     "started": "blue",
     "progress": "blue",
@@ -22,13 +24,14 @@ STYLES = {
     "activity": "dim",
     "step": "cyan",
     "done": "bold green",
+    "settled": "bold green",
     "notice": "yellow",
 }
 
 
 def style(event: Event) -> str:
     """The colour of an event: a failed end is red, what concerns the session is dim."""
-    if event.kind == "done" and not event.data["ok"]:
+    if event.kind in ("done", "settled") and not event.data["ok"]:
         return "bold red"
     return STYLES.get(event.kind, "dim")
 
@@ -97,6 +100,10 @@ def _answered(data: Mapping[str, Any]) -> str:
     return ", ".join((f"{data['action']} by {data['actor']}", *more))
 
 
+def _pinned_by(data: Mapping[str, Any]) -> str:
+    return f"accepted by {data['by']}" if data.get("by") else "seen for the first time"
+
+
 def _step(data: Mapping[str, Any]) -> str:
     return f"{data['key']}: {compact(data.get('failure', data.get('value')))}"
 
@@ -118,6 +125,8 @@ def _opened(data: Mapping[str, Any]) -> str:
 _WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "accepted": _accepted,
     "waiting": _waiting,
+    "endorsed": lambda data: f"{_answered(data)}, others have to agree too",
+    "escalated": lambda data: f"{', '.join(data['to'])} may approve it too from now on",
     "answered": _answered,
     "started": lambda data: f"attempt {data['attempt']}",
     "progress": progress,
@@ -125,8 +134,11 @@ _WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "activity": lambda data: f"{data['type']}: {compact(data.get('content', data.get('patch')))}",
     "step": _step,
     "done": _done,
+    "settled": _done,
     "opened": _opened,
     "namespaces": lambda data: ", ".join(data["namespaces"]),
     "tools_changed": lambda data: f"{len(data['tools'])} tools",
+    "run_ended": lambda data: str(data["run"]),
+    "pinned": lambda data: f"{data['tool']} as it looks now, {_pinned_by(data)}",
     "notice": lambda data: str(data["text"]),
 }

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 app = group("sessions", "Look at sessions: what ran, what runs, what waits.")
 STATUS = {"succeeded": "green", "waiting": "yellow", "running": "blue", "streaming": "blue", "queued": "cyan"}
-SessionArgument = Annotated[str, typer.Argument(help="The session's id.", autocompletion=complete_session)]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="The session's id.", autocompletion=complete_session)
+]
 
 
 @command(app, "list")
@@ -63,7 +65,7 @@ async def show_session(
     session: SessionArgument,
     last: Annotated[int, typer.Option("--last", min=1, help="How many of the completed calls.")] = 20,
 ) -> None:
-    """Show a session: its calls in three lists, and the questions that are open."""
+    """Show a session: its calls in three lists, and open questions."""
     from toolcrib.cli.choose import reading
 
     async with reading(terminal.crib) as crib:
@@ -108,7 +110,7 @@ async def _completed(crib: Crib, session: Session, last: int) -> tuple[int, list
 
 def shown(entry: Entry) -> dict[str, Any]:
     """A call of a list as JSON."""
-    from toolcrib.cli.calls import outcome
+    from toolcrib.cli.following import outcome
 
     fields = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
     return {**fields, "result": None if entry.result is None else outcome(entry.result)}

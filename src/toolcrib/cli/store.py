@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from toolcrib.cli.command import command, group
 from toolcrib.cli.lines import span
-from toolcrib.cli.terminal import Terminal
+from toolcrib.cli.terminal import Terminal, Trouble
 
 if TYPE_CHECKING:
+    from toolcrib.cli.verify import Difference
     from toolcrib.crib import Crib
+    from toolcrib.store import Store
 
 app = group("store", "Look after the store.")
 EVERY = 10_000_000
@@ -56,38 +61,146 @@ async def check(terminal: Terminal) -> None:
 
 
 async def _facts(crib: Crib) -> dict[str, Any]:
-    from toolcrib.store.schema import migrations
+    from toolcrib.cli.verify import every_session
 
-    sessions = await crib.store.sessions(limit=EVERY)
+    events = [row.seq async for row in every_session(crib.store)]
     states = Counter(row.state for row in await crib.store.calls(limit=EVERY))
     return {
-        "url": crib.store.url,
-        # A store that started has been brought to the newest schema.
-        "schema": migrations()[-1][0] if crib.store.url.startswith("sqlite:") else None,
-        "sessions": len(sessions),
-        "events": sum(row.seq for row in sessions),
+        "url": without_password(crib.store.url),
+        "schema": _schemas(crib.store)[1],
+        "sessions": len(events),
+        "events": sum(events),
         "calls": {state: states[state] for state in ("queued", "waiting", "running", "done")},
     }
+
+
+def without_password(url: str) -> str:
+    """A store's URL as it may be seen."""
+    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1@", url)
+
+
+def _schemas(store: Store) -> tuple[int | None, int | None]:
+    """The number of the schema before the store was opened and now; a store without migrations has none."""
+    before, now = getattr(store, "migrated", (None, None))
+    return before, now
+
+
+@command(app, "migrate")
+async def migrate(terminal: Terminal) -> None:
+    """Bring the store's schema up to date; one that does not exist is made."""
+    from toolcrib.cli.choose import chosen
+
+    crib = chosen(terminal.crib)
+    store = crib.store
+    await store.start(crib.pipeline.worker)
+    await store.close()
+    before, now = _schemas(store)
+    if terminal.json:
+        terminal.data({"url": without_password(store.url), "from": before, "to": now})
+    elif now is None:
+        terminal.text("This store has no schema: nothing to migrate.")
+    elif before == now:
+        terminal.text(f"Schema {now} is up to date.")
+    else:
+        terminal.text(f"Migrated from schema {before} to {now}.")
 
 
 @command(app, "verify")
 async def verify(terminal: Terminal) -> int:
     """Fold the log of every session and compare it with the index of calls."""
     from toolcrib.cli.choose import reading
-    from toolcrib.cli.verify import differences
+    from toolcrib.cli.verify import differences, every_session
 
+    found: list[Difference] = []
     async with reading(terminal.crib) as crib:
-        sessions = await crib.store.sessions(limit=EVERY)
-        found = [one for row in sessions for one in await differences(crib.store, row.id)]
+        sessions = [row.id async for row in every_session(crib.store)]
+        with _bar(terminal, "Comparing", len(sessions)) as advance:
+            for session in sessions:
+                found += await differences(crib.store, session)
+                advance()
     if terminal.json:
         terminal.data({"sessions": len(sessions), "differences": [one._asdict() for one in found]})
     elif found:
-        rows = [(one.session, one.call, one.problem) for one in found]
-        terminal.table(("Session", "Call", "Problem"), rows)
-        terminal.say("The log is what counts. Keep a copy of the file and report this.", "red")
+        _table(terminal, found)
+        terminal.say(f"The log is what counts. Next: {terminal.command('store', 'rebuild')}", "red")
     else:
         terminal.text(f"{_count(len(sessions), 'session')} folded: log and index agree.")
     return 1 if found else 0
+
+
+@command(app, "rebuild")
+async def rebuild(
+    terminal: Terminal,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be mended.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also while calls are running.")] = False,
+) -> int:
+    """Make the index of calls anew from the log, in every session where they differ."""
+    from toolcrib.cli.choose import reading
+    from toolcrib.cli.verify import Mended, differences, every_session, mend
+
+    found: list[Difference] = []
+    left: list[Difference] = []
+    async with reading(terminal.crib) as crib:
+        if not dry_run and not force:
+            await _refuse_at_work(crib.store)
+        sessions = [row.id async for row in every_session(crib.store)]
+        with _bar(terminal, "Rebuilding", len(sessions)) as advance:
+            for session in sessions:
+                one = Mended(await differences(crib.store, session), []) if dry_run else await mend(crib.store, session)
+                found += one.found
+                left += one.left
+                advance()
+    _told(terminal, len(sessions), found, left, dry_run)
+    return 1 if left else 0
+
+
+def _told(terminal: Terminal, sessions: int, found: list[Difference], left: list[Difference], dry_run: bool) -> None:
+    wrong = len({one.session for one in found})
+    if terminal.json:
+        said = {name: [one._asdict() for one in some] for name, some in (("differences", found), ("left", left))}
+        terminal.data({"sessions": sessions, "rebuilt": 0 if dry_run else wrong, "dry_run": dry_run, **said})
+    elif not found:
+        terminal.text(f"{_count(sessions, 'session')} folded: log and index agree, nothing to rebuild.")
+    else:
+        _table(terminal, found)
+        verb = "would be rebuilt" if dry_run else "rebuilt"
+        terminal.text(f"{wrong} of {_count(sessions, 'session')} {verb} from the log.")
+    if left and not terminal.json:
+        terminal.say("Not everything could be mended: the log itself is damaged. Restore it from a backup.", "red")
+        _table(terminal, left)
+
+
+async def _refuse_at_work(store: Store) -> None:
+    """What a living process runs would lose its row.
+
+    Raises:
+        Trouble: there is such a process.
+    """
+    rows = await store.calls(None, ("queued", "running"), limit=EVERY)
+    counts = Counter(row.worker for row in rows if row.worker is not None)
+    running = sum([count for worker, count in counts.items() if await store.alive(worker)])
+    if running:
+        calls = "1 call is" if running == 1 else f"{running} calls are"
+        advice = "stop the processes that use the store first, or rebuild with --force"
+        raise Trouble(f"{calls} at work in a process that lives", advice, exit_code=1, code="busy")
+
+
+def _table(terminal: Terminal, found: list[Difference]) -> None:
+    terminal.table(("Session", "Call", "Problem"), [(one.session, one.call, one.problem) for one in found])
+
+
+@contextmanager
+def _bar(terminal: Terminal, what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A progress bar where there is somebody to see it."""
+    if terminal.json or not terminal.err.is_terminal:
+        yield lambda: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=terminal.err, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)
 
 
 def _count(number: int, noun: str) -> str:

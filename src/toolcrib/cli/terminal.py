@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -50,11 +50,27 @@ def short(text: str, most: int = 80) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+class Choice(NamedTuple):
+    """The crib that a person named, and the store and the engine to take instead of its own."""
+
+    crib: str | None = None
+    store: str | None = None
+    engine: str | None = None
+
+    def words(self) -> tuple[str, ...]:
+        """The same on a command line; a URL that may hold a password is left to the environment."""
+        given = {"--crib": self.crib, "--store": self.store, "--engine": self.engine}
+        return tuple(word for name, value in given.items() if value and "@" not in value for word in (name, value))
+
+
+NO_CHOICE = Choice()
+
+
 class Terminal:
     """The two streams of a command, and what the person wants to see on them."""
 
     def __init__(
-        self, crib: str | None = None, *, json: bool = False, debug: bool = False, together: bool = False
+        self, crib: Choice = NO_CHOICE, *, json: bool = False, debug: bool = False, together: bool = False
     ) -> None:
         self.crib = crib
         self.json = json
@@ -78,7 +94,7 @@ class Terminal:
 
     def command(self, *words: str) -> str:
         """A command to type next, on the same crib."""
-        return shlex.join(("toolcrib", *(("--crib", self.crib) if self.crib else ()), *words))
+        return shlex.join(("toolcrib", *self.crib.words(), *words))
 
     def data(self, value: Any) -> None:
         """One line of JSON on standard output."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from toolcrib.cli.command import command, group
-from toolcrib.cli.completion import complete_tool
-from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact
+from toolcrib.cli.completion import complete_shown, complete_tool
+from toolcrib.cli.definitions import PackOption, RootOption, wanted
+from toolcrib.cli.terminal import Cell, Choice, Terminal, Trouble, compact
 
 if TYPE_CHECKING:
     from toolcrib.catalog import View
     from toolcrib.crib import Crib
     from toolcrib.tools import Tool
 
-app = group("tools", "Look at the tools of a crib.")
+app = group("tools", "Look at the tools of a crib, and at definition files.")
 EFFECTS = {"read": "green", "idempotent": "yellow", "once": "red"}
 _EFFECTS_IN_WORDS = {
     "read": "changes nothing; runs again after a crash",
@@ -35,43 +37,183 @@ _LIMITS = {
 }
 
 
+@asynccontextmanager
+async def stocked(choice: Choice) -> AsyncIterator[Crib]:
+    """The crib with its sources alone, over an empty store, but with what its own store says of tools of strangers."""
+    from toolcrib.cli.choose import chosen, missing
+    from toolcrib.store import open_store
+
+    crib = chosen(choice)
+    kept, stock = crib.store, crib.stock
+    async with AsyncExitStack() as stack:
+        if stock.pinned and missing(crib) is None:
+            await kept.start(crib.pipeline.worker)
+            stack.push_async_callback(kept.close)
+            stock.keep_in(kept)
+        crib.store = crib.pipeline.store = open_store("memory:")
+        crib.pipeline.engine = None
+        yield await stack.enter_async_context(crib)
+
+
 @command(app, "list")
-async def list_tools(
+async def list_tools(  # noqa: PLR0913 - the options of a command
     terminal: Terminal,
     namespace: Annotated[list[str] | None, typer.Option("--namespace", "-n", help="Only these namespaces.")] = None,
-    search: Annotated[str, typer.Option("--search", "-s", help="Only tools that mention all these words.")] = "",
-) -> None:
-    """List the tools, of all namespaces unless told otherwise."""
-    from toolcrib.cli.choose import looking
+    search: Annotated[
+        str, typer.Option("--search", "-s", help="Only tools that mention all these words, and files that fit them.")
+    ] = "",
+    root: RootOption = None,
+    pack: PackOption = None,
+    every: Annotated[bool, typer.Option("--all", help="Also files that are shadowed, or hold no tool.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Start the servers of files, and ask what they have.")] = False,
+    stats: Annotated[bool, typer.Option("--stats", help="How tools were used in the last 30 days.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where a file has an error.")] = False,
+    registry: Annotated[
+        str | None, typer.Option("--registry", metavar="FILE", help="A registry of tools, for keywords and advice.")
+    ] = None,
+) -> int:
+    """List the tools of the crib, and after them definition files.
 
-    async with looking(terminal.crib) as crib:
+    With --root or --pack the definition files of these alone.
+    """
+    from toolcrib.cli import listing
+
+    files = wanted(terminal, root, pack)
+    how = listing.How(every, live, stats, search, registry, namespace or ())
+    found = await listing.gathered(terminal, files, how)
+    entries: list[dict[str, Any]] = []
+    if listing.needs_crib(files, found.definitions):
+        entries = await _list_crib(terminal, namespace, search, found.numbers)
+    if terminal.json:
+        advice = {"advice": found.advice} if found.advice else {}
+        terminal.data({"tools": [*entries, *found.entries], **advice})
+    elif entries or found.definitions:
+        if entries and found.definitions:
+            terminal.text("")
+        found.show(terminal)
+    else:
+        terminal.say("No tool fits. Try it without --search and --namespace.")
+    return 1 if strict and found.broken else 0
+
+
+async def _list_crib(
+    terminal: Terminal, namespace: list[str] | None, search: str, numbers: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """The tools of the crib; a table of them unless all is JSON."""
+    async with stocked(terminal.crib) as crib:
         view = crib.catalog.view(crib.catalog.resolve(namespace) if namespace else ("*",))
         tools = [tool for tool in view.tools if _mentions(tool, search)]
-        if terminal.json:
-            names = _model_names(view)
-            terminal.data([described(crib, tool, names[tool.id]) for tool in tools])
-        elif tools:
+        names = _model_names(view)
+        if tools and not terminal.json:
             terminal.table(("Tool", "Effect", "Says", "What it does"), [_row(tool) for tool in tools])
-        else:
-            terminal.say("No tool fits. Try it without --search and --namespace.")
+        entries = [described(crib, tool, names[tool.id]) for tool in tools]
+    for entry in entries:
+        if numbers is not None:
+            entry["stats"] = numbers.get(entry["id"])
+    return entries
 
 
 @command(app, "show")
 async def show_tool(
     terminal: Terminal,
-    tool: Annotated[str, typer.Argument(help="Its id, or its bare name.", autocompletion=complete_tool)],
-) -> None:
-    """Show one tool: its arguments, what it does to the world, its limits and examples."""
-    from toolcrib.cli.choose import looking
+    tool: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOOL", help="Its id, its bare name, or the id of a file.", autocompletion=complete_shown
+        ),
+    ],
+    root: RootOption = None,
+    pack: PackOption = None,
+) -> int:
+    """Show one tool, or one definition file.
 
-    async with looking(terminal.crib) as crib:
+    Of a tool: its arguments, what it does to the world, its limits and examples.
+
+    Exit code 1 where there is none.
+    """
+    from toolcrib.cli import listing
+
+    files = wanted(terminal, root, pack)
+    others: Sequence[str] = ()
+    if files.has_crib and not files.named:
+        async with stocked(terminal.crib) as crib:
+            view = crib.catalog.view(("*",))
+            if tool in view.names or tool in view.ambiguous:
+                found = find(view, tool)
+                name = _model_names(view)[found.id]
+                if terminal.json:
+                    terminal.data({"ok": True, "tool": described(crib, found, name)})
+                else:
+                    _show(terminal, crib, found, name)
+                return 0
+            others = list(view.names)
+    return await listing.show(terminal, files, tool, others)
+
+
+@command(app, "accept")
+async def accept_tools(
+    terminal: Terminal,
+    tools: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Ids, or bare names, of tools that changed.", autocompletion=complete_tool),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All tools that changed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Accept tools of strangers that changed. What is new about them is shown first.
+
+    Cribs that run take notice. Exit code 1 where you say no.
+    """
+    from toolcrib.cli.questions import user
+
+    if bool(tools) is every:
+        raise Trouble("Say which tools, or --all", "`toolcrib tools list` marks those that changed")
+    async with stocked(terminal.crib) as crib:
         view = crib.catalog.view(("*",))
-        found = find(view, tool)
-        name = _model_names(view)[found.id]
-        if terminal.json:
-            terminal.data(described(crib, found, name))
-        else:
-            _show(terminal, crib, found, name)
+        named = view.tools if every else [find(view, name) for name in tools or ()]
+        changed = {tool.id: tool for tool in named if tool.changed}
+        if not changed and crib.stock.pinned:
+            _tell_accepted(terminal, ())
+            return 0
+        if not terminal.json:
+            for tool in changed.values():
+                _show_change(terminal, tool)
+        if terminal.interactive and not yes and not await _agrees(terminal):
+            return 1
+        await crib.accept(*changed, actor=user())
+        _tell_accepted(terminal, changed.values())
+    return 0
+
+
+async def _agrees(terminal: Terminal) -> bool:
+    from toolcrib.cli.asking import Left, pick
+
+    try:
+        return await pick(terminal, "Accept them as they are now?", {"y": "yes", "n": "no"}) == "y"
+    except Left:
+        return False
+
+
+def _show_change(terminal: Terminal, tool: Tool) -> None:
+    """What is new about a tool; how it looked before nobody keeps."""
+    looks = {
+        "description": " ".join(filter(None, (tool.title, tool.description))),
+        "schema": compact({"input": tool.input_schema, "output": tool.output_schema}),
+        "annotations": ", ".join(says(tool)) or "none",
+    }
+    terminal.text(f"{tool.id} changed its {' and its '.join(tool.changed)}", "bold yellow")
+    for part in tool.changed:
+        terminal.text(f"  {part} is now: {looks[part]}")
+
+
+def _tell_accepted(terminal: Terminal, tools: Iterable[Tool]) -> None:
+    found: list[dict[str, Any]] = [{"id": tool.id, "changed": list(tool.changed)} for tool in tools]
+    if terminal.json:
+        terminal.data(found)
+    elif found:
+        terminal.text(f"Accepted: {', '.join(one['id'] for one in found)}")
+    else:
+        terminal.say("Nothing changed since it was accepted.")
 
 
 def find(view: View, name: str) -> Tool:
@@ -93,8 +235,11 @@ def find(view: View, name: str) -> Tool:
 
 def described(crib: Crib, tool: Tool, model_name: str) -> dict[str, Any]:
     """A tool as JSON."""
+    from toolcrib.cli.listing import kind
+
     return {
         "id": tool.id,
+        "type": kind(crib, tool),
         "name": tool.name,
         "namespace": tool.namespace,
         "model_name": model_name,
@@ -110,6 +255,9 @@ def described(crib: Crib, tool: Tool, model_name: str) -> dict[str, Any]:
         "limits": limits(crib, tool),
         "examples": [dataclasses.asdict(example) for example in tool.knowledge.examples],
         "source": tool.source,
+        "trusted": tool.trusted,
+        "vouched": tool.vouched,
+        "changed": list(tool.changed),
         "fingerprint": tool.fingerprint,
         "warnings": list(tool.warnings),
     }
@@ -132,7 +280,9 @@ def says(tool: Tool) -> list[str]:
 
 
 def _row(tool: Tool) -> Sequence[Cell]:
-    return (tool.id, (tool.does, EFFECTS[tool.does]), ", ".join(says(tool)), tool.description.partition("\n\n")[0])
+    what = tool.description.partition("\n\n")[0]
+    last: Cell = (f"[changed its {' and its '.join(tool.changed)}] {what}", "yellow") if tool.changed else what
+    return (tool.id, (tool.does, EFFECTS[tool.does]), ", ".join(says(tool)), last)
 
 
 def _mentions(tool: Tool, search: str) -> bool:
@@ -158,7 +308,7 @@ def _show(terminal: Terminal, crib: Crib, tool: Tool, model_name: str) -> None:
         rows = [(a.name, a.type, "yes" if a.required else "", a.default, a.description) for a in given]
         terminal.table(("Name", "Type", "Required", "Default", "Description"), rows, indent=2)
     if tool.output_schema is not None:
-        terminal.text("Gives back", "bold")
+        terminal.text("\nGives back", "bold")
         terminal.text(f"  {outline(tool.output_schema)}")
     _show_knowledge(terminal, tool)
 
@@ -175,7 +325,12 @@ def _facts(crib: Crib, tool: Tool, model_name: str) -> Iterator[tuple[str, str]]
         "Limits",
         ", ".join(_LIMITS.get(name, f"{name} {{}}").format(value) for name, value in limits(crib, tool).items()),
     )
-    yield "Source", tool.source
+    yield "Source", tool.source if tool.trusted else f"{tool.source}, not trusted"
+    if tool.changed:
+        yield (
+            "Changed",
+            f"its {' and its '.join(tool.changed)} since it was accepted (`toolcrib tools accept {tool.id}`)",
+        )
     for warning in tool.warnings:
         yield "Warning", warning
 

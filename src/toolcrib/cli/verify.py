@@ -1,17 +1,22 @@
-"""Whether the index of calls says what the log says: the log is folded anew and compared."""
+"""Whether the index of calls says what the log says: the log is folded anew, compared, and written back where asked."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolcrib.calls import assent
 from toolcrib.calls.history import History
+from toolcrib.store import Row, State
 
 if TYPE_CHECKING:
-    from toolcrib.store import Row, Store
+    from toolcrib.store import SessionRow, Store
     from toolcrib.types import Event
 
 PAGE = 1000
 EVERY = 10_000_000
+CLOSE_S = 0.001
+ENDINGS = ("", "done", "done, settled")
 
 
 class Difference(NamedTuple):
@@ -22,27 +27,35 @@ class Difference(NamedTuple):
     problem: str
 
 
-class _Folded:
-    """One call as its events tell it, and where they stand."""
+class Mended(NamedTuple):
+    """What was wrong with the index of a session, and what still is after it was made anew."""
 
-    def __init__(self, session: str, first: Event) -> None:
-        self.history = History(session)
-        self.first = first
-        self.dones: list[int] = []
+    found: list[Difference]
+    left: list[Difference]
 
-    def take(self, event: Event) -> None:
-        if event.kind == "done":
-            self.dones.append(event.seq)
-        self.history.advance(event)
 
-    @property
-    def states(self) -> tuple[str, ...]:
-        """What the index may say; going on after an answer writes no event, so queued and running look alike."""
-        if self.history.done is not None:
-            return ("done",)
-        if self.history.question is not None:
-            return ("waiting",)
-        return ("queued", "running")
+async def every_session(store: Store) -> AsyncIterator[SessionRow]:
+    """All sessions, page by page."""
+    last: SessionRow | None = None
+    while page := await store.sessions(limit=PAGE, before=last):
+        for row in page:
+            yield row
+        last = page[-1]
+
+
+async def rows_from_log(store: Store, session: str) -> list[Row]:
+    """The index of a session as its log tells it; calls whose acceptance is missing can not be told."""
+    calls, _ = await _folded(store, session)
+    return [call.row() for call in calls.values() if call.known]
+
+
+async def mend(store: Store, session: str) -> Mended:
+    """Makes the index of a session anew where it differs from the log."""
+    found = await differences(store, session)
+    if not found:
+        return Mended([], [])
+    await store.rebuild(session, await rows_from_log(store, session))
+    return Mended(found, await differences(store, session))
 
 
 async def differences(store: Store, session: str) -> list[Difference]:
@@ -50,18 +63,85 @@ async def differences(store: Store, session: str) -> list[Difference]:
     return await _compare(store, session) and await _compare(store, session)
 
 
-async def _compare(store: Store, session: str) -> list[Difference]:
-    rows = {row.id: row for row in await store.calls(session, limit=EVERY)}
+class _Folded:
+    """One call as its events tell it, and where they stand."""
+
+    def __init__(self, session: str, first: Event) -> None:
+        self.history = History(session)
+        self.first = first
+        self.ends: list[Event] = []
+        self.attempt = 0
+        self.answered = False
+
+    @property
+    def known(self) -> bool:
+        """Whether the log has its beginning."""
+        return self.first.kind == "accepted"
+
+    def take(self, event: Event) -> None:
+        """Takes its next event, and counts attempts as whoever wrote them did."""
+        if event.kind in ("done", "settled"):
+            self.ends.append(event)
+        elif event.kind == "started":
+            self.attempt, self.answered = event.data.get("attempt", 1), False
+        elif event.kind == "waiting" and self.answered and self.history.started is None:
+            self.attempt += 1  # it never started since its last question, and yet both are told apart
+        elif event.kind == "answered":
+            # Going on after an answer is an attempt of its own, and writes no event where it had started before.
+            self.answered = True
+            self.attempt += self.history.started is not None
+        self.history.advance(event)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """What the index may say, the one to write first. After an answer queued and running look alike: what may
+        happen only once counts as running, so that nobody starts it a second time.
+        """
+        if self.history.done is not None:
+            return ("done",)
+        if self.history.question is not None:
+            return ("waiting",)
+        if self.history.started is None:
+            return ("queued",)
+        if not self.answered:
+            return ("running",)
+        return ("running", "queued") if self.history.accepted.get("effect") == "once" else ("queued", "running")
+
+    def row(self) -> Row:
+        """Its row. Who ran it the log does not tell: what was running is left to whoever recovers next."""
+        history, said = self.history, self.history.accepted
+        row = Row(history.id, history.session, said["tool"], said.get("effect", "once"), self.states[0], self.attempt)
+        row.accepted_at, row.accepted_seq = history.accepted_at, self.first.seq
+        row.background = said.get("background", False)
+        row.parent, row.key = said.get("parent"), said.get("key")
+        row.question = next(reversed(history.questions), None)
+        if history.question is not None:
+            row.expires_at = assent.escalates_at(history.question) or history.question.expires_at
+        if self.ends:
+            row.done_seq = self.ends[-1].seq
+            row.code = (self.ends[-1].data.get("failure") or {}).get("code")
+        return row
+
+
+async def _folded(store: Store, session: str) -> tuple[dict[str, _Folded], list[str]]:
+    """The calls of a session, and what its log lacks."""
     calls: dict[str, _Folded] = {}
-    found: list[Difference] = []
+    gaps: list[str] = []
     last = 0
     while page := await store.read(session, last, limit=PAGE):
         for event in page:
             if event.seq != last + 1:
-                found.append(Difference(session, "", f"events {last + 1} to {event.seq - 1} are missing"))
+                gaps.append(f"events {last + 1} to {event.seq - 1} are missing")
             last = event.seq
             if event.call is not None:
                 calls.setdefault(event.call, _Folded(session, event)).take(event)
+    return calls, gaps
+
+
+async def _compare(store: Store, session: str) -> list[Difference]:
+    rows = {row.id: row for row in await store.calls(session, limit=EVERY)}
+    calls, gaps = await _folded(store, session)
+    found = [Difference(session, "", gap) for gap in gaps]
     found += [Difference(session, id, "is in the index, not in the log") for id in rows.keys() - calls.keys()]
     for id, call in calls.items():
         found += [Difference(session, id, problem) for problem in _problems(call, rows.get(id))]
@@ -69,18 +149,36 @@ async def _compare(store: Store, session: str) -> list[Difference]:
 
 
 def _problems(call: _Folded, row: Row | None) -> list[str]:
+    if not call.known:
+        return [f"its events begin with '{call.first.kind}', not with 'accepted'"]
+    kinds = ", ".join(event.kind for event in call.ends)
+    wrong = [] if kinds in ENDINGS else [f"it ends with {kinds}"]
     if row is None:
-        return ["is in the log, not in the index"]
-    history, done = call.history, call.dones[0] if call.dones else None
-    failure = (history.done or {}).get("failure") or {}
-    said = {
-        "it begins with": (call.first.kind, "accepted"),
-        "dones": (len(call.dones), min(len(call.dones), 1)),
-        "tool": (history.accepted.get("tool"), row.tool),
+        return [*wrong, "is in the log, not in the index"]
+    said = _said(call, row)
+    return wrong + [
+        f"{name}: the log says {log!r}, the index {index!r}" for name, (log, index) in said.items() if log != index
+    ]
+
+
+def _said(call: _Folded, row: Row) -> dict[str, tuple[Any, Any]]:
+    """What log and index say of a call; who runs it, and in which attempt, only the index knows."""
+    told, waits = call.row(), call.history.question is not None
+    return {
+        "tool": (told.tool, row.tool),
+        "effect": (told.effect, row.effect),
         "state": (row.state if row.state in call.states else "/".join(call.states), row.state),
-        "first event": (call.first.seq, row.accepted_seq),
-        "last event": (done, row.done_seq),
-        "code": (failure.get("code"), row.code),
-        "question": (history.question.id if history.question else row.question, row.question),
+        "first event": (told.accepted_seq, row.accepted_seq),
+        "last event": (told.done_seq, row.done_seq),
+        "code": (told.code, row.code),
+        "question": (told.question if waits else row.question, row.question),
+        "expiry": (row.expires_at if _close(told.expires_at, row.expires_at) else told.expires_at, row.expires_at),
+        "background": (told.background, row.background),
+        "parent": (told.parent, row.parent),
+        "key": (told.key, row.key),
     }
-    return [f"{name}: the log says {log!r}, the index {index!r}" for name, (log, index) in said.items() if log != index]
+
+
+def _close(one: float | None, other: float | None) -> bool:
+    """Whether two times are the same, as far as a database keeps them."""
+    return one == other or (one is not None and other is not None and abs(one - other) < CLOSE_S)

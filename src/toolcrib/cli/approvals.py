@@ -1,0 +1,326 @@
+"""`toolcrib approvals`: what waits for a person in any session, and what the person says. A question's id is enough."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from toolcrib.cli.command import command, group
+from toolcrib.cli.completion import complete_question, complete_session
+from toolcrib.cli.lines import moment, span
+from toolcrib.cli.questions import Asked, Said, agreed, asked_by_id, data, give, wanted
+from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact, short
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+    from toolcrib.types import Question
+
+app = group("approvals", "See what waits for a person, and answer it.")
+COLUMNS = ("Question", "Session", "Owner", "Tool", "Kind", "Prompt", "Asked", "Expires")
+
+QuestionArgument = Annotated[
+    str, typer.Argument(metavar="QUESTION", help="The question's id.", autocompletion=complete_question)
+]
+OwnerOption = Annotated[str | None, typer.Option("--owner", "-o", help="Only sessions of this owner.")]
+ActorOption = Annotated[str | None, typer.Option("--actor", help="Who answers; without it you.")]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", help="Names this answer: the same again with it gives the same outcome.")
+]
+ReasonOption = Annotated[str | None, typer.Option("--reason", "-r", help="Why.")]
+ScopeOption = Annotated[
+    Literal["once", "session"], typer.Option("--scope", help="This call alone, or all that the offer covers.")
+]
+
+
+# Looking
+
+
+@command(app, "list")
+async def list_questions(
+    terminal: Terminal,
+    owner: OwnerOption = None,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", help="Only this session.", autocompletion=complete_session)
+    ] = None,
+) -> None:
+    """List the questions that are open."""
+    from toolcrib.cli.choose import chosen, missing, opened
+
+    crib = chosen(terminal.crib)
+    found: list[dict[str, Any]] = []
+    if session is not None or missing(crib) is None:
+        async with opened(crib):
+            found = [await data(crib, question) for question in await _open(crib, owner, session)]
+    if terminal.json:
+        terminal.data(found)
+    elif any(question["demands"] for question in found):
+        terminal.table((*COLUMNS, "Needs"), [(*_row(question), _needs(question)) for question in found])
+    elif found:
+        terminal.table(COLUMNS, [_row(question) for question in found])
+    else:
+        terminal.say("Nothing waits for an answer.")
+
+
+async def _open(crib: Crib, owner: str | None, session: str | None) -> list[Question]:
+    from toolcrib.cli.sessions import found
+
+    if session is None:
+        return await crib.questions(owner)
+    row = await found(crib, session)
+    return await (await crib.load(row)).questions() if owner in (None, row.owner) else []
+
+
+def _row(question: Mapping[str, Any]) -> Sequence[Cell]:
+    now = time.time()
+    left = question["expires_at"] - now
+    return (
+        question["id"],
+        question["session"],
+        question["owner"] or "",
+        question["tool"],
+        question["kind"],
+        short(question["prompt"], 100),
+        f"{span(now - question['asked_at'])} ago",
+        (f"in {span(left)}", "yellow" if left < 600 else "") if left > 0 else ("expired", "red"),
+    )
+
+
+def _needs(question: Mapping[str, Any]) -> str:
+    """Who has to agree, and who did."""
+    if not question["demands"]:
+        return ""
+    did = f" ({', '.join(question['approved_by'])} did)" if question["approved_by"] else ""
+    return f"{wanted(question)}{did}{', escalated' if question['escalated'] else ''}"
+
+
+@command(app, "show")
+async def show_question(terminal: Terminal, question: QuestionArgument) -> None:
+    """Show a question: what would run, why and by whom it is asked."""
+    from toolcrib.cli.choose import reading
+
+    async with reading(terminal.crib) as crib:
+        asked = await asked_by_id(crib, question)
+        verdict = await _verdict(crib, asked)
+        said = {**await data(crib, asked.question), "by": asked.history.accepted.get("by"), "verdict": verdict}
+    answer = None if asked.answer is None else dataclasses.asdict(asked.answer)
+    said |= {"reason": verdict.get("message"), "state": asked.state, "answer": answer}
+    if terminal.json:
+        terminal.data(said)
+    else:
+        _show(terminal, asked, said)
+
+
+async def _verdict(crib: Crib, asked: Asked) -> dict[str, Any]:
+    """Why the policy asks, where it does."""
+    after = asked.row.accepted_seq - 1
+    while page := await crib.store.read(asked.row.session, after, call=asked.row.id, limit=1000):
+        for event in page:
+            if event.kind == "waiting" and event.data["question"]["id"] == asked.question.id:
+                return dict(event.data.get("verdict") or {})
+        after = page[-1].seq
+    return {}
+
+
+def _show(terminal: Terminal, asked: Asked, said: Mapping[str, Any]) -> None:
+    question, answer = asked.question, asked.answer
+    left = question.expires_at - time.time()
+    by = said["by"] or {}
+    lines: dict[str, Any] = {
+        "Question": f"{question.id} ({question.kind}, {asked.state})",
+        "Session": f"{question.session}, of {said['owner']}",
+        "Tool": question.tool,
+        "Asked by": " > ".join((*question.path, " ".join(filter(None, (by.get("kind"), by.get("name")))))),
+        "Reason": said["reason"],
+        "Needs": _needs(said),
+        "Digest": question.digest,
+        "Asked": moment(question.asked_at),
+        "Expires": f"{moment(question.expires_at)}{f', in {span(left)}' if left > 0 else ''}",
+        "Wants": None if question.schema is None else compact(dict(question.schema)),
+        "Offers": question.offer,
+        "Data": None if question.data is None else compact(question.data),
+        "Answered": None if answer is None else f"{answer.action} by {answer.actor} at {moment(answer.at)}",
+    }
+    terminal.text(question.prompt, "bold yellow")
+    for name, value in lines.items():
+        if value:
+            terminal.text(f"{name:<10}{value}")
+    terminal.text("\nArguments", "bold")
+    terminal.pretty(dict(question.arguments))
+    if asked.state == "open":
+        terminal.say(f"\nNext:  {_next(terminal, question)}")
+
+
+def _next(terminal: Terminal, question: Question) -> str:
+    if question.kind == "confirm":
+        return f"{terminal.command('approvals', 'approve', question.id)}   (or decline, or edit)"
+    return f"{terminal.command('answer', question.id, 'accept')} VALUE   (or decline)"
+
+
+# Answering
+
+
+@command(app, "approve")
+async def approve(
+    terminal: Terminal,
+    question: QuestionArgument,
+    scope: ScopeOption = "once",
+    actor: ActorOption = None,
+    reason: ReasonOption = None,
+    key: KeyOption = None,
+) -> int:
+    """Let a call run that waits for a yes. It goes on here, or in its cluster, and its result is shown.
+
+    Where others have to agree too, that is said. Exit codes: 0 it succeeded, 1 it failed or could not be approved, 3 it
+    waits for the next answer.
+    """
+    return await _go_on(terminal, question, Said("accept", actor, key, reason, scope))
+
+
+@command(app, "decline")
+async def decline(
+    terminal: Terminal,
+    question: QuestionArgument,
+    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; whoever called is told.")],
+    actor: ActorOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Say no to a call; it ends as declined."""
+    from toolcrib.cli.choose import at_work
+    from toolcrib.errors import Refused
+
+    async with at_work(terminal.crib) as crib:
+        asked = await asked_by_id(crib, question)
+        try:
+            given = await give(asked.session, question, Said("decline", actor, key, reason))
+        except Refused as refused:
+            raise refusal(terminal, asked, refused) from None
+    if terminal.json:
+        terminal.data({"session": asked.session.id, "call": asked.row.id, "answer": dataclasses.asdict(given)})
+    else:
+        terminal.text(f"Declined: {asked.question.tool} ({reason})")
+
+
+@command(app, "edit")
+async def edit(  # noqa: PLR0913 - the options of a command
+    terminal: Terminal,
+    question: QuestionArgument,
+    args: Annotated[
+        str | None, typer.Option("--args", metavar="JSON", help="Arguments to change; without it your editor opens.")
+    ] = None,
+    scope: ScopeOption = "once",
+    actor: ActorOption = None,
+    reason: ReasonOption = None,
+    key: KeyOption = None,
+) -> int:
+    """Change the arguments of a call and let it run. They are checked as those of a new call are.
+
+    Exit codes: 0 it succeeded, 1 it failed or the change was refused, 3 it waits for the next answer.
+    """
+    said = Said("accept", actor, key, reason, scope)
+    if args is None:
+        return await _edit_by_hand(terminal, question, said)
+    from toolcrib.cli.calls import read_object
+
+    changes = read_object(args, "--args")
+    return await _go_on(terminal, question, said, changes)
+
+
+async def _go_on(terminal: Terminal, question: str, said: Said, changes: Mapping[str, Any] | None = None) -> int:
+    """Answers, and shows what becomes of the call."""
+    from toolcrib.cli.choose import at_work
+    from toolcrib.errors import Refused
+
+    async with at_work(terminal.crib) as crib:
+        asked = await asked_by_id(crib, question)
+        _may_approve(terminal, asked, said)
+        if changes is not None:
+            said = said._replace(arguments={**asked.question.arguments, **changes})
+        try:
+            await give(asked.session, question, said)
+        except Refused as refused:
+            raise refusal(terminal, asked, refused) from None
+        return await _outcome(terminal, asked)
+
+
+async def _edit_by_hand(terminal: Terminal, question: str, said: Said) -> int:
+    """Opens an editor until the arguments fit, or the person gives up."""
+    from toolcrib.cli.choose import at_work
+    from toolcrib.cli.editing import again, edited
+    from toolcrib.errors import Refused
+
+    if not terminal.interactive:
+        raise Trouble("There is no terminal for an editor", """say what changes: --args '{"name": value}'""")
+    async with at_work(terminal.crib) as crib:
+        asked = await asked_by_id(crib, question)
+        _may_approve(terminal, asked, said)
+        arguments: Mapping[str, Any] = asked.question.arguments
+        while True:
+            arguments = await edited(terminal, arguments)
+            try:
+                await give(asked.session, question, said._replace(arguments=arguments))
+            except Refused as refused:
+                if refused.code not in ("invalid_arguments", "denied"):
+                    raise refusal(terminal, asked, refused) from None
+                terminal.say(str(refused), "red")
+                if not await again(terminal):
+                    raise refusal(terminal, asked, refused) from None
+            else:
+                return await _outcome(terminal, asked)
+
+
+async def _outcome(terminal: Terminal, asked: Asked) -> int:
+    from toolcrib.cli.following import WAITING, follow
+
+    now = await asked.renewed()
+    if now.state == "open":
+        _tell_open(terminal, now)
+        return WAITING
+    return await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at())
+
+
+def _tell_open(terminal: Terminal, asked: Asked) -> None:
+    """Says that others have to agree before the call goes on."""
+    said = dataclasses.asdict(asked.question)
+    if terminal.json:
+        terminal.data({"session": asked.session.id, "call": asked.row.id, "status": "waiting", "question": said})
+    else:
+        terminal.text(f"{agreed(said)}: {asked.question.tool} waits for {wanted(said)}")
+
+
+def _may_approve(terminal: Terminal, asked: Asked, said: Said) -> None:
+    """Approving says yes to a call; a question that wants a value needs more, and one without an offer can no more."""
+    if asked.question.resume != "run":
+        what = "an answer" if asked.question.kind == "input" else "a result"
+        advice = f"{terminal.command('answer', asked.question.id, 'accept')} VALUE"
+        raise Trouble(f"The question wants {what}, not an approval", advice, exit_code=1, code="invalid_arguments")
+    if said.scope == "session" and asked.question.offer is None and asked.state == "open":
+        advice = "approve this call alone, without --scope; it is still open"
+        raise Trouble("The question offers nothing for the session", advice, exit_code=1, code="invalid_arguments")
+
+
+def refusal(terminal: Terminal, asked: Asked, refused: Any) -> Trouble:
+    """A refused answer, in a line."""
+    look = terminal.command("approvals", "show", asked.question.id)
+    advice = f"{refused.hint}; see {look}" if refused.hint else f"see {look}"
+    return Trouble(refused.message, advice, exit_code=1, code=refused.code)
+
+
+# Watching
+
+
+@command(app, "watch")
+async def watch(terminal: Terminal, owner: OwnerOption = None) -> None:
+    """Wait for questions of all sessions. On a terminal, answer them as they come. Ctrl-C leaves."""
+    from toolcrib.cli.attending import attend, tell
+    from toolcrib.cli.choose import at_work, reading
+
+    if terminal.interactive:
+        async with at_work(terminal.crib) as crib:
+            await attend(terminal, crib, owner)
+    else:
+        async with reading(terminal.crib) as crib:
+            await tell(terminal, crib, owner)

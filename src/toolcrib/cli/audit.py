@@ -1,0 +1,291 @@
+"""`toolcrib audit`: who asked for what, what was decided, by whom, and what came of it. A view of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from toolcrib.cli.command import command
+from toolcrib.cli.completion import complete_session, complete_tool
+from toolcrib.cli.lines import moment, span
+from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact, short
+
+if TYPE_CHECKING:
+    from toolcrib.calls.auditing import Audit, Flaw
+    from toolcrib.crib import Crib
+    from toolcrib.store import SessionRow
+
+LOOK_S = 1.0
+PAGE = 1000
+SLACK_S = 5.0  # the time of a session's last use may be a little behind
+COLUMNS = ("Time", "Session", "Owner", "Asked by", "Tool", "Digest", "Arguments", "Verdict", "Approver", "Outcome")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+class _Group(TyperGroup):
+    """A group whose first command need not be named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Puts `list` before options that stand alone."""
+        if not args or (args[0] not in self.commands and args[0] not in ("--help", "-h")):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="audit",
+    cls=_Group,
+    help="See what was called, by whom, and what came of it.",
+    rich_markup_mode=None,
+)
+
+
+class _Wanted(NamedTuple):
+    """Which entries to show."""
+
+    owner: str | None
+    tool: str | None
+    since: float
+    after: Mapping[str, int]
+
+    def fits(self, entry: Mapping[str, Any]) -> bool:
+        """Whether it is one of them."""
+        if entry["ended_at"] < self.since or entry["seq"] <= self.after.get(entry["session"], 0):
+            return False
+        name = entry["tool"]
+        return self.tool is None or self.tool == name.rpartition(".")[2] or fnmatchcase(name, self.tool)
+
+
+@command(app, "list")
+async def list_audit(  # noqa: PLR0913 - the options of a command
+    terminal: Terminal,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", help="Only this session.", autocompletion=complete_session)
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "-o", help="Only sessions of this owner.")] = None,
+    tool: Annotated[
+        str | None, typer.Option("--tool", "-t", help="Only this tool; a glob is fine.", autocompletion=complete_tool)
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only what ended since: 2h, 7d, or 2026-01-31T12:00.")
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="CURSOR", help="Only what is past this in its session, again for more."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as calls end; Ctrl-C leaves.")] = False,
+) -> None:
+    """List what was called; `list` may be left out.
+
+    Every call that has ended is there, also what was denied, declined, refused, or ended unknown.
+    """
+    from toolcrib.cli.choose import reading
+    from toolcrib.cli.sessions import found
+
+    cursors = dict(_cursor(text) for text in after or ())
+    wanted = _Wanted(owner, tool, 0.0 if since is None else _time(since), cursors)
+    async with reading(terminal.crib) as crib:
+        only = None if session is None else (await found(crib, session)).id
+        entries = _Reader(crib, wanted, only).entries(follow)
+        if terminal.json:
+            async for entry in entries:
+                terminal.data(entry)
+        elif follow:
+            async for entry in entries:
+                terminal.text("  ".join(_text(cell) for cell in _row(entry)), _style(entry))
+        else:
+            _table(terminal, sorted([entry async for entry in entries], key=lambda entry: entry["ended_at"]))
+
+
+class _Reader:
+    """Reads logs up to their ends, and on."""
+
+    def __init__(self, crib: Crib, wanted: _Wanted, only: str | None) -> None:
+        self.crib = crib
+        self.wanted = wanted
+        self.only = only
+        self._audits: dict[str, Audit] = {}
+
+    async def entries(self, follow: bool) -> AsyncIterator[dict[str, Any]]:
+        """The entries that are wanted, session by session; then, if so wished, those to come."""
+        while True:
+            for row in await self._grown():
+                async for entry in self._read(row):
+                    if self.wanted.fits(entry):
+                        yield entry
+                if not follow:
+                    del self._audits[row.id]
+            if not follow:
+                return
+            if self.only is None:  # no store tells of the next event of any session
+                await asyncio.sleep(LOOK_S)
+            else:
+                await self.crib.store.wait(self.only, self._seen(self.only))
+
+    def _seen(self, session: str) -> int:
+        return self._audits[session].seq if session in self._audits else 0
+
+    async def _grown(self) -> list[SessionRow]:
+        """The sessions with something new, the first made first."""
+        if self.only is not None:
+            row = await self.crib.store.session(self.only)
+            return [row] if row is not None and self.wanted.owner in (None, row.owner) else []
+        rows: list[SessionRow] = []
+        last: SessionRow | None = None
+        while page := await self.crib.sessions(self.wanted.owner, limit=PAGE, before=last):
+            rows += [row for row in page if row.seq != self._seen(row.id)]
+            last = page[-1]
+            if len(page) < PAGE or last.updated_at < self.wanted.since - SLACK_S:
+                break
+        return sorted(rows, key=lambda row: (row.created_at, row.id))
+
+    async def _read(self, row: SessionRow) -> AsyncIterator[dict[str, Any]]:
+        from toolcrib.calls.auditing import Audit
+
+        audit = self._audits.get(row.id)
+        if audit is None or row.seq < audit.seq:  # one that was deleted may have been made again
+            audit = self._audits[row.id] = Audit(row.id, row.owner)
+        while page := await self.crib.store.read(row.id, audit.seq, limit=PAGE):
+            for event in page:
+                entry = audit.take(event)
+                if entry is not None:
+                    yield entry
+
+
+def _cursor(text: str) -> tuple[str, int]:
+    session, sign, seq = text.rpartition(":")
+    if not sign or not session or not seq.isdecimal():
+        raise Trouble(f"--after {text!r} is no cursor", "take one from the field `cursor`: SESSION:SEQ")
+    return session, int(seq)
+
+
+def _time(text: str) -> float:
+    parts = _SPAN.fullmatch(text.strip())
+    if parts is not None:
+        return time.time() - float(parts[1]) * _SECONDS[parts[2]]
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        advice = "write it as 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00+01:00"
+        raise Trouble(f"--since {text!r} is no time", advice) from None
+
+
+# How it looks
+
+
+def _table(terminal: Terminal, entries: Sequence[Mapping[str, Any]]) -> None:
+    if entries:
+        terminal.table(COLUMNS, [_row(entry) for entry in entries])
+    else:
+        terminal.say("No calls.")
+
+
+def _row(entry: Mapping[str, Any]) -> tuple[Cell, ...]:
+    return (
+        moment(entry["ended_at"]),
+        entry["session"],
+        entry["owner"],
+        " > ".join(entry["chain"]),
+        entry["tool"],
+        entry["digest"][:12],
+        short(compact(entry["arguments"]), 80),
+        _verdict(entry["verdict"]),
+        _approver(entry),
+        (_outcome(entry), _style(entry)),
+    )
+
+
+def _text(cell: Cell) -> str:
+    return short((cell if isinstance(cell, str) else cell[0]) or "-", 200)
+
+
+def _style(entry: Mapping[str, Any]) -> str:
+    return {"succeeded": "green", "unknown": "bold red"}.get(entry["outcome"], "red")
+
+
+def _verdict(verdict: Mapping[str, Any] | None) -> str:
+    if verdict is None:
+        return "-"
+    why = verdict.get("message") or verdict.get("rule") or verdict.get("capability")
+    return short(f"{verdict['effect']} by {verdict.get('by', 'default')}{f': {why}' if why else ''}", 120)
+
+
+def _approver(entry: Mapping[str, Any]) -> str:
+    said = next((one for one in reversed(entry["answers"]) if one["kind"] == "confirm"), None)
+    if said is None:
+        return ""
+    others = [one["actor"] for one in entry["answers"] if one is not said and one["question"] == said["question"]]
+    action = "edited" if said["edited"] else {"accept": "approved", "decline": "declined"}.get(said["action"], "ended")
+    why = f": {said['reason']}" if said.get("reason") else ""
+    if said["action"] == "accept":
+        who = ", ".join((*others, said["actor"]))
+    else:
+        who = "".join(f"{other} approved, " for other in others) + said["actor"]
+    return short(f"{who} {action}{' for the session' if said.get('scope') == 'session' else ''}{why}", 80)
+
+
+def _outcome(entry: Mapping[str, Any]) -> str:
+    word = f"settled: {entry['outcome']}" if entry["settled"] else entry["outcome"]
+    took = f" in {span(entry['duration_ms'] / 1000)}" if entry["started"] else ""
+    why = f" ({entry['message']})" if entry["message"] else ""
+    return short(f"{word}{took}{why}", 120)
+
+
+# The chain of what was kept
+
+
+@command(app, "verify")
+async def verify_audit(
+    terminal: Terminal,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file of `toolcrib audit --json`; - is standard input.")
+    ],
+    partial: Annotated[
+        bool, typer.Option("--partial", help="It was made with --since or --after, and begins in the middle.")
+    ] = False,
+    log: Annotated[bool, typer.Option("--log", help="Compare it with the log of its sessions too.")] = False,
+) -> int:
+    """Check what `toolcrib audit --json` gave. A changed or missing line is found; exit code 1 then."""
+    from toolcrib.calls.auditing import flaws
+
+    lines = _lines(file)
+    found = list(flaws(lines, partial=partial))
+    if log:
+        found += await _compared(terminal, lines)
+    if terminal.json:
+        terminal.data({"lines": len(lines), "flaws": [flaw._asdict() for flaw in found]})
+    else:
+        for flaw in found:
+            terminal.text(f"Line {flaw.line}: {flaw.message}" if flaw.line else f"Missing: {flaw.message}", "red")
+        if not found:
+            terminal.text(f"{len(lines)} lines, nothing changed, nothing missing", "green")
+    return 1 if found else 0
+
+
+async def _compared(terminal: Terminal, lines: list[str]) -> list[Flaw]:
+    from toolcrib.calls.auditing import against, sessions_in
+    from toolcrib.cli.choose import reading
+
+    whole = _Wanted(None, None, 0.0, {})
+    async with reading(terminal.crib) as crib:
+        readers = [_Reader(crib, whole, session) for session in sessions_in(lines)]
+        return list(against(lines, [entry for reader in readers async for entry in reader.entries(follow=False)]))
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Trouble(f"{file} can not be read: {error}", "name a file that `toolcrib audit --json` made") from None
+    return text.removesuffix("\n").split("\n") if text else []

@@ -1,0 +1,334 @@
+"""`toolcrib mcp`: the crib as an MCP server on standard input and output, and the MCP servers that it uses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from toolcrib.cli import desktop
+from toolcrib.cli.command import command
+from toolcrib.cli.serving import stdio
+from toolcrib.cli.terminal import Cell, Choice, Terminal, Trouble, short
+
+if TYPE_CHECKING:
+    from toolcrib.cli.entries import Entry
+    from toolcrib.sources.mcp import About, Mcp, Offered
+
+
+class _Group(TyperGroup):
+    """A group that serves where no command is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Puts `stdio` before options that stand alone."""
+        if not args or (args[0].startswith("-") and args[0] not in ("--help", "-h")):
+            args = ["stdio", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="mcp",
+    cls=_Group,
+    help="Serve the crib to an MCP client on standard input and output; or manage the MCP servers that it uses.",
+    rich_markup_mode=None,
+)
+command(app, "stdio", serves=True)(stdio)
+command(app, "import")(desktop.import_servers)
+
+Where = Annotated[
+    list[str],
+    typer.Argument(metavar="URL | -- COMMAND...", help="Where the server is, or after -- how it is started."),
+]
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="KEY=VALUE", help="A variable of its process; KEY alone takes yours at every start."),
+]
+HeaderOption = Annotated[
+    list[str] | None, typer.Option("--header", metavar="KEY=VALUE", help="A header of every request.")
+]
+
+
+@command(app, "config")
+async def show_config(
+    terminal: Terminal,
+    name: Annotated[str | None, typer.Option("--name", help="What the client shall call it.")] = None,
+) -> None:
+    """Print what to put into the settings of a desktop client, so that it starts this crib as a server."""
+    snippet = _snippet(terminal.crib, name)
+    if terminal.json:
+        terminal.data(snippet)
+    else:
+        terminal.text(json.dumps(snippet, indent=2, ensure_ascii=False))
+
+
+def _snippet(choice: Choice, name: str | None) -> dict[str, Any]:
+    """How a client starts this crib, from wherever it runs."""
+    from toolcrib.cli.config import NAME, beside
+    from toolcrib.sources.mcp.settings import legal
+
+    path, here = Path(choice.crib or NAME), Path.cwd()
+    env = {"TOOLCRIB_STORE": beside(here, choice.store) if choice.store else None, "TOOLCRIB_ENGINE": choice.engine}
+    if path.is_file():
+        crib, called = str(path.resolve()), path.resolve().parent.name
+    elif choice.crib and ":" in choice.crib:
+        crib, called = choice.crib, choice.crib.partition(":")[0]
+        env["PYTHONPATH"] = str(here)
+    else:
+        raise Trouble(f"There is no {path}", "go to the folder of a crib.yaml, or name a crib with --crib")
+    said: dict[str, Any] = {"command": sys.executable, "args": ["-m", "toolcrib", "mcp", "--crib", crib]}
+    if given := {key: value for key, value in env.items() if value}:
+        said["env"] = given
+    return {"mcpServers": {legal(name or called): said}}
+
+
+@command(app, "add")
+async def add_server(  # noqa: PLR0913 - the options of a command
+    terminal: Terminal,
+    name: Annotated[str, typer.Argument(help="The namespace of its tools.")],
+    where: Where,
+    env: EnvOption = None,
+    header: HeaderOption = None,
+    trusted: Annotated[bool, typer.Option("--trusted", help="What it says of its tools is true.")] = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not try it.")] = False,
+) -> int:
+    """Write an MCP server into crib.yaml, try it once, and show its tools.
+
+    Exit code 1 where it does not answer; it stays in the file.
+    """
+    from toolcrib.cli import entries
+    from toolcrib.sources.mcp.settings import legal
+
+    path = entries.file_of(terminal.crib)
+    entry = entries.Entry(name, _line(where), trusted, _given(env, "--env"), _given(header, "--header"))
+    if legal(name) != name:
+        raise Trouble(f"'{name}' can not be a namespace", f"call it '{legal(name)}'")
+    if name in entries.names(path):
+        raise Trouble(f"There is a server '{name}' in {path}", "choose another name, or change that entry", exit_code=1)
+    _at_odds(entry)
+    server = None if no_check else entry.server()
+    entries.add(path, [entry])
+    if not terminal.json:
+        terminal.text(f"Added {name} to {path}", "green")
+    if server is None:
+        if terminal.json:
+            terminal.data({"path": str(path), "name": name, "mcp": entry.mcp, "ok": None})
+        return 0
+    state = await _asked(server)
+    if terminal.json:
+        terminal.data({"path": str(path), **_state(state)})
+    elif state.about is None:
+        look = terminal.command("mcp", "inspect", name)
+        terminal.trouble(Trouble(state.problem, f"mend its entry in {path}, then try it: {look}"))
+    else:
+        _tools(terminal, state.about.tools)
+    return 0 if state.about else 1
+
+
+@command(app, "list")
+async def list_servers(
+    terminal: Terminal,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not start them.")] = False,
+) -> None:
+    """List the MCP servers of the crib, and whether they answer."""
+    found = _servers(terminal)
+    states = [_State(one) for one in found] if no_check else await asyncio.gather(*map(_asked, found))
+    if terminal.json:
+        terminal.data([_state(state) for state in states])
+    elif not states:
+        terminal.say(f"The crib has no MCP servers. Add one: {terminal.command('mcp', 'add', 'NAME', 'URL')}")
+    else:
+        terminal.table(("Server", "Reached by", "Trusted", "State"), [_row(state) for state in states])
+
+
+@command(app, "inspect")
+async def inspect_server(
+    terminal: Terminal,
+    server: Annotated[
+        list[str], typer.Argument(metavar="NAME | URL | -- COMMAND...", help="A server of the crib, or any other.")
+    ],
+    env: EnvOption = None,
+    header: HeaderOption = None,
+) -> int:
+    """Show what an MCP server says of itself: its tools, their arguments and hints. Exit code 1 where it is away."""
+    state = await _asked(_meant(terminal, server, _given(env, "--env"), _given(header, "--header")))
+    if state.about is None:
+        raise Trouble(state.problem, "check its command or address", exit_code=1, code="unavailable")
+    if terminal.json:
+        terminal.data({**_state(state), **_whole(state.about)})
+    else:
+        _show(terminal, state.about)
+    return 0
+
+
+# What was typed
+
+
+def _given(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
+    """`KEY=VALUE`; a variable alone stands for what it is at every start."""
+    made = {}
+    for pair in pairs or ():
+        key, found, value = pair.partition("=")
+        if not key.strip() or (not found and option != "--env"):
+            raise Trouble(f"{option} {pair}: expected KEY=VALUE", f"write {option} KEY=VALUE")
+        made[key.strip()] = value.strip() if found else f"${{{key.strip()}}}"
+    return {key: value for key, value in made.items() if value}
+
+
+def _line(words: Sequence[str]) -> str:
+    """A command or an address in one line; one word may be a whole command that was quoted."""
+    from toolcrib.sources.mcp.settings import is_address
+
+    if is_address(words[0]) and len(words) > 1:
+        raise Trouble(f"An address stands alone, without {words[1]}", "name the address, or -- and a command")
+    return words[0] if len(words) == 1 and not Path(words[0]).exists() else shlex.join(words)
+
+
+def _at_odds(entry: Entry) -> None:
+    from toolcrib.sources.mcp.settings import is_address
+
+    reached = is_address(entry.mcp)
+    if reached and entry.env:
+        raise Trouble("An address has no process to give --env to", "give it --header, or start it by a command")
+    if not reached and entry.headers:
+        raise Trouble("A command takes no --header", "give it --env, or name an address")
+
+
+def _meant(terminal: Terminal, words: Sequence[str], env: dict[str, str], headers: dict[str, str]) -> Mcp:
+    """The server of that name in the crib, else the one that is started or reached like that."""
+    from toolcrib.cli.entries import Entry
+    from toolcrib.schema import nearest
+    from toolcrib.sources.mcp.settings import is_address, name_of
+
+    line = _line(words)
+    if len(words) == 1 and not is_address(line) and " " not in line.strip():
+        known = {one.name: one for one in _servers(terminal)} if _has_crib(terminal) else {}
+        if line in known:
+            return known[line]
+        if shutil.which(line) is None:
+            close = nearest(line, known)
+            advice = f"did you mean {' or '.join(close)}?" if close else "`toolcrib mcp list` shows what there is"
+            raise Trouble(f"There is no MCP server and no program '{line}'", advice, exit_code=1, code="not_found")
+    try:
+        entry = Entry(name_of(tuple(shlex.split(line))), line, False, env, headers)
+    except ValueError as error:
+        raise Trouble(f"This is no command: {error}", "name a server, an address, or -- and a command") from None
+    _at_odds(entry)
+    return entry.server()
+
+
+def _has_crib(terminal: Terminal) -> bool:
+    from toolcrib.cli.config import NAME
+
+    return terminal.crib.crib is not None or Path(NAME).is_file()
+
+
+def _servers(terminal: Terminal) -> list[Mcp]:
+    from toolcrib.cli.choose import chosen
+    from toolcrib.sources.mcp import Mcp
+
+    return [source for source in chosen(terminal.crib).stock.sources if isinstance(source, Mcp)]
+
+
+# What servers say
+
+
+class _State(NamedTuple):
+    """A server, and what it said or why it said nothing."""
+
+    source: Mcp
+    about: About | None = None
+    problem: str = ""
+
+    @property
+    def where(self) -> str:
+        """Its command or its address."""
+        settings = self.source.server.settings
+        return settings.url or shlex.join(settings.command)
+
+
+async def _asked(source: Mcp) -> _State:
+    from toolcrib.errors import ToolFailure
+
+    try:
+        return _State(source, await source.server.about())
+    except ToolFailure as error:
+        return _State(source, None, error.message)
+    finally:
+        await source.server.close()
+
+
+def _state(state: _State) -> dict[str, Any]:
+    said: dict[str, Any] = {"name": state.source.name, "mcp": state.where, "trusted": state.source.trusted}
+    if state.about is not None:
+        return {**said, "ok": True, "revision": state.about.revision, "tools": [one.name for one in state.about.tools]}
+    return {**said, "ok": False, "problem": state.problem} if state.problem else {**said, "ok": None}
+
+
+def _row(state: _State) -> Sequence[Cell]:
+    shown: Cell = ("not asked", "dim")
+    if state.about is not None:
+        shown = (f"{len(state.about.tools)} tools, revision {state.about.revision}", "green")
+    elif state.problem:
+        shown = (short(state.problem, 200), "red")
+    return state.source.name, state.where, "yes" if state.source.trusted else "no", shown
+
+
+def _whole(about: About) -> dict[str, Any]:
+    server = {"name": about.name, "version": about.version, "title": about.title, "instructions": about.instructions}
+    tools = [
+        {
+            "name": one.name,
+            "title": one.title,
+            "description": one.description,
+            "annotations": _hints(one),
+            "input_schema": one.input_schema,
+            "output_schema": one.output_schema,
+        }
+        for one in about.tools
+    ]
+    return {"server": server, "tools": tools, "prompts": about.prompts, "resources": about.resources}
+
+
+def _hints(tool: Offered) -> list[str]:
+    names = ("read_only", "destructive", "idempotent", "open_world")
+    return [name for name in names if getattr(tool.annotations, name)]
+
+
+def _show(terminal: Terminal, about: About) -> None:
+    from toolcrib.cli.schemas import arguments, outline
+
+    terminal.text(
+        " ".join(filter(None, (about.title or about.name or "A server without a name", about.version))), "bold"
+    )
+    terminal.text(f"Revision      {about.revision}")
+    counts = (("tools", len(about.tools)), ("prompts", about.prompts), ("resources", about.resources))
+    terminal.text("Has           " + ", ".join(f"{'?' if n is None else n} {what}" for what, n in counts))
+    if about.instructions:
+        terminal.text(f"Instructions  {about.instructions}")
+    for one in about.tools:
+        hints = ", ".join(_hints(one)).replace("_", " ")
+        terminal.text(f"\n{one.name}{f'  ({hints})' if hints else ''}", "bold")
+        terminal.text(one.description or one.title or "")
+        rows = [
+            (a.name, a.type, "yes" if a.required else "", a.default, a.description) for a in arguments(one.input_schema)
+        ]
+        if rows:
+            terminal.table(("Name", "Type", "Required", "Default", "Description"), rows, indent=2)
+        if one.output_schema is not None:
+            terminal.text(f"  gives back {outline(one.output_schema)}")
+
+
+def _tools(terminal: Terminal, tools: Sequence[Offered]) -> None:
+    if not tools:
+        terminal.say("It answers, and has no tools.")
+        return
+    rows = [(one.name, ", ".join(_hints(one)).replace("_", " "), short(one.description or "", 100)) for one in tools]
+    terminal.table(("Tool", "Says", "What it does"), rows)

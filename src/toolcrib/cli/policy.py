@@ -1,0 +1,88 @@
+"""`toolcrib why` and `toolcrib policy check`: what would happen to a call, and what a policy is worth."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from toolcrib.cli.calls import Arguments, Pairs, pair, read_arguments
+from toolcrib.cli.command import command, group
+from toolcrib.cli.completion import complete_tool
+from toolcrib.cli.terminal import Terminal, Trouble
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+
+app = group("policy", "Look at the policy.")
+CODES = {"allow": 0, "ask": 3, "deny": 4}
+
+
+async def why(
+    terminal: Terminal,
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="Its id, or its bare name.", autocompletion=complete_tool)
+    ],
+    arguments: Arguments = None,
+    arg: Pairs = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="Judge by that preset instead.")] = None,
+    owner: Annotated[str | None, typer.Option("--as", help="For that owner.")] = None,
+) -> int:
+    """Tell whether a call would run, ask or be denied, and why. Nothing is called. Exit code 0, 3 or 4."""
+    from toolcrib.cli.tools import stocked
+    from toolcrib.errors import Refused
+
+    given = read_arguments(arguments)
+    async with stocked(terminal.crib) as crib:
+        if preset is not None:
+            crib.pipeline.policy = _preset(crib, preset)
+        name = owner or os.environ.get("USER") or "cli"
+        session = await crib.open(owner=name, namespaces=sorted(crib.catalog.namespaces()))
+        given |= dict(pair(text, crib.catalog.view(("*",)).names.get(tool)) for text in arg or ())
+        try:
+            found = session.why(tool, given)
+        except Refused as refused:
+            advice = refused.hint or f"look at: {terminal.command('tools', 'show', tool)}"
+            raise Trouble(refused.message, advice, exit_code=1, code=refused.code) from None
+    if terminal.json:
+        terminal.data(found.data())
+    else:
+        for line in found.lines():
+            terminal.text(line)
+    return CODES[found.verdict.effect]
+
+
+def _preset(crib: Crib, name: str) -> Any:
+    from toolcrib.policy.load import load
+    from toolcrib.policy.presets import PRESETS
+
+    if name not in PRESETS:
+        raise Trouble(f"There is no preset '{name}'", f"there are {', '.join(PRESETS)}")
+    return load({"preset": name}, folders=crib.folders)
+
+
+@command(app, "check")
+async def check(terminal: Terminal) -> int:
+    """Load the policy, and tell what a person should know of it.
+
+    That are rules that never decide, grants of interpreters, groups that are never asked, declarations of no tool.
+    """
+    from toolcrib.cli.tools import stocked
+    from toolcrib.policy import rules_of
+    from toolcrib.policy.policies import RulePolicy
+
+    async with stocked(terminal.crib) as crib:
+        policy = rules_of(crib.pipeline.policy)
+        if not isinstance(policy, RulePolicy):
+            raise Trouble("This crib has a policy of its own making", "only policies made of rules can be checked")
+        found = list(policy.check(crib.catalog.view(("*",)).tools))
+        found += [f"declare: {pattern} fits no tool" for pattern in crib.stock.unused()]
+    if terminal.json:
+        terminal.data({"remarks": found})
+    elif found:
+        for line in found:
+            terminal.text(line)
+    else:
+        terminal.text("The policy loads, and there is nothing to remark.")
+    return 1 if found else 0

@@ -1,0 +1,279 @@
+"""`toolcrib serve` and `toolcrib mcp`: the crib for other programs, over HTTP and on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from toolcrib.cli.questions import user
+from toolcrib.cli.terminal import Terminal, Trouble
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+    from toolcrib.serve.keys import ApiKeys
+    from toolcrib.serve.mcp import Settings, Shelf
+
+SHORTEST_KEY = 16
+DIGEST = "sha256:"
+GRACE_S = 5
+
+Namespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--namespace", "-n", help="Open only these to clients. Without it: default_namespaces of the crib, else all."
+    ),
+]
+
+
+async def stdio(terminal: Terminal, namespace: Namespaces = None) -> None:
+    """Serve the crib to one MCP client on standard input and output, until it leaves. `stdio` may be left out."""
+    with _needs():
+        from toolcrib.serve.mcp.stdio import serve
+    from toolcrib.cli.choose import at_work
+    from toolcrib.serve.principal import Principal
+
+    if sys.stdin.isatty() and not terminal.json:
+        config, commands = terminal.command("mcp", "config"), terminal.command("mcp", "--help")
+        terminal.say(f"An MCP client should be here, and no person: `{config}` prints what to give to one.", "yellow")
+        terminal.say(f"`{commands}` lists the commands. Ctrl-D ends this.", "yellow")
+    # What is printed from here on is no message, also where a module is imported.
+    async with _pipes() as pipes, at_work(terminal.crib) as crib:
+        settings = _settings(crib, namespace)
+        await serve(crib, shelf=_shelf(crib), settings=settings, principal=Principal(user()), pipes=pipes)
+
+
+@contextlib.asynccontextmanager
+async def _pipes() -> AsyncIterator[tuple[Any, Any]]:
+    """Standard input and output, by way of pipes where they are something else: a loop can wait for nothing else."""
+    from toolcrib.serve.mcp.stdio import own_pipes
+
+    source, target = own_pipes()
+    copying = None
+    if not _is_pipe(source):
+        read, write = os.pipe()
+        _copy(source.fileno(), write)
+        source = os.fdopen(read, "rb", 0)
+    if not _is_pipe(target):
+        read, write = os.pipe()
+        copying = _copy(read, os.dup(target.fileno()))
+        target.close()
+        target = os.fdopen(write, "wb", 0)
+    try:
+        yield source, target
+    except BaseException:
+        for file in (source, target):  # whoever serves closes them
+            file.close()
+        raise
+    if copying is not None:
+        await asyncio.to_thread(copying.join, GRACE_S)
+
+
+def _is_pipe(file: Any) -> bool:
+    mode = os.fstat(file.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _copy(read: int, write: int) -> threading.Thread:
+    """Copies one file to another to its end, beside everything else."""
+
+    def run() -> None:
+        with contextlib.suppress(OSError), os.fdopen(write, "wb", 0) as into:
+            while data := os.read(read, 65536):
+                into.write(data)
+
+    thread = threading.Thread(target=run, name="toolcrib-copy", daemon=True)
+    thread.start()
+    return thread
+
+
+async def serve(  # noqa: PLR0913 - the options of a command
+    terminal: Terminal,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Speak MCP over streamable HTTP, at /mcp.")] = False,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free.")] = 8000,
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--key-file", metavar="FILE", help="Let in who has a key of this file: lines of NAME KEY."),
+    ] = None,
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", metavar="NAME", help="Let in who has the key in this variable.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option("--allow-origin", help="Pages of this origin may call too; again for more.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="A name that the server is reached by; again for more.")
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without keys.")] = False,
+    namespace: Namespaces = None,
+) -> None:
+    """Serve the crib over HTTP until Ctrl-C or SIGTERM."""
+    if not mcp:
+        raise Trouble("There is nothing to serve", f"say what: {terminal.command('serve', '--mcp')}")
+    guard = _guard(key_file, key_env)
+    local = _is_local(host)
+    if not local and guard is None and not insecure:
+        advice = "give keys with --key-file or --key-env, or say --insecure if everybody there may call all tools"
+        raise Trouble(f"{host} is open to other machines, and there are no keys", advice)
+    with _needs():
+        import uvicorn  # noqa: F401 - what is missing is said before anything is started
+
+        from toolcrib.serve.http import MCP, Site
+        from toolcrib.serve.origins import LOCAL
+    from toolcrib.cli.choose import at_work
+
+    with _listening(host, port) as listener:
+        async with at_work(terminal.crib) as crib:
+            site = Site(
+                crib,
+                shelf=_shelf(crib),
+                mcp=_settings(crib, namespace),
+                guard=guard,
+                hosts=[*LOCAL, *(allow_host or ())] if local or allow_host else ["*"],
+                origins=allow_origin or (),
+            )
+            await site.open()
+            where = f"[{host}]" if ":" in host else host
+            url = f"http://{where}:{listener.getsockname()[1]}{MCP}"
+            await _serve(site, listener, lambda: _told(terminal, url, guarded=guard is not None))
+            terminal.say("Stopped listening.", "dim")
+
+
+def _told(terminal: Terminal, url: str, *, guarded: bool) -> None:
+    if terminal.json:
+        terminal.data({"ready": url, "keys": guarded})
+        return
+    terminal.text(f"MCP at {url}")
+    who = "with a key, as a bearer token" if guarded else "without a key"
+    terminal.say(f"Clients are let in {who}. Ctrl-C stops.", "dim")
+
+
+async def _serve(site: Any, listener: socket.socket, ready: Any) -> None:
+    """Serves until a signal; a second Ctrl-C does not wait for connections."""
+    import uvicorn
+
+    from toolcrib.serve.http import config
+
+    class Server(uvicorn.Server):
+        """One whose signals are ours: its own would be raised again when it is done."""
+
+        def capture_signals(self) -> Any:
+            return contextlib.nullcontext()
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            ready()
+
+    made = config(site, loop="none", lifespan="off", log_config=None, log_level="critical")
+    server, loop = Server(made), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.handle_exit, number, None)
+    await server.serve([listener])
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        said = error.strerror or str(error)
+        raise Trouble(f"Can not listen on {host} port {port}: {said}", "name another with --host and --port") from None
+    with listener:
+        yield listener
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _shelf(crib: Crib) -> Shelf | None:
+    """The prompts and resources that are among the sources of a crib."""
+    from toolcrib.serve.mcp import Shelf
+
+    return next((source for source in crib.stock.sources if isinstance(source, Shelf)), None)
+
+
+def _settings(crib: Crib, namespaces: Sequence[str] | None) -> Settings:
+    from toolcrib.serve.mcp import Settings
+
+    chosen = tuple(namespaces or ())
+    if not chosen and crib.default_namespaces == ("default",):  # nobody said anything
+        chosen = ("*",)
+    return Settings(namespaces=chosen or None)
+
+
+@contextlib.contextmanager
+def _needs() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        advice = "pip install 'toolcrib[serve]'"
+        raise Trouble(f"To serve needs {missing.name}, which is not installed", advice, exit_code=1) from None
+
+
+# Keys
+
+
+def _guard(file: Path | None, variable: str | None) -> ApiKeys | None:
+    """Who is let in, by the digests of their keys."""
+    from toolcrib.serve.keys import ApiKeys
+    from toolcrib.serve.principal import Principal
+
+    if file is None and variable is None:
+        return None
+    known: dict[str, Principal] = {}
+    if variable is not None:
+        key = os.environ.get(variable, "").strip()
+        if not key:
+            raise Trouble(f"The variable {variable} is not set", "put a key into it: openssl rand -hex 32")
+        known[_kept(key, variable)] = Principal(user())
+    if file is not None:
+        known |= {kept: Principal(name) for name, kept in _lines(file)}
+    return ApiKeys(known)
+
+
+def _lines(file: Path) -> Iterator[tuple[str, str]]:
+    """The names and digests of a file of keys; a key that stands alone is that of whoever serves."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Trouble(f"Can not read {file}: {error}", "--key-file takes a file with lines of NAME KEY") from None
+    found = False
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        if len(words) > 2:
+            raise Trouble(f"{file}:{number}: expected NAME KEY", "write a name, a space and its key")
+        found = True
+        yield (words[0] if len(words) == 2 else user()), _kept(words[-1], f"{file}:{number}")
+    if not found:
+        raise Trouble(f"{file} holds no key", "write a line for each: NAME KEY")
+
+
+def _kept(key: str, where: str) -> str:
+    """The digest of a key, which may be given instead of it."""
+    from toolcrib.serve.keys import digest
+
+    if key.startswith(DIGEST):
+        return key.removeprefix(DIGEST).lower()
+    if len(key) < SHORTEST_KEY:
+        advice = "a key has to be long and random: openssl rand -hex 32"
+        raise Trouble(f"{where}: this key has fewer than {SHORTEST_KEY} characters", advice)
+    return digest(key)

@@ -1,0 +1,68 @@
+"""`toolcrib worker`: a node of a cluster, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.terminal import Terminal, Trouble
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+
+ROLES = ("worker", "api")
+
+
+async def worker(
+    terminal: Terminal,
+    label: Annotated[
+        str | None, typer.Option("--label", help="What people call it; its name is unique anyway.")
+    ] = None,
+    role: Annotated[str, typer.Option("--role", help="worker, or api for a node that runs no calls.")] = "worker",
+    slots: Annotated[int, typer.Option("--slots", min=1, help="How many calls it runs at once.")] = 256,
+    grace: Annotated[float, typer.Option("--grace", min=0, help="Seconds for what runs when told to stop.")] = 30.0,
+) -> None:
+    """Run calls of the cluster: one more node. Ctrl-C or SIGTERM lets it finish what it has."""
+    from toolcrib.cli.choose import chosen
+
+    if role not in ROLES:
+        raise Trouble(f"There is no role '{role}'", f"--role is {' or '.join(ROLES)}")
+    crib = chosen(terminal.crib)
+    _prepare(crib, label, role, slots)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await crib.start()
+    _calm()
+    try:
+        if terminal.json:
+            terminal.data({"ready": crib.pipeline.worker, "role": role})
+        else:
+            terminal.text(f"ready {crib.pipeline.worker}")
+        await stop.wait()
+        terminal.say(f"{crib.pipeline.worker} takes no more calls, and leaves within {grace:g} s", "dim")
+    finally:
+        await crib.stop(grace)
+
+
+def _calm() -> None:
+    """What is there now stays; looking through it for garbage again and again would cost a tenth of a busy worker."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+def _prepare(crib: Crib, label: str | None, role: str, slots: int) -> None:
+    from toolcrib.engine.nats import Nats
+
+    engine = crib.pipeline.engine
+    if not isinstance(engine, Nats):
+        advice = "name one: --engine nats://host:4222, or engine: in crib.yaml"
+        raise Trouble("A worker needs the engine of a cluster, and there is none", advice)
+    engine.works = role == "worker"
+    engine.slots = slots
+    engine.label = label or engine.label
