@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import Context, Crib, CribLimits, Session, Tool, tool
+from toolcrib import By, Context, Crib, CribLimits, Session, Tool, tool
 
 SEATS = 3
 
@@ -103,3 +103,12 @@ async def test_a_child_that_was_answered_is_stopped_with_its_parent(session: Ses
     await begun.wait()
     assert await asyncio.wait_for(session.cancel(parent.id), 5)
     assert [entry.status for entry in await session.completed()] == ["cancelled", "cancelled"]
+
+
+async def test_a_child_that_waited_still_belongs_to_the_agent_of_its_parent(session: Session) -> None:
+    parent = await session.submit("asks_through", agent="intern", by=By("agent", "intern"))
+    (question,) = await asked(session, 1)
+    child = question.rpartition("-")[0]
+    (accepted,) = [one async for one in session.events(call=child, follow=False) if one.kind == "accepted"]
+    assert accepted.data["agent"] == "intern"
+    await session.cancel(parent.id)

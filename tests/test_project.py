@@ -1,6 +1,7 @@
 """What holds for the project as a whole: its files, its documentation and the weight of its import."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import pytest
 from tests.shared import ROOT
 
 EXAMPLES = sorted((ROOT / "docs_src").rglob("*.py"))
+CLUSTER = [example for example in EXAMPLES if example.parent.name == "cluster"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-HEAVY = ["asyncpg", "httpx", "jsonschema_rs", "rich", "typer", "yaml"]
+HEAVY = ["asyncpg", "httpx", "jsonschema_rs", "nats", "rich", "typer", "yaml"]
 
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home)/")
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
@@ -35,10 +37,11 @@ def lines_with_machine_paths(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}:{number}"
 
 
-def run_python(*arguments: str, cwd: Path) -> str:
+def run_python(*arguments: str, cwd: Path, **env: str) -> str:
     """Run a fresh interpreter with warnings as errors and give back what it printed."""
     command = [sys.executable, "-W", "error", *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    given = os.environ | env
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False, env=given)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -70,9 +73,17 @@ def test_code_on_a_page_is_the_code_of_its_example(page: Path) -> None:
         assert [part for part in paragraphs(code) if part not in source] == []
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "example", [e for e in EXAMPLES if e not in CLUSTER], ids=lambda example: str(example.relative_to(ROOT))
+)
 def test_an_example_of_the_documentation_runs(example: Path, tmp_path: Path) -> None:
     run_python(str(example), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("example", CLUSTER, ids=lambda example: str(example.relative_to(ROOT)))
+def test_an_example_of_a_cluster_runs(example: Path, tmp_path: Path, postgres_url: str, nats_url: str) -> None:
+    said = run_python(str(example), cwd=tmp_path, TOOLCRIB_STORE=postgres_url, TOOLCRIB_ENGINE=nats_url)
+    assert "A-7" in said
 
 
 def test_importing_toolcrib_loads_nothing_heavy(tmp_path: Path) -> None:

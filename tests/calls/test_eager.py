@@ -171,3 +171,20 @@ async def test_work_that_raises_after_a_pause_fails_its_task(starter: Any) -> No
     assert task is not None
     with pytest.raises(ValueError, match="no"):
         await task
+
+
+async def test_work_that_starts_work_leaves_no_task_behind(starter: Any) -> None:
+    async def inner() -> None:
+        pass
+
+    async def outer() -> None:
+        starter.start(inner())
+
+    before = asyncio.all_tasks()
+    for _ in range(3):
+        assert starter.start(outer()) is None
+    starter.close()
+    left = asyncio.all_tasks() - before
+    if left:
+        await asyncio.wait(left, timeout=5)
+    assert asyncio.all_tasks() - before == set()

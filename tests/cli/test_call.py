@@ -45,6 +45,20 @@ def test_what_is_no_json_is_not_called(project: Project) -> None:
     assert "-a order=A-7" in ran.err
 
 
+def test_a_tool_of_a_file_that_the_crib_does_not_have_leads_to_the_command_that_calls_it(project: Project) -> None:
+    ran = project.run("call", "text-stats.count", "-a", "text=x", code=2)
+    assert "The crib has no text-stats.count, a definition file does" in ran.err
+    assert "toolcrib tools call text-stats.count, or name its file in `sources` of crib.yaml" in ran.err
+
+
+def test_why_takes_arguments_as_call_does(project: Project) -> None:
+    assert project.run("why", "refund", "-a", "order=7", "-a", "cents=5", code=3).out.startswith("ask by default")
+    assert "is no JSON" in project.run("why", "refund", "{order: 7}", code=2).err
+    missing = project.run("why", "refund", "-a", "order=7", code=1).err
+    assert "cents: missing" in missing
+    assert "toolcrib tools show refund" in missing
+
+
 def test_an_unknown_tool_leaves_no_session_behind(project: Project) -> None:
     ran = project.run("call", "shop.fnd", code=2)
     assert "did you mean shop.find" in ran.err

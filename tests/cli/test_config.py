@@ -8,6 +8,7 @@ import pytest
 from tests.cli.project import Project
 from toolcrib.cli.config import BadConfig, load
 from toolcrib.crib import Crib
+from toolcrib.state import Key
 
 BAD = """\
 sorces: [shop_tools]
@@ -56,8 +57,23 @@ def test_broken_yaml_names_its_line(tmp_path: Path) -> None:
 
 
 def test_what_comes_later_is_refused_for_now(tmp_path: Path) -> None:
-    found = problems(tmp_path, "policy: {}\nagents: []\nengine: nats://x\n")
-    assert [problem.split(" is not")[0] for problem in found] == ["1: 'policy'", "2: 'agents'", "3: 'engine'"]
+    found = problems(tmp_path, "agents: []\n")
+    assert [problem.split(" is not")[0] for problem in found] == ["1: 'agents'"]
+
+
+def test_a_rule_that_does_not_load_is_told_at_its_line(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, "policy:\n  rules:\n    - {allow: 'git.*'}\n    - {deny: 'edit(path ~ '}\n")
+    assert problem.startswith("4: policy:")
+
+
+def test_limits_that_are_off_by_default_can_be_set(tmp_path: Path) -> None:
+    limits = loaded(tmp_path, "limits: {per_owner: 3, session_rate: 30/min}\n").pipeline.limits
+    assert (limits.per_owner, limits.session_rate) == (3, "30/min")
+
+
+def test_a_rate_that_is_none_is_told_at_its_line(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, "limits:\n  owner_rate: often\n")
+    assert problem.startswith("2: limits.owner_rate: 'often' is no rate")
 
 
 def test_a_key_that_stands_twice_is_a_problem(tmp_path: Path) -> None:
@@ -110,7 +126,7 @@ def test_another_folder_reads_the_same_project(project: Project) -> None:
 def test_sources_are_functions_of_modules_and_files_of_any_name(project: Project) -> None:
     project.write("my-tools.py", "from shop_tools import find\nmine = find.but(name='mine')\n")
     project.write("crib.yaml", "sources: ['shop_tools:refund', my-tools.py]\n")
-    ids = [tool["id"] for tool in project.run("tools", "list", "--namespace", "shop", "--json").json]
+    ids = [tool["id"] for tool in project.run("tools", "list", "--namespace", "shop", "--json").json["tools"]]
     assert ids == ["shop.find", "shop.mine", "shop.refund"]
 
 
@@ -127,6 +143,17 @@ def test_a_source_that_does_not_load_names_the_place(project: Project) -> None:
     assert "crib.yaml:1: module 'faulty' does not load: ZeroDivisionError: division by zero" in ran.err
     assert "faulty.py:2" in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("x = 1\ndef f(:\n", "faulty.py:2"), ("from toolcrib import tool\n\n@tool\ndef f(): ...\n", "faulty.py:3")],
+    ids=["no Python", "no tool"],
+)
+def test_what_is_wrong_with_a_source_is_placed_in_its_file(project: Project, text: str, place: str) -> None:
+    project.write("faulty.py", text)
+    project.write("crib.yaml", "sources: [faulty]\n")
+    assert f"{place})" in project.run("tools", "list", code=2).err
 
 
 def test_two_tools_of_one_name_are_told(project: Project) -> None:
@@ -163,3 +190,32 @@ def test_a_choice_that_leads_nowhere_says_what_to_name(project: Project, choice:
     ran = project.run("--crib", choice, "tools", "list", code=2)
     assert said in ran.err
     assert "Next:" in ran.err
+
+
+def test_what_is_declared_of_tools_arrives_and_what_is_wrong_is_told_at_its_line(project: Project) -> None:
+    text = "sources: [shop_tools]\ndeclare:\n  shop.find: {effect: once, annotations: {open_world: true}}\n"
+    (found,) = [tool for tool in loaded(project.folder, text).catalog.view(("shop",)).tools if tool.name == "find"]
+    assert (found.does, found.vouched) == ("once", True)
+    wrong = "declare:\n  shop.*:\n    effct: read\n  far.*: {kinds: {path: file}}\n"
+    assert problems(project.folder, wrong) == [
+        "3: declare.shop.*: declare.effct: unknown key, did you mean 'effect'?",
+        "4: declare.far.*: kinds.path: 'file' is none of path, glob, url, command, text, secret",
+    ]
+
+
+def test_keys_of_the_state_say_how_they_change_and_how_long_they_live(tmp_path: Path) -> None:
+    text = "state_keys:\n  visits: add\n  notes: {mode: append, lives: run}\n  plan: {lives: run}\n"
+    assert loaded(tmp_path, text).state_keys == {
+        "visits": Key("add"),
+        "notes": Key("append", "run"),
+        "plan": Key("exclusive", "run"),
+    }
+    for said in ("{mode: push}", "{lives: ever}", "{mod: add}", "[add]"):
+        (line,) = problems(tmp_path, f"state_keys:\n  notes: {said}\n")
+        assert "2: state_keys.notes: expected " in line
+
+
+def test_people_of_a_policy_that_do_not_load_are_told_at_their_line(tmp_path: Path) -> None:
+    text = "policy:\n  rules:\n    - {allow: x}\n    - {deny: y, quorum: 2}\n"
+    (line,) = problems(tmp_path, text)
+    assert "4: policy: 'rules[1].quorum': only a rule that asks has somebody answer" in line

@@ -17,11 +17,11 @@ def test_the_list_shows_every_namespace_in_plain_columns(project: Project) -> No
 
 def test_the_list_is_narrowed_by_namespace_and_words(project: Project) -> None:
     ran = project.run("tools", "list", "--namespace", "shop", "--search", "PAY money", "--json")
-    assert [tool["id"] for tool in ran.json] == ["shop.refund"]
+    assert [tool["id"] for tool in ran.json["tools"]] == ["shop.refund"]
 
 
 def test_nothing_found_is_said_on_the_side(project: Project) -> None:
-    ran = project.run("tools", "list", "--search", "nothing like it")
+    ran = project.run("tools", "list", "--search", "qwertz")
     assert ran.out == ""
     assert "Try it without --search" in ran.err
 
@@ -40,14 +40,16 @@ def test_a_tool_is_shown_in_words(project: Project) -> None:
 
 
 def test_a_tool_is_shown_as_json(project: Project) -> None:
-    tool = project.run("tools", "show", "refund", "--json").json
+    said = project.run("tools", "show", "refund", "--json").json
+    tool = said["tool"]
+    assert (said["ok"], tool["type"]) == (True, "function")
     assert (tool["id"], tool["effect"], tool["annotations"]["destructive"]) == ("shop.refund", "once", True)
     assert tool["model_name"] == "refund"
     assert tool["limits"]["timeout_s"] == 60
 
 
 def test_an_unknown_tool_names_the_nearest(project: Project) -> None:
-    assert "did you mean refund" in project.run("tools", "show", "refnd", code=2).err
+    assert "did you mean refund" in project.run("tools", "show", "refnd", code=1).err
 
 
 def test_looking_at_tools_makes_no_store(project: Project) -> None:

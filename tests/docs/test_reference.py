@@ -119,7 +119,7 @@ def test_every_command_has_a_row() -> None:
 
 
 def test_every_option_of_a_command_is_in_its_row() -> None:
-    shared = {"--crib", "--json", "--debug", "--help"}
+    shared = {"--crib", "--store", "--engine", "--json", "--debug", "--help"}
     missing = [
         f"{path} {option}"
         for path, command in commands()

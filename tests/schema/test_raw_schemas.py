@@ -76,6 +76,16 @@ def test_a_catastrophic_pattern_does_not_hang(pattern: str) -> None:
     assert problem.kind == "value"
 
 
+@pytest.mark.parametrize("draft", ["http://json-schema.org/draft-04/schema#", None])
+@pytest.mark.parametrize("pattern", ["(?=(a|b)*c)z", "(?<=a)(a|aa)+$"])
+def test_a_long_text_is_not_held_against_a_pattern_that_looks_around(pattern: str, draft: str | None) -> None:
+    told = {} if draft is None else {"$schema": draft}
+    parser = schema_parser({**told, "type": "object", "properties": {"x": {"type": "string", "pattern": pattern}}})
+    assert lines(parser, {"x": "a" * 200_000}) == ["x: must have at most 2000 characters"]
+    with pytest.raises(SchemaError, match="look-around"):
+        schema_parser({**told, "type": "object", "patternProperties": {pattern: {}}})
+
+
 def test_a_pattern_may_look_ahead() -> None:
     parser = object_parser(x={"pattern": "^(?=.*[0-9])[a-z0-9]+$"})
     assert values(parser, {"x": "a1"}) == {"x": "a1"}

@@ -231,6 +231,79 @@ async def test_a_long_queue_of_calls_that_end_at_once_is_worked_off(place: Place
         assert all(result.ok for result in results)
 
 
+async def test_an_owner_runs_so_many_calls_and_the_others_go_ahead() -> None:
+    busy, other = Busy(), Gate()
+
+    @tool(read_only=True)
+    async def work(number: int) -> int:
+        """Work."""
+        return await busy.work(number)
+
+    @tool(read_only=True)
+    async def quick() -> None:
+        """Start."""
+        other.reached.set()
+
+    async with Crib([work, quick], limits=CribLimits(per_owner=3)) as crib:
+        sessions = [await crib.open(owner="ada") for _ in range(4)]
+        calls = [(session, await session.submit("work", {"number": n})) for n, session in enumerate(sessions * 5)]
+        assert busy.now == 3
+        await (await crib.open(owner="bob")).submit("quick")
+        await other.wait()
+        busy.let_go(20)
+        assert all([(await session.result(call.id)).ok for session, call in calls])
+        assert busy.most == 3
+        assert busy.order == list(range(20))  # the turns of her sessions go round as they came
+
+
+async def test_the_calls_of_an_owner_start_in_the_order_of_each_of_her_sessions() -> None:
+    busy = Busy()
+
+    @tool
+    async def work(number: int) -> int:
+        """Work."""
+        return await busy.work(number)
+
+    async with Crib([work], limits=CribLimits(per_owner=1)) as crib:
+        first_session, second = await crib.open(owner="ada"), await crib.open(owner="ada")
+        calls = [(first_session, await first_session.submit("work", {"number": n})) for n in range(4)]
+        calls += [(second, await second.submit("work", {"number": n})) for n in range(10, 13)]
+        busy.let_go(7)
+        for session, call in calls:
+            assert (await session.result(call.id)).ok
+        assert busy.order == [0, 1, 10, 2, 11, 3, 12]
+
+
+async def test_nested_calls_take_no_seat_of_their_owner() -> None:
+    @tool(read_only=True)
+    async def fall(ctx: Context, depth: int) -> int:
+        """Call itself."""
+        await asyncio.sleep(0)
+        return 0 if depth == 0 else 1 + int((await ctx.call("fall", {"depth": depth - 1})).data)
+
+    async with Crib([fall], limits=CribLimits(per_owner=1)) as crib:
+        sessions = [await crib.open(owner="ada") for _ in range(3)]
+        falls = (session.call("fall", {"depth": 5}) for session in sessions)
+        assert [result.data for result in await asyncio.wait_for(asyncio.gather(*falls), SOON)] == [5, 5, 5]
+
+
+async def test_a_queued_call_of_an_owner_that_is_cancelled_takes_no_seat() -> None:
+    busy = Busy()
+
+    @tool(read_only=True)
+    async def work(number: int) -> int:
+        """Work."""
+        return await busy.work(number)
+
+    async with Crib([work], limits=CribLimits(per_owner=1)) as crib:
+        session = await crib.open(owner="ada")
+        calls = [await session.submit("work", {"number": n}) for n in range(3)]
+        await session.cancel(calls[1].id)
+        busy.let_go(2)
+        assert (await session.result(calls[2].id)).ok
+        assert busy.order == [0, 2]
+
+
 @requirement("aomi.path.4")
 async def test_nested_calls_never_wait_for_the_seats_of_their_parents() -> None:
     @tool(read_only=True, concurrency=1, serial=True)

@@ -7,6 +7,7 @@ import pytest
 from tests.requirements import requirement
 from toolcrib.store import Store
 from toolcrib.store.memory import MemoryStore
+from toolcrib.store.postgres import PostgresStore
 from toolcrib.store.sqlite import SqliteStore
 from toolcrib.testing import StoreSuite
 
@@ -31,3 +32,16 @@ class TestSqlite(StoreSuite):
 
     async def reopen(self, store: Store) -> Store:
         return SqliteStore(store.url)
+
+
+@requirement("store.1", "store.3", "store.4")
+class TestPostgres(StoreSuite):
+    @pytest.fixture(autouse=True)
+    def _database(self, postgres_url: str) -> None:
+        self.database = postgres_url
+
+    async def make(self) -> Store:
+        return PostgresStore(self.database)
+
+    async def reopen(self, store: Store) -> Store:
+        return PostgresStore(store.url)

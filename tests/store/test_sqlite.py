@@ -24,7 +24,7 @@ from toolcrib.store.schema import migrations
 from toolcrib.store.sqlite import SqliteStore
 from toolcrib.testing.index import read_all
 from toolcrib.testing.stores.following import follow
-from toolcrib.testing.stores.frame import AT, claim, commit, finish, line, new, note, submit, texts
+from toolcrib.testing.stores.frame import AT, claim, commit, finish, line, new, note, settle, submit, texts
 from toolcrib.types import Event
 
 
@@ -456,6 +456,24 @@ async def test_the_view_shows_any_result_as_it_is(file: Path) -> None:
         (row,) = rows(file)
         shown = [entry["result"]["Ok"] for entry in row["handler_state"]["completed_calls"]]
         assert shown == values
+
+
+async def test_the_view_shows_a_settled_call_once_with_what_it_was_settled_to(file: Path) -> None:
+    async with opened(file) as store:
+        running = await commit(store, claim(await commit(store, submit(new("c")))))
+        unknown = await commit(store, finish(running, "unknown"))
+        assert completed(file) == [{"Err": "It went wrong"}]
+        await store.commit(settle(unknown, data="paid"))
+        assert completed(file) == [{"Ok": "paid"}]
+        await store.move_cursor("s", "model", 3)
+        assert completed(file) == [{"Ok": "paid"}]
+        await store.move_cursor("s", "model", 4)
+        assert completed(file) == []
+
+
+def completed(file: Path) -> list[Any]:
+    (row,) = rows(file)
+    return [entry["result"] for entry in row["handler_state"]["completed_calls"]]
 
 
 @requirement("aomi.table.4")

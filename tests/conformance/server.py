@@ -1,0 +1,52 @@
+"""The fixture server: an ordinary program that serves a crib and a shelf. Usage: server PORT [STORE]."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tests.conformance.shelf import shelf
+from tests.conformance.tools import TOOLS
+from toolcrib import Crib, Tool, tool
+from toolcrib.serve.http import Site, run
+from toolcrib.serve.mcp import Settings
+
+
+def made(store: str = "memory:") -> tuple[Crib, Site]:
+    """The crib and its site."""
+    crib = Crib([*TOOLS, shelf], store=store)
+
+    @tool(read_only=True)
+    async def test_trigger_tool_change() -> str:
+        """Change the list of tools."""
+        if crib.catalog.get("default.passing") is None:
+            crib.add(Tool(name="passing", description="A tool that comes and goes.", run=_nothing))
+        else:
+            crib.remove("default.passing")
+        return "The list of tools has changed"
+
+    @tool(read_only=True)
+    async def test_trigger_prompt_change() -> str:
+        """Change the list of prompts."""
+        if "passing" in shelf.prompts:
+            shelf.remove("passing")
+        else:
+            shelf.prompt(_passing, name="passing")
+        return "The list of prompts has changed"
+
+    crib.add(test_trigger_tool_change, test_trigger_prompt_change)
+    settings = Settings(name="toolcrib-conformance", task_after_s=0.5, stream_s=1.5, instructions="Try everything.")
+    return crib, Site(crib, shelf=shelf, mcp=settings)
+
+
+async def _nothing(ctx: Any, values: Any) -> str:
+    return "nothing"
+
+
+async def _passing() -> str:
+    """A prompt that comes and goes."""
+    return "nothing"
+
+
+if __name__ == "__main__":
+    run(made(*sys.argv[2:])[1], port=int(sys.argv[1]))

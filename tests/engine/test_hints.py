@@ -1,0 +1,265 @@
+"""Hints: one for each call at a time, for as many calls as there are slots, and none lost for good."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.engine.place import SOON_S, Log, cluster, nats_of, node, result, tools, until
+from tests.requirements import requirement
+from toolcrib import Crib, tool
+from toolcrib.engine import sweeper, work
+from toolcrib.errors import StoreError
+from toolcrib.store import Row, Shared, Taken
+from toolcrib.types import CribLimits
+
+
+@pytest.fixture
+def urls(postgres_url: str, nats_url: str) -> tuple[str, str]:
+    return postgres_url, nats_url
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is queued counts as lost at once, and is looked for all the time."""
+    monkeypatch.setattr(sweeper, "QUEUED_S", 0.0)
+    monkeypatch.setattr(sweeper, "TELL_S", 0.02)
+
+
+def shared(crib: Crib) -> Shared:
+    """The store of a node."""
+    store: Any = crib.store
+    assert hasattr(store, "take")
+    found: Shared = store
+    return found
+
+
+def more(log: Log, node: str) -> list[Any]:
+    """A tool that only the API node has, and so nobody who works; and one with a lane of its own."""
+
+    @tool(namespace="shop")
+    async def rare(order: str) -> str:
+        """Nobody runs it."""
+        return order
+
+    @tool(namespace="shop", idempotent=True, concurrency=1)
+    async def quick(order: str) -> str:
+        """Be over at once."""
+        return order
+
+    return [*tools(log, node), quick, *([rare] if node == "api" else [])]
+
+
+async def hints(crib: Crib) -> int:
+    """How many hints there are in all lanes."""
+    engine = nats_of(crib)
+    stream = f"toolcrib_{await shared(crib).cluster()}"
+    async with asyncio.timeout(SOON_S):
+        await engine._client.flush()
+        return int((await engine._client.jetstream().stream_info(stream)).state.messages)
+
+
+def looks(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[None]":
+    """One for each time that a node has looked for what is lost."""
+    done: asyncio.Queue[None] = asyncio.Queue()
+    stale = shared(crib).stale
+
+    async def look(*values: Any, **named: Any) -> list[Row]:
+        found = await stale(*values, **named)
+        done.put_nowait(None)
+        return found
+
+    monkeypatch.setattr(crib.store, "stale", look)
+    return done
+
+
+@requirement("engine.4")
+@pytest.mark.usefixtures("impatient")
+async def test_calls_that_nobody_can_run_are_not_said_again_and_again(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(urls, Log(), kit=more, lease=2) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        await asyncio.gather(*(session.submit("shop.rare", {"order": str(n)}) for n in range(20)))
+        done = looks(api, monkeypatch)
+        async with asyncio.timeout(SOON_S):
+            for _ in range(10):
+                await done.get()
+        assert await hints(api) <= 20
+        call = await session.submit("shop.pay", {"order": "A"})
+        assert (await result(session, call.id)).ok
+
+
+@requirement("engine.4")
+async def test_a_hint_that_is_there_already_is_not_kept_twice(urls: tuple[str, str]) -> None:
+    async with cluster(urls, Log(), ()) as (api,):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.pay", {"order": "A"})
+        row = await api.store.call(call.id)
+        assert row is not None
+        async with node(urls, Log(), "api") as other:
+            for _ in range(10):
+                nats_of(api).dispatch(row)
+                nats_of(other).dispatch(row)
+            await until(lambda: all_said(api, other))
+            await hints(other)
+            assert await hints(api) == 1
+
+
+async def all_said(*cribs: Crib) -> bool:
+    """Whether nodes have sent all that they had to say."""
+    return not any(nats_of(crib)._words for crib in cribs)
+
+
+@requirement("engine.4")
+@pytest.mark.usefixtures("impatient")
+async def test_a_thousand_calls_that_nobody_can_run_hide_no_lost_one(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(urls, Log(), kit=more, lease=2) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        rare = await session.submit("shop.rare", {"order": "A"})
+        await copy(urls[0], rare.id, 1000)
+        with monkeypatch.context() as lost:
+            lost.setattr(nats_of(api), "dispatch", lambda row, why="": None)
+            call = await session.submit("shop.pay", {"order": "B"})
+        assert (await result(session, call.id)).ok
+
+
+async def copy(url: str, call: str, times: int) -> None:
+    """So many queued calls like one, all older."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        "INSERT INTO calls (id, session, owner, tool, effect, state, attempt, accepted_at, background, crashes,"
+        " accepted_seq, queued_at) SELECT id || '-' || n, session, owner, tool, effect, state, attempt,"
+        " accepted_at - 60, background, crashes, accepted_seq, queued_at - 60"
+        " FROM calls, generate_series(1, $2) n WHERE id = $1",
+        call,
+        times,
+    )
+    await connection.close()
+
+
+@requirement("engine.3")
+async def test_a_worker_takes_no_more_than_its_slots_however_often_it_asks_anew(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, kit=more, limits=CribLimits(per_session=64), slots=2) as (api, worker):
+        for number in range(5):
+            worker.add(named(f"another{number}"))
+            await nats_of(worker).renew()
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        held = [await session.submit("shop.hold", {"order": str(n)}) for n in range(12)]
+        await log.until_running(2)
+        quick = await session.submit("shop.quick", {"order": "A"})
+        assert (await result(session, quick.id)).ok  # all that was asked for has come by then
+        assert log.running == 2
+        log.go.set()
+        assert all([(await result(session, call.id)).ok for call in held])
+        assert log.most == 2
+
+
+def named(name: str) -> Any:
+    """A tool of that name."""
+
+    async def body(order: str) -> str:
+        """Do nothing."""
+        return order
+
+    body.__name__ = name
+    return tool(namespace="more", concurrency=1)(body)
+
+
+@requirement("engine.6")
+async def test_calls_for_another_version_go_to_the_worker_that_has_it_when_it_has_room(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeper, "TELL_S", 60.0)  # nobody looks for lost hints meanwhile
+    log = Log()
+    async with cluster(urls, log, kit=older, slots=1, lease=2) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        await session.submit("shop.job", {"order": "A"})
+        await log.until_ran(("w1", "A"))  # which has no room for another
+        await until(lambda: known(api, "w1"))
+        async with node(urls, log, "new", kit=newer, lease=2) as new:
+            times = offered(new, monkeypatch)
+            calls = [await session.submit("shop.job", {"order": f"B{number}"}) for number in range(10)]
+            log.release()
+            async with asyncio.timeout(SOON_S):
+                results = await asyncio.gather(*(session.result(call.id) for call in calls))
+            assert all(result.ok for result in results)
+            assert {place for place, _ in log.ran} == {"w1"}
+            assert times.qsize() <= len(calls)
+
+
+async def known(crib: Crib, label: str) -> bool:
+    """Whether that node has told which tools it has."""
+    nodes = await shared(crib).nodes()
+    return any(other.facts.get("label") == label and other.facts.get("tools") for other in nodes)
+
+
+def offered(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[float]":
+    """When each hint has come to a worker."""
+    times: asyncio.Queue[float] = asyncio.Queue()
+    take = shared(crib).take
+
+    async def taken(ids: list[str]) -> dict[str, Taken]:
+        times.put_nowait(asyncio.get_running_loop().time())
+        return await take(ids)
+
+    monkeypatch.setattr(crib.store, "take", taken)
+    return times
+
+
+def older(log: Log, node: str) -> list[Any]:
+    """A tool as it was."""
+
+    @tool(namespace="shop", idempotent=True)
+    async def job(order: str) -> str:
+        """Do it."""
+        log.note(node, order)
+        await log.gate(order).wait()
+        return node
+
+    return [job]
+
+
+def newer(log: Log, node: str) -> list[Any]:
+    """The same tool as it is now."""
+
+    @tool(namespace="shop", idempotent=True)
+    async def job(order: str, faster: bool = False) -> str:
+        """Do it better."""
+        log.note(node, order)
+        return node
+
+    return [job]
+
+
+@requirement("engine.4")
+async def test_a_call_that_could_not_be_read_gives_its_slot_back(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "LATER_S", 0.05)
+    async with cluster(urls, Log(), slots=2) as (api, worker):
+        take, broken = shared(worker).take, asyncio.Event()
+
+        async def taken(ids: list[str]) -> dict[str, Taken]:
+            if not broken.is_set():
+                broken.set()
+                raise StoreError("The store could not do it: InternalServerError")
+            return await take(ids)
+
+        monkeypatch.setattr(worker.store, "take", taken)
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.pay", {"order": "A"})
+        assert (await result(session, call.id)).ok
+        assert broken.is_set()
+        held = [await session.submit("shop.pay", {"order": order}) for order in "BCDE"]
+        assert all([(await result(session, call.id)).ok for call in held])
+        await until(lambda: all_free(worker))
+
+
+async def all_free(crib: Crib) -> bool:
+    """Whether a worker holds no hint."""
+    return all(lane.held == 0 for lane in nats_of(crib).lanes.values())

@@ -1,0 +1,162 @@
+"""A call enters at one node, runs on another, and is answered, cancelled and followed from any."""
+
+import asyncio
+
+import pytest
+
+from tests.engine.place import Log, cluster, events
+from tests.requirements import requirement
+from toolcrib import Session
+from toolcrib.types import CribLimits
+
+
+@pytest.fixture
+def urls(postgres_url: str, nats_url: str) -> tuple[str, str]:
+    return postgres_url, nats_url
+
+
+@requirement("engine.2")
+async def test_a_call_that_enters_at_one_node_runs_on_another(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        result = await session.call("shop.pay", {"order": "A-7"})
+        assert result.data == "paid A-7 on w1"
+        assert log.ran == [("w1", "A-7")]
+
+
+@requirement("engine.2")
+async def test_what_only_reads_runs_where_it_was_asked_for(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        assert (await session.call("shop.look", {"order": "A-7"})).data == "A-7 seen on api"
+
+
+@requirement("engine.2")
+async def test_many_calls_run_once_each_on_two_workers(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, ("w1", "w2"), limits=CribLimits(per_session=64), slots=8) as (api, *_):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        results = await asyncio.gather(*(session.call("shop.pay", {"order": str(n)}) for n in range(200)))
+        assert all(result.ok for result in results)
+        assert sorted(order for _, order in log.ran) == sorted(map(str, range(200)))
+        assert {node for node, _ in log.ran} == {"w1", "w2"}
+
+
+@requirement("engine.2", "store.3")
+async def test_a_question_is_answered_at_another_node_than_it_was_asked(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, ("w1", "w2")) as (api, one, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.ask", {"order": "A-7"})
+        there = await one.open("s", owner="ada")
+        async for event in there.events(call=call.id):
+            if event.kind == "waiting":
+                await there.answer(event.data["question"]["id"], "accept", "yes")
+        result = await session.result(call.id)
+        assert str(result.data).startswith("yes on w")
+        assert len(log.ran) == 1
+
+
+@requirement("engine.2")
+async def test_of_two_answers_at_two_nodes_one_wins(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log) as (api, worker):
+        here = await api.open("s", owner="ada", namespaces=["shop"])
+        there = await worker.open("s", owner="ada")
+        call = await here.submit("shop.ask", {"order": "A-7"})
+        asked = await question(here, call.id)
+        answers = [here.answer(asked, "accept", "a", actor="a"), there.answer(asked, "accept", "b", actor="b")]
+        outcomes = await asyncio.gather(*answers, return_exceptions=True)
+        assert sum(isinstance(outcome, BaseException) for outcome in outcomes) == 1
+        assert (await here.result(call.id)).ok
+        assert len(log.ran) == 1
+
+
+async def question(session: Session, call: str) -> str:
+    """The id of what a call asks, when it does."""
+    async for event in session.events(call=call):
+        if event.kind == "waiting":
+            return str(event.data["question"]["id"])
+    raise AssertionError("it ended without a question")
+
+
+@requirement("engine.2")
+async def test_a_running_call_is_cancelled_from_another_node(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.hold", {"order": "A-7"})
+        await log.until_running(1)
+        assert await session.cancel(call.id)
+        result = await session.result(call.id)
+        assert result.failure is not None
+        assert result.failure.code == "cancelled"
+        await log.until_running(0)
+
+
+@requirement("engine.2")
+async def test_a_queued_call_is_cancelled_before_anybody_runs_it(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, ()) as (api,):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.pay", {"order": "A-7"})
+        assert await session.cancel(call.id)
+        assert [event.kind for event in await events(session, call.id)] == ["accepted", "done"]
+    async with cluster(urls, log) as (api, _):
+        session = await api.open("s", owner="ada")
+        assert (await session.call("shop.pay", {"order": "A-8"})).ok
+        assert [order for _, order in log.ran] == ["A-8"]
+
+
+@requirement("engine.2", "store.4")
+async def test_a_reader_at_another_node_sees_every_event_in_order(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.count", {"upto": 500})
+        seen = await events(session, call.id)
+        numbers = [event.data["value"]["number"] for event in seen if event.kind == "output"]
+        assert numbers == list(range(500))
+        assert [event.seq for event in seen] == list(range(seen[0].seq, seen[0].seq + len(seen)))
+
+
+@requirement("engine.3", "engine.5")
+async def test_the_limit_of_a_tool_holds_over_all_workers(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, ("w1", "w2")) as (api, *_):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        calls = [asyncio.ensure_future(session.call("shop.narrow", {"order": str(n)})) for n in range(10)]
+        await log.until_running(2)
+        log.go.set()
+        assert all(result.ok for result in await asyncio.gather(*calls))
+        assert log.most == 2
+
+
+@requirement("engine.5")
+async def test_an_owner_at_the_limit_does_not_keep_others_waiting(urls: tuple[str, str]) -> None:
+    log = Log()
+    limits = CribLimits(per_owner=2)
+    async with cluster(urls, log, ("w1", "w2"), limits=limits, slots=4) as (api, *_):
+        ada = await api.open("a", owner="ada", namespaces=["shop"])
+        bob = await api.open("b", owner="bob", namespaces=["shop"])
+        held = [asyncio.ensure_future(ada.call("shop.hold", {"order": str(n)})) for n in range(30)]
+        await log.until_running(2)
+        assert (await bob.call("shop.pay", {"order": "B-1"})).ok
+        assert log.running == 2
+        log.go.set()
+        assert all(result.ok for result in await asyncio.gather(*held))
+        assert log.most == 2
+
+
+@requirement("engine.5")
+async def test_the_limit_of_a_session_holds_over_all_workers(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, ("w1", "w2"), limits=CribLimits(per_session=3)) as (api, *_):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        calls = [asyncio.ensure_future(session.call("shop.hold", {"order": str(n)})) for n in range(12)]
+        await log.until_running(3)
+        log.go.set()
+        assert all(result.ok for result in await asyncio.gather(*calls))
+        assert log.most == 3

@@ -1,0 +1,1 @@
+"""How commands of definition files run: real programs, real services, real workflows."""

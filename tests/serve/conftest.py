@@ -1,0 +1,26 @@
+"""A served crib for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.serve.place import Place, serving
+from tests.serve.tools import TOOLS, Doors, shelf
+from toolcrib import Crib
+from toolcrib.serve.mcp import Settings
+
+
+@pytest.fixture
+def doors() -> Doors:
+    return Doors()
+
+
+@pytest.fixture
+async def place(doors: Doors) -> AsyncIterator[Place]:
+    shelved = shelf()
+    crib = Crib([*TOOLS, shelved], deps={"doors": doors})
+    settings = Settings(name="workshop", instructions="Be kind.", task_after_s=0.3, largest=200_000, body_s=0.5)
+    async with serving(crib, shelf=shelved, mcp=settings) as made:
+        yield made

@@ -1,0 +1,63 @@
+"""Sources that a crib starts and stops."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from toolcrib import Crib, Tool
+
+
+class Counted:
+    """A source that counts its starts and stops, and may have nothing to give."""
+
+    def __init__(self, name: str, *, broken: bool = False) -> None:
+        self.name = name
+        self.namespaces = (name,)
+        self.broken = broken
+        self.log: list[str] = []
+
+    async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
+        self.log.append("start")
+        if self.broken:
+            raise RuntimeError("nobody there")
+
+        async def run(ctx: Any, values: Any) -> str:
+            return self.name
+
+        return [Tool(name="who", namespace=self.name, description="Say who.", effect="read", run=run)]
+
+    async def stop(self) -> None:
+        self.log.append("stop")
+
+
+async def test_a_crib_that_is_started_again_starts_its_sources_again() -> None:
+    source = Counted("far")
+    crib = Crib([source])
+    for _ in range(2):
+        async with crib:
+            session = await crib.open("s", owner="ada", namespaces=["far"])
+            assert (await session.call("far.who", {})).data == "far"
+    assert source.log == ["start", "stop", "start", "stop"]
+
+
+async def test_a_crib_that_can_not_start_stops_what_it_has_started() -> None:
+    well, broken = Counted("well"), Counted("broken", broken=True)
+    with pytest.raises(RuntimeError, match="nobody there"):
+        await Crib([well, broken]).start()
+    assert well.log == ["start", "stop"]
+
+
+async def test_a_namespace_can_be_opened_before_its_source_has_any_tools() -> None:
+    class Late(Counted):
+        async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
+            self.changed = changed
+            self.tools = await super().start(changed)
+            return []
+
+    late = Late("late")
+    async with Crib([late]) as crib:
+        session = await crib.open("s", owner="ada", namespaces=["late"])
+        assert session.names() == []
+        late.changed(late.tools)
+        assert (await session.call("late.who", {})).data == "late"
