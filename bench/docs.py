@@ -1,18 +1,19 @@
-"""Writes the tables between two markers of docs/benchmarks.md; the text around them belongs to people."""
+"""Writes tables between two markers of docs/benchmarks.md; the text around them belongs to people."""
 
 from pathlib import Path
 
-BEGIN = "<!-- bench: begin (written by `make bench ARGS=--write-docs`) -->"
-END = "<!-- bench: end -->"
-PAGE = f"# Benchmarks\n\n`make bench` measures; only ratios within one run count.\n\n{BEGIN}\n{END}\n"
+MARKERS = ("<!-- bench: begin (written by `make bench ARGS=--write-docs`) -->", "<!-- bench: end -->")
+DURABLE = ("<!-- bench-durable: begin -->", "<!-- bench-durable: end -->")
+PAGE = "# Benchmarks\n\n`make bench` measures; only ratios within one run count.\n"
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str, markers: tuple[str, str] = MARKERS) -> None:
     """Put `text` between the markers; a page without them gets them at its end."""
+    begin, end = markers
     page = path.read_text() if path.exists() else PAGE
-    if BEGIN not in page or END not in page:
-        page = f"{page.rstrip()}\n\n{BEGIN}\n{END}\n"
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    if begin not in page or end not in page:
+        page = f"{page.rstrip()}\n\n{begin}\n{end}\n"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+    path.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")

@@ -1,0 +1,1 @@
+"""Measurements of the MCP server, beside its peers and bare limits."""

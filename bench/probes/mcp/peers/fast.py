@@ -1,0 +1,17 @@
+"""Usage: fast <port>. The server of FastMCP, without sessions."""
+
+from fastmcp import FastMCP  # type: ignore[import-not-found]  # it is installed in its own environment
+
+from bench.probes.mcp.serving import serve
+
+server = FastMCP("bench")
+
+
+@server.tool  # type: ignore[untyped-decorator]
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+if __name__ == "__main__":
+    serve(server.http_app(path="/mcp", json_response=True, stateless_http=True))
