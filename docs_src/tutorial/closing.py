@@ -19,7 +19,7 @@ def wipe(disk: str) -> str:
 async def log_out() -> None:
     async with Crib([sleep, wipe], store="sqlite:///closing.db") as crib:
         session = await crib.open("s-1", owner="ada")
-        await session.submit("sleep", {"seconds": 0.1})
+        await session.submit("sleep", {"seconds": 0.8})
         await session.submit("sleep", {"seconds": 60})
         await session.submit("wipe", {"disk": "old"})
         print(await session.close(timeout=2))
