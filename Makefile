@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench requirements clean
+.PHONY: help demo test services check format bench bench-durable bench-mcp conformance soak requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,13 +18,16 @@ WORKERS ?= auto
 ARGS ?=
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## Run the order desk in the terminal
 	@$(BIN)/python -m toolcrib.demo $(ARGS)
 
 test: $(INSTALLED) ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+
+services: $(INSTALLED) ## Run PostgreSQL and NATS until Ctrl-C (ARGS="--data FOLDER" keeps their data)
+	@$(BIN)/python -m toolcrib.testing.services $(ARGS)
 
 check: $(INSTALLED) ## Check format, lint, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -38,6 +41,19 @@ format: $(INSTALLED) ## Format the code and mend what lint can mend
 
 bench: $(BENCH_INSTALLED) ## Run the benchmarks (ARGS go to bench/run.py)
 	$(BIN)/python bench/run.py $(ARGS)
+
+bench-durable: $(BENCH_INSTALLED) ## Run those over PostgreSQL and NATS (ARGS go to bench/cluster.py)
+	$(BIN)/python -m bench.cluster $(ARGS)
+
+bench-mcp: $(BENCH_INSTALLED) ## Run those of the MCP server (ARGS go to bench/mcp.py)
+	$(BIN)/python -m bench.mcp $(ARGS)
+
+conformance: $(INSTALLED) ## Run the official MCP suites against server and client (npm installs them)
+	@$(BIN)/python -m tests.conformance.run $(ARGS)
+	@$(BIN)/python -m tests.conformance.clients
+
+soak: $(INSTALLED) ## Kill parts of a cluster at random under load (ARGS="--minutes 5 --seed 1")
+	@$(BIN)/python -m tests.cluster.soak $(ARGS)
 
 requirements: $(INSTALLED) ## Show which requirements are done and open (ARGS="contract" lists the open ones)
 	@$(BIN)/python -m tests.requirements $(ARGS)
@@ -54,5 +70,5 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 $(BENCH_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench,cluster,services]'
 	@touch $@
