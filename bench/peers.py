@@ -42,6 +42,14 @@ PEERS = (
     Peer("langchain", "langchain-core==1.7.2", "langchain_worker.py"),
 )
 
+# Who runs whole turns of an agent; those above have their environments already.
+TURNS = (
+    Peer("google-adk", "google-adk==2.13.0", "turns_google_adk.py"),
+    Peer("langgraph", "langgraph==1.2.11", "turns_langgraph.py"),
+    Peer("pydantic-ai", "pydantic-ai-slim==2.66.0", "turns_pydantic_ai.py"),
+    Peer("openai-agents", "openai-agents==0.24.0", "turns_openai_agents.py"),
+)
+
 LIMIT = "limit"
 MEMORY = "toolcrib (memory)"
 SQLITE = "toolcrib (sqlite, read fast path)"

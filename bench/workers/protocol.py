@@ -18,9 +18,15 @@ from order import ADD, ORDER
 
 Call = Callable[[bytes], Awaitable[bytes]]
 
-ARGUMENTS = {"add": ADD, "order": ORDER}
-# Text that only a right answer holds: the sum, and the last item of the order (which must come back whole).
-EXPECTED = {"add": (b"777777",), "order": (b"ORD-2025-000777", b"SKU-00011")}
+ARGUMENTS = {"add": ADD, "order": ORDER, "turn10": b"go", "turn60": b"go"}
+# Text that only a right answer holds: the sum, the last item of the order (which must come back whole), and what the
+# model of a turn says once all results of its calls are there.
+EXPECTED = {
+    "add": (b"777777",),
+    "order": (b"ORD-2025-000777", b"SKU-00011"),
+    "turn10": (b"done",),
+    "turn60": (b"done",),
+}
 
 
 async def _nothing_left() -> None:
