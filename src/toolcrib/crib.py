@@ -33,7 +33,7 @@ from toolcrib.sources import Fixed, as_source
 from toolcrib.sources.builtins import builtins
 from toolcrib.state import Key, Mode
 from toolcrib.stock import Stock
-from toolcrib.store import SessionRow, Store, open_store
+from toolcrib.store import OWNER, SessionRow, Store, open_store
 from toolcrib.tools import Tool
 from toolcrib.types import Change, CribLimits, Layer, Question
 
@@ -274,9 +274,13 @@ class Crib:
         id = secrets.token_hex(16) if id is None else id
         if not SESSION_ID.fullmatch(id):
             raise Refused("invalid_arguments", "A session id has 1 to 255 characters of [A-Za-z0-9._:-]")
+        if id.startswith(f"{OWNER}.") or owner == OWNER:
+            raise Refused(
+                "denied", f"The owner '{OWNER}' and sessions '{OWNER}.*' are the crib's own: choose another name"
+            )
         wanted = None if namespaces is None else self.catalog.resolve(namespaces)
         if allowed is not None:
-            _authorize(await self._recorded(id, owner) if wanted is None else wanted, allowed)
+            authorize(await self._recorded(id, owner) if wanted is None else wanted, allowed)
         lock = self._opening.setdefault(id, asyncio.Lock())
         async with lock:
             session, made = await self._open(id, owner, wanted, approving.grants_of(grants))
@@ -459,7 +463,6 @@ class Crib:
         if self.retention is None:
             return 0
         now = self.pipeline.clock.now()
-        await self.stock.touch()
         if not dry_run:
             await self.expire()
         return await self.store.sweep(now - self.retention.total_seconds(), now, dry_run=dry_run)
@@ -472,8 +475,11 @@ class Crib:
             await self.sweep()
 
 
-def _authorize(namespaces: Iterable[str], allowed: Sequence[str]) -> None:
-    """A glob is only within what is allowed if it is there itself: nobody knows what it will match tomorrow."""
+def authorize(namespaces: Iterable[str], allowed: Sequence[str]) -> None:
+    """Raises `Refused` where one is not allowed.
+
+    A glob is only within what is allowed if it is there itself: nobody knows what it will match tomorrow.
+    """
     for name in namespaces:
         exact = not set(name) & set("*?[")
         if "*" not in allowed and name not in allowed and not (exact and any(fnmatchcase(name, a) for a in allowed)):

@@ -10,13 +10,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from toolcrib.errors import StoreError
-from toolcrib.store import Store, Write
+from toolcrib.store import OWNER, Store, Write
 from toolcrib.tools import Tool, canonical
 
 LOG = "toolcrib.pins"
-"""The session whose log holds them. It belongs to the crib, and no sweep of it takes it away."""
+"""The session whose log holds them. It belongs to the crib, and no sweep takes it away."""
 
-OWNER = "toolcrib"
 AGAIN_S = 1.0
 
 log = logging.getLogger("toolcrib")
@@ -35,7 +34,7 @@ class Pins:
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Reads what was accepted; `changed` is called whenever somebody, here or elsewhere, accepts more."""
-        await self.touch()
+        await self._open()
         await self._read()
         self._following = asyncio.get_running_loop().create_task(self._follow(changed))
 
@@ -45,12 +44,7 @@ class Pins:
             self._following.cancel()
             await asyncio.wait([self._following])
 
-    async def touch(self) -> None:
-        """Says that it is in use, so that it is not swept.
-
-        Raises:
-            StoreError: somebody else has a session of that name, and could take away what it holds.
-        """
+    async def _open(self) -> None:
         row, _ = await self.store().open(LOG, OWNER, self._now())
         if row.owner != OWNER:
             raise StoreError(f"The session '{LOG}' belongs to '{row.owner}', so nothing can be pinned: delete it")

@@ -76,11 +76,6 @@ class Stock:
         """The patterns of what is declared that fit no tool."""
         return declared.unused((tool for tools in self._given.values() for tool in tools), self._declared)
 
-    async def touch(self) -> None:
-        """Says that what it keeps in the store is in use."""
-        if self._pins is not None:
-            await self._pins.touch()
-
     def _register(self, source: Source, tools: Iterable[Tool]) -> None:
         """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
         given = shown = list(tools)

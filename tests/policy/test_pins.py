@@ -250,7 +250,11 @@ async def test_pins_survive_a_sweep(tmp_path: Path) -> None:
 
 async def test_a_session_of_that_name_that_belongs_to_somebody_keeps_no_pins(place: Place) -> None:
     async with place.crib() as crib:
-        await crib.open(LOG, owner="mallory")
+        with pytest.raises(Refused, match="are the crib's own"):
+            await crib.open(LOG, owner="mallory")
+        with pytest.raises(Refused, match="are the crib's own"):
+            await crib.open("s", owner="toolcrib")
+        await crib.store.open(LOG, "mallory", 0.0)  # from before these names were kept free
     with pytest.raises(StoreError, match="belongs to 'mallory'"):
         async with place.crib(read_file(), policy=policy("deny")):
             pass

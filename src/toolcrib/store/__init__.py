@@ -20,6 +20,9 @@ from toolcrib.store.codec import Compact, Drafts
 from toolcrib.types import Event
 
 State = Literal["queued", "waiting", "running", "done"]
+OWNER = "toolcrib"
+"""Who owns what a crib writes down for itself. Its sessions begin with that name and a point; no sweep takes them."""
+
 USE_S = 60.0
 """Opening counts as use; so soon after the last use it is not worth a write."""
 
@@ -208,7 +211,7 @@ class Store(Protocol):
     async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
         """Deletes sessions without an event since `before`, in small pieces; how many.
 
-        Kept are those with a running call, or a waiting one that has not expired.
+        Kept are those with a running call, or a waiting one that has not expired, and the crib's own (`OWNER`).
         """
 
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:

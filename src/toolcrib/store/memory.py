@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 from toolcrib.errors import StoreError
-from toolcrib.store import SLACK_S, USE_S, Conflict, Draft, Row, SessionRow, Write
+from toolcrib.store import OWNER, SLACK_S, USE_S, Conflict, Draft, Row, SessionRow, Write
 from toolcrib.store.codec import Drafts, plain
 from toolcrib.types import Event
 
@@ -247,7 +247,9 @@ class MemoryStore:
             for row in self._rows.values()
             if row.state in ("running", "queued") or (row.state == "waiting" and (row.expires_at or now) >= now)
         }
-        gone = {id for id, log in self._logs.items() if log.updated_at < before and id not in busy}
+        gone = {
+            id for id, log in self._logs.items() if log.updated_at < before and log.owner != OWNER and id not in busy
+        }
         if not dry_run:
             self._forget(gone)
             self._rates = {key: tat for key, tat in self._rates.items() if tat > now}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 
-from toolcrib.store import Store, Write
+from toolcrib.store import OWNER, Store, Write
 from toolcrib.testing.index import read_all
 from toolcrib.testing.stores.frame import AT, Frame, answer, claim, commit, finish, line, new, note, park, submit, texts
 
@@ -31,6 +31,12 @@ class SweepTests(Frame):
             assert await store.sweep(AT + 2, LATER) == 1
             assert await store.sweep(LATER, LATER) == 0
             assert [row.id for row in await store.sessions()] == ["used"]
+
+    async def test_what_the_crib_keeps_for_itself_stays(self) -> None:
+        async with self.opened("s") as store:
+            await store.open("toolcrib.notes", OWNER, AT)
+            assert await store.sweep(LATER, LATER, dry_run=True) == 1
+            assert await swept(store) == ["toolcrib.notes"]
 
     async def test_with_a_session_goes_all_that_is_its(self) -> None:
         async with self.opened("s") as store:

@@ -282,8 +282,8 @@ SELECT name, facts, tools, started_at, extract(epoch FROM clock_timestamp() - se
 WHERE seen_at > clock_timestamp() - make_interval(secs => 60 + $1::float8) ORDER BY started_at, name
 
 -- name: idle
--- Sessions to sweep: unused since, nothing running, nothing that still waits.
-SELECT s.n, s.id FROM sessions s WHERE s.updated_at < $1 AND NOT EXISTS (
+-- Sessions to sweep: unused since, nothing running, nothing that still waits. The logs of the crib itself stay.
+SELECT s.n, s.id FROM sessions s WHERE s.updated_at < $1 AND s.owner <> 'toolcrib' AND NOT EXISTS (
     SELECT 1 FROM calls c WHERE c.session = s.n AND c.state IN ('queued', 'running'))
 AND NOT EXISTS (
     SELECT 1 FROM calls c WHERE c.session = s.n AND c.state = 'waiting'
@@ -292,7 +292,7 @@ ORDER BY s.updated_at LIMIT $3
 
 -- name: idle_count
 -- What a sweep would delete.
-SELECT count(*) FROM sessions s WHERE s.updated_at < $1 AND NOT EXISTS (
+SELECT count(*) FROM sessions s WHERE s.updated_at < $1 AND s.owner <> 'toolcrib' AND NOT EXISTS (
     SELECT 1 FROM calls c WHERE c.session = s.n AND c.state IN ('queued', 'running'))
 AND NOT EXISTS (
     SELECT 1 FROM calls c WHERE c.session = s.n AND c.state = 'waiting'

@@ -118,15 +118,15 @@ INSERT INTO kept (session, id, data) VALUES (:n, :id, :data) ON CONFLICT DO NOTH
 SELECT data FROM kept WHERE session = :n AND id = :id
 
 -- name: idle
--- Sessions to sweep: unused since, nothing running, nothing that still waits.
-SELECT s.n, s.id FROM sessions s WHERE s.updated_at < :before AND NOT EXISTS (
+-- Sessions to sweep: unused since, nothing running, nothing that still waits. The logs of the crib itself stay.
+SELECT s.n, s.id FROM sessions s WHERE s.updated_at < :before AND s.owner <> 'toolcrib' AND NOT EXISTS (
     SELECT 1 FROM calls c WHERE c.session = s.n AND c.state <> 'done'
     AND (c.state <> 'waiting' OR c.expires_at IS NULL OR c.expires_at >= :now))
 LIMIT :limit
 
 -- name: idle_count
 -- What a sweep would delete.
-SELECT count(*) FROM sessions s WHERE s.updated_at < :before AND NOT EXISTS (
+SELECT count(*) FROM sessions s WHERE s.updated_at < :before AND s.owner <> 'toolcrib' AND NOT EXISTS (
     SELECT 1 FROM calls c WHERE c.session = s.n AND c.state <> 'done'
     AND (c.state <> 'waiting' OR c.expires_at IS NULL OR c.expires_at >= :now))
 
