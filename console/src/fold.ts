@@ -1,0 +1,146 @@
+// The log is the truth: what the screens show of calls and conversations is folded from its events, here as on the server.
+
+import type { Event, Failure, Question } from "./types";
+
+export interface Card {
+  id: string;
+  session: string;
+  tool: string;
+  label: string;
+  args: unknown;
+  by?: { kind: string; name: string };
+  parent?: string;
+  status: string;
+  progress?: number;
+  message?: string;
+  output: string;
+  question?: Question;
+  answers: { action: string; actor: string; reason?: string; at: number }[];
+  verdict?: { effect: string; by?: string; message?: string };
+  data?: unknown;
+  failure?: Failure;
+  background?: boolean;
+  accepted: number;
+  started?: number;
+  done?: number;
+  duration?: number;
+  seq: number;
+  children: string[];
+}
+
+const MOST_OUTPUT = 64 * 1024;
+
+/** What a call ends as, by the code of its failure. */
+const ENDS: Record<string, string> = { cancelled: "cancelled", timeout: "timed_out", unknown: "unknown" };
+
+export function take(cards: Map<string, Card>, event: Event): Card | undefined {
+  if (!event.call) return undefined;
+  const data = event.data;
+  let card = cards.get(event.call);
+  if (event.kind === "accepted") {
+    card = {
+      id: event.call, session: event.session, tool: data.tool, label: data.label, args: data.args, by: data.by, parent: data.parent,
+      status: "queued", output: "", answers: [], background: data.background, accepted: event.time, seq: event.seq, children: [],
+    };
+    cards.set(event.call, card);
+    const parent = card.parent ? cards.get(card.parent) : undefined;
+    if (parent) cards.set(parent.id, { ...parent, children: [...parent.children, card.id] });
+    return card;
+  }
+  if (!card) return undefined;
+  card = { ...card, ...changed(card, event) };
+  cards.set(card.id, card);
+  return card;
+}
+
+function changed(card: Card, event: Event): Partial<Card> {
+  const data = event.data;
+  switch (event.kind) {
+    case "waiting":
+      return { status: "waiting", question: { ...data.question, session: event.session }, verdict: data.verdict ?? card.verdict };
+    case "answered":
+      return {
+        status: "queued", question: undefined,
+        answers: [...card.answers, { action: data.action, actor: data.actor, reason: data.reason, at: event.time }],
+      };
+    case "started":
+      return { status: "running", started: event.time, args: data.args ?? card.args, verdict: data.verdict ?? card.verdict };
+    case "progress":
+      return { status: "running", progress: data.progress ?? card.progress, message: data.message ?? card.message };
+    case "output":
+      return { status: "streaming", output: (card.output + text(data.delta ?? data.text)).slice(-MOST_OUTPUT) };
+    case "done": {
+      const failure: Failure | undefined = data.failure;
+      return {
+        status: data.ok ? "succeeded" : (ENDS[failure?.code ?? ""] ?? "failed"), question: undefined, done: event.time,
+        data: data.data, failure, duration: data.duration_ms === undefined ? undefined : data.duration_ms / 1000, progress: undefined,
+      };
+    }
+    default:
+      return {};
+  }
+}
+
+const text = (value: unknown) => (typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value) + "\n");
+
+export function folded(events: readonly Event[]): Map<string, Card> {
+  const cards = new Map<string, Card>();
+  for (const event of events) take(cards, event);
+  return cards;
+}
+
+export type Said =
+  | { kind: "message"; role: string; text: string; agent?: string; seq: number }
+  | { kind: "call"; id: string; seq: number }
+  | { kind: "handover"; from: string; to: string; reason?: string; seq: number }
+  | { kind: "end"; reason: string; detail?: string; seq: number };
+
+/** A conversation: what was said, which calls were made in between, who handed over to whom. */
+export class Talk {
+  lines: Said[] = [];
+  cards = new Map<string, Card>();
+  /** What the model is saying right now. */
+  streaming = "";
+  agent = "";
+  running = false;
+  tokens = 0;
+  cost = 0;
+
+  take(event: Event): void {
+    const data = event.data;
+    take(this.cards, event);
+    switch (event.kind) {
+      case "message":
+        if (data.role === "assistant") this.streaming = "";
+        if (data.content) this.lines.push({ kind: "message", role: data.role, text: text(data.content), agent: data.agent, seq: event.seq });
+        break;
+      case "text":
+        this.streaming += data.delta ?? "";
+        break;
+      case "accepted":
+        this.lines.push({ kind: "call", id: event.call!, seq: event.seq });
+        break;
+      case "handover":
+        this.agent = data.to;
+        this.lines.push({ kind: "handover", from: data.from, to: data.to, reason: data.reason, seq: event.seq });
+        break;
+      case "run_started":
+        this.running = true;
+        this.agent = data.agent;
+        break;
+      case "run_resumed":
+        this.running = true;
+        break;
+      case "run_waiting":
+        this.running = false;
+        break;
+      case "run_finished":
+        this.running = false;
+        this.streaming = "";
+        this.tokens += data.usage?.total ?? 0;
+        this.cost += data.usage?.cost ?? 0;
+        if (data.reason !== "answered") this.lines.push({ kind: "end", reason: data.reason, detail: data.detail, seq: event.seq });
+        break;
+    }
+  }
+}

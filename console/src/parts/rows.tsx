@@ -1,0 +1,70 @@
+// A list of any length: only the rows on the screen are there.
+
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
+interface Given<T> {
+  items: readonly T[];
+  height: number;
+  label: string;
+  row: (item: T, index: number) => ComponentChildren;
+  /** Asked for more when the end comes near. */
+  more?: () => void;
+  /** Stays at the newest row while the person has not scrolled away from it. */
+  stick?: boolean;
+  chosen?: number;
+  choose?: (index: number) => void;
+}
+
+const SPARE = 8;
+
+export function Rows<T>({ items, height, label, row, more, stick, chosen, choose }: Given<T>) {
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const room = useSignal(600);
+  const atEnd = useRef(true);
+
+  useEffect(() => {
+    const seen = new ResizeObserver(() => (room.value = box.current?.clientHeight ?? 600));
+    seen.observe(box.current!);
+    return () => seen.disconnect();
+  }, []);
+  useEffect(() => {
+    if (stick && atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [items.length, stick]);
+  useEffect(() => {
+    if (chosen === undefined || chosen < 0 || !box.current) return;
+    const from = chosen * height;
+    if (from < box.current.scrollTop) box.current.scrollTop = from;
+    else if (from + height > box.current.scrollTop + box.current.clientHeight)
+      box.current.scrollTop = from + height - box.current.clientHeight;
+  }, [chosen]);
+
+  const scrolled = () => {
+    const { scrollTop, clientHeight, scrollHeight } = box.current!;
+    top.value = scrollTop;
+    atEnd.current = scrollTop + clientHeight >= scrollHeight - height * 2;
+    if (more && scrollTop + clientHeight >= scrollHeight - height * 20) more();
+  };
+  const pressed = (event: KeyboardEvent) => {
+    if (!choose) return;
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    choose(Math.max(0, Math.min(items.length - 1, (chosen ?? -1) + step)));
+  };
+  const first = Math.max(0, Math.floor(top.value / height) - SPARE);
+  const last = Math.min(items.length, Math.ceil((top.value + room.value) / height) + SPARE);
+  return (
+    <div class="list" ref={box} onScroll={scrolled} onKeyDown={pressed} tabIndex={0} role="region" aria-label={label}>
+      <div style={{ height: `${items.length * height}px`, position: "relative" }}>
+        <div style={{ position: "absolute", insetInline: 0, top: `${first * height}px` }}>
+          {items.slice(first, last).map((item, n) => (
+            <div key={first + n} style={{ height: `${height}px`, overflow: "hidden" }}>{row(item, first + n)}</div>
+          ))}
+        </div>
+      </div>
+    </div>
+  );
+}
