@@ -4,11 +4,13 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-interface Given<T> {
-  items: readonly T[];
+interface Given {
+  count: number;
   height: number;
   label: string;
-  row: (item: T, index: number) => ComponentChildren;
+  row: (index: number) => ComponentChildren;
+  /** Told which rows are on the screen. */
+  seen?: (first: number, last: number) => void;
   /** Asked for more when the end comes near. */
   more?: () => void;
   /** Stays at the newest row while the person has not scrolled away from it. */
@@ -19,20 +21,20 @@ interface Given<T> {
 
 const SPARE = 8;
 
-export function Rows<T>({ items, height, label, row, more, stick, chosen, choose }: Given<T>) {
+export function Rows({ count, height, label, row, seen, more, stick, chosen, choose }: Given) {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const room = useSignal(600);
   const atEnd = useRef(true);
 
   useEffect(() => {
-    const seen = new ResizeObserver(() => (room.value = box.current?.clientHeight ?? 600));
-    seen.observe(box.current!);
-    return () => seen.disconnect();
+    const watch = new ResizeObserver(() => (room.value = box.current?.clientHeight ?? 600));
+    watch.observe(box.current!);
+    return () => watch.disconnect();
   }, []);
   useEffect(() => {
     if (stick && atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [items.length, stick]);
+  }, [count, stick]);
   useEffect(() => {
     if (chosen === undefined || chosen < 0 || !box.current) return;
     const from = chosen * height;
@@ -52,16 +54,17 @@ export function Rows<T>({ items, height, label, row, more, stick, chosen, choose
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    choose(Math.max(0, Math.min(items.length - 1, (chosen ?? -1) + step)));
+    choose(Math.max(0, Math.min(count - 1, (chosen ?? -1) + step)));
   };
   const first = Math.max(0, Math.floor(top.value / height) - SPARE);
-  const last = Math.min(items.length, Math.ceil((top.value + room.value) / height) + SPARE);
+  const last = Math.min(count, Math.ceil((top.value + room.value) / height) + SPARE);
+  useEffect(() => seen?.(first, last), [first, last]);
   return (
     <div class="list" ref={box} onScroll={scrolled} onKeyDown={pressed} tabIndex={0} role="region" aria-label={label}>
-      <div style={{ height: `${items.length * height}px`, position: "relative" }}>
+      <div style={{ height: `${count * height}px`, position: "relative" }}>
         <div style={{ position: "absolute", insetInline: 0, top: `${first * height}px` }}>
-          {items.slice(first, last).map((item, n) => (
-            <div key={first + n} style={{ height: `${height}px`, overflow: "hidden" }}>{row(item, first + n)}</div>
+          {Array.from({ length: Math.max(0, last - first) }, (_, n) => (
+            <div key={first + n} style={{ height: `${height}px`, overflow: "hidden" }}>{row(first + n)}</div>
           ))}
         </div>
       </div>

@@ -50,15 +50,15 @@ export function Audit() {
       <Trouble of={trouble.value} />
       <div class={`split ${chosen.value ? "chosen" : ""}`}>
         {items.value.length === 0 && !busy.value ? <Nothing>Nothing was found.</Nothing> : (
-          <Rows items={items.value} height={40} label="Calls" more={() => next.value && void load(next.value)}
+          <Rows count={items.value.length} height={40} label="Calls" more={() => next.value && void load(next.value)}
             chosen={items.value.indexOf(chosen.value!)} choose={(n) => (chosen.value = items.value[n])}
-            row={(one) => (
+            row={(n) => { const one = items.value[n]!; return (
               <button class="row bare" style={{ width: "100%", height: "40px", textAlign: "left" }} aria-pressed={one === chosen.value} onClick={() => (chosen.value = one)}>
                 <Time at={seconds(one.at ?? one.time)} />
                 <span class="grow cut"><b>{one.tool}</b> <span class="soft small">{name(one.by ?? one.who)} · {one.session}</span></span>
                 <State of={one.outcome ?? one.status ?? ""} />
               </button>
-            )} />
+            ); }} />
         )}
         <div>
           {chosen.value ? (

@@ -17,8 +17,8 @@ export function Inbox() {
   const done = useSignal("");
   const load = async () => {
     try {
-      items.value = (await get<Page<Question>>("v1/questions", { limit: 1000 })).items;
-      unknown.value = (await get<Page<Entry>>("v1/calls", { state: "unknown", limit: 50 })).items;
+      items.value = (await get<Page<Question>>("v1/questions")).items;
+      unknown.value = await get<Page<Entry>>("v1/calls", { state: "unknown", limit: 50 }).then((page) => page.items, () => []);
       trouble.value = undefined;
     } catch (error) {
       trouble.value = error;
@@ -56,8 +56,8 @@ export function Inbox() {
       <p class="hidden-text" role="status">{done.value}</p>
       <div class={`split ${question ? "chosen" : ""}`}>
         {loaded.value && items.value.length === 0 ? <Nothing>Nobody waits for an answer.</Nothing> : (
-          <Rows items={items.value} height={56} label="Open questions" chosen={found} choose={(n) => go(to("inbox", items.value[n]!.id))}
-            row={(one) => (
+          <Rows count={items.value.length} height={56} label="Open questions" chosen={found} choose={(n) => go(to("inbox", items.value[n]!.id))}
+            row={(n) => { const one = items.value[n]!; return (
               <a class="row" href={to("inbox", one.id)} aria-selected={one.id === chosen}>
                 <span class="grow">
                   <span class="cut" style={{ display: "block" }} dir="auto"><b>{one.prompt}</b></span>
@@ -65,7 +65,7 @@ export function Inbox() {
                 </span>
                 <span class="tag">{one.kind}</span>
               </a>
-            )} />
+            ); }} />
         )}
         <div>
           {question ? <section class="sheet" aria-label="Question"><Answering key={question.id} question={question} answered={load} /></section>

@@ -70,9 +70,9 @@ export function Live() {
       </div>
       <div class={`split ${card ? "chosen" : ""}`}>
         {shown.length === 0 ? <Nothing>Nothing yet. Calls appear here as they are made.</Nothing> : (
-          <Rows items={shown} height={56} label="Calls" chosen={shown.findIndex((one) => one.id === chosen)}
+          <Rows count={shown.length} height={56} label="Calls" chosen={shown.findIndex((one) => one.id === chosen)}
             choose={(n) => go(to("live", shown[n]!.id))}
-            row={(one) => (
+            row={(n) => { const one = shown[n]!; return (
               <a class="row" href={to("live", one.id)} aria-selected={one.id === chosen}>
                 <span class="grow">
                   <span class="cut" style={{ display: "block" }}><b dir="auto">{one.label || one.tool}</b> <span class="soft small">{one.tool}</span></span>
@@ -83,7 +83,7 @@ export function Live() {
                 </span>
                 <State of={one.status} />
               </a>
-            )} />
+            ); }} />
         )}
         <div>{card ? <CallCard card={card} cards={cards.value} /> : <Nothing>Choose a call to see all of it.</Nothing>}</div>
       </div>

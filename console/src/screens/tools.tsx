@@ -66,9 +66,9 @@ export function Tools() {
       <Trouble of={trouble.value} />
       <div class={`split ${chosen ? "chosen" : ""}`}>
         {items.value.length === 0 && !busy.value ? <Nothing>No tool fits.</Nothing> : (
-          <Rows items={items.value} height={54} label="Tools" more={() => next.value && void load(next.value)}
+          <Rows count={items.value.length} height={54} label="Tools" more={() => next.value && void load(next.value)}
             chosen={index} choose={(n) => go(to("tools", items.value[n]!.id))}
-            row={(tool) => (
+            row={(n) => { const tool = items.value[n]!; return (
               <a class="row" href={to("tools", tool.id)} aria-selected={tool.id === chosen}>
                 <span class="grow">
                   <span class="cut" style={{ display: "block" }}><b>{tool.name}</b> <span class="soft small">{tool.namespace}</span></span>
@@ -77,7 +77,7 @@ export function Tools() {
                 {tool.health && tool.health !== "healthy" && <State of={tool.health} />}
                 <span class="tag">{tool.effect}</span>
               </a>
-            )} />
+            ); }} />
         )}
         <div>{chosen ? <Whole key={chosen} id={chosen} /> : <Nothing>Choose a tool to see what it takes, and to try it.</Nothing>}</div>
       </div>
