@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from tests.agent.place import text, world
 from tests.requirements import requirement
 from tests.sessions.place import Place
-from toolcrib import Crib, tool
+from toolcrib import Crib, testing, tool
 from toolcrib.agent import Agent, Agents, Request, ScriptedModel, ScriptExhausted, record
 from toolcrib.agent.models import Delta, Finish, Message, ModelCall, Reasoning, Text, Usage
 
@@ -138,3 +140,12 @@ async def test_a_recording_keeps_the_errors_of_its_model(place: Place) -> None:
     async with world(place, MAIN, model) as here:
         assert (await here.send("x")).code == "denied"
     assert model.script == {"main": [{"error": {"code": "denied", "message": "no"}}]}
+
+
+def test_the_models_for_tests_are_in_the_testing_package() -> None:
+    assert (testing.ScriptedModel, testing.ScriptExhausted, testing.record) == (ScriptedModel, ScriptExhausted, record)
+    code = "import sys, toolcrib.testing; print('toolcrib.agent' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "False"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        testing.nothing  # noqa: B018

@@ -13,6 +13,7 @@ from toolcrib.agent.builtins import builtin
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import Message, Model, ModelError, Request
 from toolcrib.agent.problems import BadAgent
+from toolcrib.agent.providers import ProviderModel, Providers
 from toolcrib.agent.runtime import Agents, Outcome
 from toolcrib.agent.scripted import ScriptedModel, ScriptExhausted, record
 from toolcrib.agent.source import AgentSource
@@ -27,6 +28,8 @@ __all__ = [
     "Model",
     "ModelError",
     "Outcome",
+    "ProviderModel",
+    "Providers",
     "Request",
     "ScriptExhausted",
     "ScriptedModel",

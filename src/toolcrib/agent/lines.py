@@ -27,7 +27,7 @@ class Note:
     """A call that a model made, as far as the log tells of it."""
 
     __slots__ = (
-        *("args", "background", "id", "provider_id", "question", "result", "run", "said", "secret", "state"),
+        *("args", "background", "below", "id", "provider_id", "question", "result", "run", "said", "secret", "state"),
         *("_text", "tool", "turn"),
     )
 
@@ -40,6 +40,7 @@ class Note:
         self.turn = turn
         self.state: Literal["new", "open", "waiting", "done"] = "new"
         self.question: str | None = None
+        self.below: list[str] = []
         self.result: Result | None = None
         self.background = False
         self.secret = False
@@ -80,6 +81,7 @@ class Item:
     agent: str | None = None
     calls: tuple[Note, ...] = ()
     finish: str = ""
+    kept: dict[str, Any] | None = None
 
 
 class Line:
@@ -203,7 +205,7 @@ def _reply(item: Item, used: set[str], unfinished: set[str]) -> Iterable[Message
         elif note.state in ("open", "waiting"):
             unfinished.add(shown)
     if item.text or calls:
-        yield Message("assistant", item.text, tuple(calls))
+        yield Message("assistant", item.text, tuple(calls), kept=item.kept if len(calls) == len(item.calls) else None)
         yield from results
     if item.finish == "length" and not item.calls:
         yield Message("user", GO_ON)

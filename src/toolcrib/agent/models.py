@@ -34,17 +34,33 @@ class Reasoning(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """How many tokens were read and written."""
+    """How many tokens were read and written.
+
+    `cached` of those that were read came from the provider's cache. `cost` is in US dollars; None where it is unknown.
+    """
 
     input: int = 0
     output: int = 0
+    cached: int = 0
+    cost: float | None = None
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any] | None) -> Usage:
+        """What `data` has told."""
+        given = data or {}
+        return cls(given.get("input", 0), given.get("output", 0), given.get("cached", 0), given.get("cost"))
 
     def __add__(self, other: Any) -> Usage:
-        return Usage(self.input + other[0], self.output + other[1])
+        known = [one for one in (self.cost, other.cost) if one is not None]
+        cost = round(sum(known), 9) if known else None
+        return Usage(self.input + other.input, self.output + other.output, self.cached + other.cached, cost)
 
-    def data(self) -> dict[str, int]:
-        """With the sum of both."""
-        return {"input": self.input, "output": self.output, "total": self.input + self.output}
+    def data(self) -> dict[str, Any]:
+        """With the sum of both; what is not known is left out."""
+        told: dict[str, Any] = {"input": self.input, "output": self.output, "total": self.input + self.output}
+        if self.cached:
+            told["cached"] = self.cached
+        return told if self.cost is None else {**told, "cost": self.cost}
 
 
 NOTHING = Usage()
@@ -56,17 +72,27 @@ class Finish(NamedTuple):
     reason: str
 
 
-Delta = Text | Reasoning | ModelCall | Usage | Finish
+class Kept(NamedTuple):
+    """What a provider wants back with a reply, such as signed reasoning: JSON data that only its own model reads."""
+
+    data: Mapping[str, Any]
+
+
+Delta = Text | Reasoning | ModelCall | Usage | Finish | Kept
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as a model reads it; a tool's result names its call, an assistant's message the calls it made."""
+    """One message as a model reads it; a tool's result names its call, an assistant's message the calls it made.
+
+    `kept` is what a model left with its own message.
+    """
 
     role: Role
     text: str
     calls: tuple[ModelCall, ...] = ()
     call: str | None = None
+    kept: Mapping[str, Any] | None = None
 
 
 class ToolView(NamedTuple):
@@ -105,9 +131,13 @@ class Model(Protocol):
 
 
 class ModelError(ToolcribError):
-    """A model that gave no reply: `code` is one of the codes of failures."""
+    """A model that gave no reply: `code` is one of the codes of failures.
 
-    def __init__(self, code: str, message: str) -> None:
+    `retry_after` are the seconds after which the provider wants to be asked again, where it says so.
+    """
+
+    def __init__(self, code: str, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.retry_after = retry_after

@@ -12,6 +12,7 @@ from toolcrib.agent.models import (
     NOTHING,
     RETRIED,
     Finish,
+    Kept,
     Model,
     ModelCall,
     ModelError,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 JOIN_S = 0.05
 RETRIES = 2
 BACKOFF_S = 0.5
+PATIENCE_S = 60.0
+"""A provider that wants to be left alone for longer is not waited for."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,7 @@ class Reply:
     calls: list[ModelCall] = field(default_factory=list)
     usage: Usage = NOTHING
     finish: str = ""
+    kept: dict[str, Any] | None = None
 
 
 class Stream:
@@ -95,11 +99,13 @@ async def replied(stream: Stream, model: Model, request: Request, agent: Agent) 
             reply = await _whole(stream, model, request)
         except ModelError as error:
             stream.hush()
-            if error.code not in RETRIED or retries <= 0 or stream.told:
+            after = error.retry_after or 0.0
+            if error.code not in RETRIED or retries <= 0 or stream.told or after > PATIENCE_S:
                 raise
             retries -= 1
             stream.rest()
-            await asyncio.sleep(agent.model_settings.get("backoff_s", BACKOFF_S) * 2 ** (stream.asked - 1))
+            backoff: float = agent.model_settings.get("backoff_s", BACKOFF_S) * 2 ** (stream.asked - 1)
+            await asyncio.sleep(max(backoff, after))
             continue
         except BaseException:
             stream.hush()
@@ -127,6 +133,8 @@ async def _whole(stream: Stream, model: Model, request: Request) -> Reply:
                     reply.usage += delta
                 case Finish(reason):
                     reply.finish = reason
+                case Kept(data):
+                    reply.kept = dict(data)
     reply.text = "".join(texts)
     reply.finish = reply.finish or ("calls" if reply.calls else "stop")
     return reply

@@ -9,10 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from toolcrib.agent.models import Delta, Finish, Model, ModelCall, ModelError, Reasoning, Request, Text, Usage
+from toolcrib.agent.models import Delta, Finish, Kept, Model, ModelCall, ModelError, Reasoning, Request, Text, Usage
 from toolcrib.errors import ToolcribError
 
-_TURN = ("text", "reasoning", "calls", "usage", "chunks", "finish", "error")
+_TURN = ("text", "reasoning", "calls", "usage", "chunks", "finish", "kept", "error")
 
 
 class ScriptExhausted(ToolcribError):
@@ -95,7 +95,9 @@ def _said(turn: Mapping[str, Any], id: str) -> Iterator[Delta]:
         text = call["args_text"] if "args_text" in call else json.dumps(call.get("args", {}), ensure_ascii=False)
         yield ModelCall(call.get("id") or f"{id}-{index}", call["tool"], text)
     if turn.get("usage"):
-        yield Usage(turn["usage"].get("input", 0), turn["usage"].get("output", 0))
+        yield Usage.read(turn["usage"])
+    if turn.get("kept"):
+        yield Kept(turn["kept"])
     yield Finish(turn.get("finish") or ("calls" if calls else "stop"))
 
 
@@ -145,8 +147,10 @@ def _write(turn: dict[str, Any], delta: Delta) -> None:
             turn["reasoning"] = turn.get("reasoning", "") + piece
         case ModelCall(id, name, args):
             turn.setdefault("calls", []).append({"id": id, "tool": name, "args_text": args})
-        case Usage(input, output):
-            turn["usage"] = {"input": input, "output": output}
+        case Usage():
+            turn["usage"] = {name: value for name, value in delta.data().items() if name != "total"}
+        case Kept(data):
+            turn["kept"] = dict(data)
         case Finish(reason):
             turn["finish"] = reason
 

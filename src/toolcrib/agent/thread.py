@@ -111,6 +111,8 @@ class Thread:
         self.runs: dict[str, Run] = {}
         self.going: dict[str, Run] = {}
         self._by_call: dict[str, Run] = {}
+        self._below: dict[str, str] = {}
+        self._behind: dict[str, Note] = {}
         self.calls: dict[str, Note] = {}
         self.queue: list[Queued] = []
         self.late: dict[str, tuple[Note, str]] = {}
@@ -179,7 +181,7 @@ class Thread:
         self.asked[run.agent] += data.get("asked", 0)
         above = self.run_of(run.parent)
         if above is not None:
-            above.usage += (data["usage"]["input"], data["usage"]["output"])
+            above.usage += Usage.read(data["usage"])
         if self.foreground is run:
             self.foreground = None
 
@@ -217,9 +219,9 @@ class Thread:
             assert run is not None
             calls = tuple(self._declared(run, said) for said in data.get("calls", ()))
             item = Item(event.seq, "assistant", data["content"], data.get("agent"), calls, data.get("finish", ""))
+            item.kept = data.get("kept")
             run.reply = item
-            used = data.get("usage") or {}
-            run.turn_usage = Usage(used.get("input", 0), used.get("output", 0))
+            run.turn_usage = Usage.read(data.get("usage"))
             run.usage += run.turn_usage
             self.asked[run.agent] += data.get("asked", 1)
         else:
@@ -280,13 +282,31 @@ class Thread:
         if event.call in self.calls:
             note = self.calls[event.call]
             note.state, note.question = "waiting", data["question"]["id"]
+        elif event.call is not None:
+            self._below[event.call] = data["question"]["id"]
+
+    def _paused(self, event: Event, data: dict[str, Any]) -> None:
+        if event.call in self.calls:
+            note = self.calls[event.call]
+            note.state, note.question = "waiting", None
+            note.below = [self._below[child] for child in data["children"] if child in self._below]
+            self._behind |= dict.fromkeys(data["children"], note)
+
+    def _goes_on(self, child: str | None) -> None:
+        """A call that another was paused for waits no more."""
+        self._below.pop(child or "", None)
+        note = self._behind.pop(child or "", None)
+        if note is not None and note.state == "waiting":
+            note.state, note.below = "open", []
 
     def _answered(self, event: Event, data: dict[str, Any]) -> None:
+        self._goes_on(event.call)
         if event.call in self.calls:
             note = self.calls[event.call]
             note.state, note.question = "open", None
 
     def _done(self, event: Event, data: dict[str, Any]) -> None:
+        self._goes_on(event.call)
         if event.call in self.calls:
             self.ended(self.calls[event.call], result(data), data.get("wake"))
 
@@ -332,7 +352,7 @@ class Thread:
             if note.answered or note.state == "new":
                 continue
             if note.state == "waiting":
-                found.append(note.question or "")
+                found += note.below if note.question is None else [note.question]
                 continue
             below = self.child(note.id)
             if below is None or below.status != "waiting" or (asked := self.questions(below)) is None:

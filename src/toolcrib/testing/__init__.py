@@ -14,8 +14,15 @@ A crib in memory, with a clock of its own and somebody who answers:
             result = await session.call("refund", {"order": "A-7"})
         await crib.clock.advance(24 * 3600)
 
+An agent, with a model that says what it was told to, or what another one said before:
+
+    model = testing.ScriptedModel({"main": [{"text": "hello"}]})
+    model = testing.record(real, "script.json")
+
 A store, promise by promise: `class TestMyStore(testing.StoreSuite)`, see `toolcrib.testing.stores`.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.testing.answerer import Answers, answers
 from toolcrib.testing.clock import ClockedCrib, FakeClock, crib
@@ -24,6 +31,9 @@ from toolcrib.testing.recording import Ended, RecordingContext, RecordingThreadC
 from toolcrib.testing.running import run
 from toolcrib.testing.script import Reply, Script
 from toolcrib.testing.stores import StoreSuite
+
+if TYPE_CHECKING:
+    from toolcrib.agent.scripted import ScriptedModel, ScriptExhausted, record
 
 __all__ = [
     "Answers",
@@ -34,11 +44,23 @@ __all__ = [
     "RecordingThreadContext",
     "Reply",
     "Script",
+    "ScriptExhausted",
+    "ScriptedModel",
     "StoreSuite",
     "answers",
     "check_index",
     "context",
     "crib",
+    "record",
     "run",
     "thread_context",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The models, which are imported when somebody tests an agent."""
+    if name not in ("ScriptExhausted", "ScriptedModel", "record"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from toolcrib.agent import scripted
+
+    return getattr(scripted, name)

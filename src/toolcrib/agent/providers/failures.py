@@ -1,0 +1,100 @@
+"""What went wrong with a provider, said as a `ModelError`: a stable code, and a sentence that holds no key."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+from toolcrib.agent.models import ModelError
+from toolcrib.agent.providers.address import Address
+
+EXTRA = "pip install 'toolcrib[models]'"
+LONGEST = 300
+
+_RULES = (
+    ("ModelRateLimitError", "rate_limited", "{provider} allows no more requests for now"),
+    ("ModelQuotaExceededError", "denied", "The account at {provider} has no quota or credit left"),
+    ("ModelUnavailableError", "unavailable", "{provider} is not available or overloaded"),
+    ("ModelServerError", "unavailable", "{provider} failed"),
+    ("ModelRequestTimeout", "timeout", "{provider} took too long"),
+    ("ModelTimeoutError", "timeout", "{provider} took too long"),
+    ("ModelConnectionError", "unavailable", "{provider} can not be reached"),
+    ("ModelContextWindowExceededError", "too_large", "The conversation is too long for {model}"),
+    ("ModelAuthenticationError", "denied", "{provider} does not accept the key: set {variables}"),
+    ("ModelNotFoundError", "not_found", "{provider} knows no model '{model}'"),
+    ("ModelRequestRejectedError", "invalid_arguments", "{provider} rejected the request"),
+    ("ContentFilterError", "denied", "The content filter of {provider} stopped the reply"),
+    ("AgentRunError", "unavailable", "{provider} sent a reply that can not be read"),
+    ("UserError", "invalid_arguments", "{provider} can not be asked like this"),
+)
+"""The first that fits: an error of `pydantic_ai`, our code, and what is said of it."""
+
+_SILENT = ("ModelAuthenticationError", "ModelQuotaExceededError")
+"""Of these the provider's own words are not passed on: they like to repeat a part of the key."""
+
+_CLIENTS = ("anthropic", "botocore", "google", "httpcore2", "httpx", "httpx2", "openai", "pydantic_core")
+"""Packages whose own errors come through where a reply is not what it should be."""
+
+_PACKAGE = re.compile(r"pydantic-ai-slim\[[\w-]+\]")
+_VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]{3,})`")
+
+log = logging.getLogger("toolcrib.agent")
+
+
+def of(error: Exception, address: Address, begun: bool) -> ModelError:
+    """What an error in a request means; `begun` where a part of the reply has come."""
+    from pydantic_ai import exceptions
+
+    if isinstance(error, ModelError):
+        return error
+    for name, code, sentence in _RULES:
+        if isinstance(error, getattr(exceptions, name)):
+            if name == "ModelConnectionError" and begun:
+                return broken_off(address)
+            words = "" if name in _SILENT else _words(error, address)
+            said = {"provider": address.provider, "model": address.name, "variables": " or ".join(address.variables)}
+            after = getattr(error, "retry_after", None)
+            waits = "" if after is None else f" (ask again in {after:g} s)"
+            return ModelError(code, f"{sentence.format(**said)}{waits}{words}", retry_after=after)
+    if type(error).__module__.partition(".")[0] in _CLIENTS or isinstance(error, ValueError | OSError):
+        return ModelError("unavailable", f"{address.provider} sent a reply that can not be read")
+    log.error("%s failed in a way that nobody knows", address.provider, exc_info=error)
+    return ModelError("internal", f"The client of {address.provider} failed: {type(error).__name__}")
+
+
+def broken_off(address: Address) -> ModelError:
+    """A reply of which the end did not come."""
+    return ModelError("unavailable", f"The connection to {address.provider} broke off in the middle of the reply")
+
+
+def of_setup(error: Exception, address: Address) -> ModelError:
+    """Why a model can not even be asked, and what to do."""
+    if isinstance(error, ModelError):
+        return error
+    words = address.hidden(str(error).partition(" To try Pydantic AI")[0])
+    if isinstance(error, ImportError):
+        found = _PACKAGE.search(words)
+        package = EXTRA if found is None else f"pip install '{found[0]}'"
+        return ModelError("failed", f"Models of {address.provider} need a package that is not installed: {package}")
+    if isinstance(error, ValueError) and words.startswith("Unknown provider"):
+        advice = "anthropic, bedrock, google, openai and openai-chat are known, among others"
+        return ModelError("not_found", f"There is no provider of models '{address.kind}': {advice}")
+    variables = _VARIABLE.findall(words)
+    if variables:
+        return ModelError("denied", f"{address.provider} needs to be set up: set {' or '.join(variables)}")
+    return ModelError("invalid_arguments", f"{address.provider} can not be set up: {_short(words)}")
+
+
+def _words(error: Any, address: Address) -> str:
+    """What the provider itself says of it."""
+    body = getattr(error, "body", None)
+    inner = body.get("error", body) if isinstance(body, dict) else body
+    said = inner.get("message") if isinstance(inner, dict) else inner
+    text = said if isinstance(said, str) else "" if hasattr(error, "status_code") else str(error)
+    return f": {_short(address.hidden(text))}" if text else ""
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}..."
