@@ -28,6 +28,8 @@ class Loops:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], _Row] = {}
         self._runs: dict[str, Run] = {}
+        # A call is looked at before it runs, when it ends and when that is noted: what names it is worked out once.
+        self._call: tuple[str, int, str] = ("", 0, "")
 
     def __bool__(self) -> bool:
         return bool(self._rows or self._runs)
@@ -85,7 +87,10 @@ class Loops:
         return self._runs.get(live.run or "") or Run()
 
     def _signature(self, live: LiveCall) -> str:
-        return signature(*self._key(live))
+        arguments = hash(live.args)
+        if self._call[:2] != (live.id, arguments):
+            self._call = live.id, arguments, signature(*self._key(live))
+        return self._call[2]
 
     def _key(self, live: LiveCall) -> tuple[str, str]:
         arguments = canonical(live.args)
