@@ -1,0 +1,53 @@
+"""Settling a call of which nobody knows whether it ran: somebody looked, and says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.errors import Refused
+from toolcrib.store import Write
+from toolcrib.types import Failure
+
+if TYPE_CHECKING:
+    from toolcrib.session import Session
+
+
+async def settle(session: Session, call: str, happened: bool, data: Any, reason: str | None, actor: str) -> None:
+    """Writes what came of it; of several who say so the first counts.
+
+    Raises:
+        Refused: `not_found`; `conflict`, its end is known, or somebody else is settling it.
+    """
+    async with session.lock:
+        row = await session.row(call)
+        if row.state != "done" or row.code != "unknown":
+            raise Refused(
+                "conflict", f"What came of call {call} is known", "only a call that ended `unknown` is settled"
+            )
+        if not await _first(session, call):
+            raise Refused("conflict", f"Somebody else settles call {call}")
+        told: dict[str, Any] = {"ok": happened, "metadata": {"settled_by": actor}, "duration_ms": 0}
+        code = None
+        if happened:
+            told["data"] = data
+        else:
+            failure = Failure("failed", f"It did not run{f': {reason}' if reason else ''}", retryable=True)
+            told["failure"], code = failure, failure.code
+        if reason:
+            told["metadata"]["reason"] = reason
+        event = (session.pipeline.clock.now(), call, "settled", told)
+        await session.crib.store.commit(Write(session.id, [event], row.but(code=code), ("done", row.attempt)))
+
+
+async def _first(session: Session, call: str) -> bool:
+    """Whether this process may write it; a place that a dead process holds is taken over."""
+    store, worker = session.crib.store, session.pipeline.worker
+    for number in range(100):
+        id = f"settles:{call}:{number}"
+        await store.keep(session.id, id, worker.encode())
+        holder = (await store.kept(session.id, id) or b"").decode()
+        if holder == worker:
+            return True
+        if await store.alive(holder):
+            return False
+    return False
