@@ -1,8 +1,10 @@
 """A call made by another call, while its parent waits, runs again or dies."""
 
 import asyncio
+import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,7 +70,7 @@ async def test_a_body_that_runs_again_after_an_answer_finds_what_its_children_di
     call = await session.submit("pays_then_asks")
     (question,) = await asked(session, 1)
     await session.answer(question, "accept", "yes")
-    result = await asyncio.wait_for(session.result(call.id), 5)
+    result = await asyncio.wait_for(session.result(call.id), 60)
     assert result.data == "[1, 2] yes 1"
     assert ran == {"body": 2, "pay": 3}
 
@@ -77,7 +79,7 @@ async def test_children_can_be_answered_while_their_parents_hold_every_seat(sess
     calls = [await session.submit("asks_through") for _ in range(SEATS)]
     for number, question in enumerate(await asked(session, SEATS)):
         await session.answer(question, "accept", str(number))
-    results = [await asyncio.wait_for(session.result(call.id), 5) for call in calls]
+    results = [await asyncio.wait_for(session.result(call.id), 60) for call in calls]
     assert [result.data for result in results] == ["through 0", "through 1", "through 2"]
 
 
@@ -101,7 +103,7 @@ async def test_a_child_that_was_answered_is_stopped_with_its_parent(session: Ses
     (question,) = await asked(session, 1)
     await session.answer(question, "accept", "bob")
     await begun.wait()
-    assert await asyncio.wait_for(session.cancel(parent.id), 5)
+    assert await asyncio.wait_for(session.cancel(parent.id), 60)
     assert [entry.status for entry in await session.completed()] == ["cancelled", "cancelled"]
 
 
@@ -112,3 +114,35 @@ async def test_a_child_that_waited_still_belongs_to_the_agent_of_its_parent(sess
     (accepted,) = [one async for one in session.events(call=child, follow=False) if one.kind == "accepted"]
     assert accepted.data["agent"] == "intern"
     await session.cancel(parent.id)
+
+
+async def test_a_call_that_is_cut_off_with_its_child_does_not_wait_for_it(tmp_path: Path) -> None:
+    """A loop that is shut down cancels all its tasks at once, also one whose end is on the way to the store."""
+    store, stuck = tmp_path / "log.db", asyncio.Event()
+
+    @tool
+    async def inner() -> int:
+        """Return while the store is busy."""
+        other.execute("BEGIN IMMEDIATE")
+        stuck.set()
+        return 1
+
+    @tool
+    async def outer(ctx: Context) -> int:
+        """Call the other."""
+        return int((await ctx.call("inner")).data)
+
+    async with Crib([inner, outer], store=f"sqlite:///{store}") as crib:
+        session = await crib.open("s", owner="ada")
+        with closing(sqlite3.connect(store, isolation_level=None)) as other:
+            call = await session.submit("outer")
+            await stuck.wait()
+            tasks = [live.task for live in session.live.values() if live.task is not None]
+            for task in tasks:
+                task.cancel()
+        assert len(tasks) == 2
+        assert (await asyncio.wait(tasks, timeout=60))[1] == set()
+    async with Crib([inner, outer], store=f"sqlite:///{store}") as crib:
+        outcome = await (await crib.open("s", owner="ada")).result(call.id)
+    assert outcome.failure is not None
+    assert outcome.failure.code == "unknown"

@@ -11,13 +11,14 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.requirements import requirement
 from toolcrib import Context, Crib, CribLimits, Event, Refused, Result, Session, Tool, ToolFailure, tool
@@ -27,7 +28,7 @@ from toolcrib.store.memory import MemoryStore
 from toolcrib.store.sqlite import SqliteStore
 
 EXPLORE = bool(os.environ.get("TOOLCRIB_EXPLORE"))
-TIME_S = 20
+TIME_S = 60
 LISTS = ("unresolved", "ongoing", "completed")
 
 # What may follow what in the life of one call.
@@ -124,6 +125,7 @@ class Mortal:
     def __init__(self, store: Any) -> None:
         self._store = store
         self._dead = False
+        self.over = False
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
@@ -135,9 +137,16 @@ class Mortal:
 
         return never if name != "put" else lambda write: None
 
+    async def close(self) -> None:
+        """It ends in peace."""
+        await self._store.close()
+        self.over = True
+
     def die(self, worker: str) -> None:
         """What is still in memory is gone; what was handed to the operating system is not."""
-        self._dead = True
+        if self.over:
+            return
+        self._dead = self.over = True
         if isinstance(self._store, MemoryStore):
             self._store._workers.discard(worker)
             return
@@ -254,9 +263,10 @@ class Machine(RuleBasedStateMachine):
         self.do(self.session.answer(asked.id, action, value, key=key))
         self.answers[asked.id] = (action, value, key)
 
-    @precondition(lambda self: self.answers)
     @rule(which=st.integers(0), same=st.booleans())
     def answers_again(self, which: int, same: bool) -> None:
+        if not self.answers:  # no precondition: whether there are some is a matter of time, and a story has to be fixed
+            return
         question = sorted(self.answers)[which % len(self.answers)]
         action, value, key = self.answers[question]
         if same:
@@ -288,24 +298,30 @@ class Machine(RuleBasedStateMachine):
     @rule(turns=st.integers(0, 3))
     def crashes(self, turns: int) -> None:
         self.do(self._turns(turns))
+        self._crash()
+        self._left_alone()
+        self.begin()
+
+    def _crash(self) -> None:
         self.store.die(self.crib.pipeline.worker)
         self.crib.pipeline.scheduler.stop()
         self.crib.pipeline.starter.close()
         assert self.crib.pipeline.threads is not None
         self.crib.pipeline.threads.shutdown()
-        self._left_alone()
-        self.begin()
 
     def _left_alone(self) -> None:
-        """Whoever waited is gone with the process; what they had been told before counts."""
+        """Whoever waited is gone with the process; what they had been told before counts. One cancel is enough."""
         self._listen()
+        assert self._cancel(TIME_S) == set()
+        self._listen()
+        self.waiting_for.clear()
+
+    def _cancel(self, time_s: float) -> set[asyncio.Task[Any]]:
+        """Cancels all tasks, as a loop does that is shut down; those that went on nevertheless."""
         pending = asyncio.all_tasks(self.loop)
         for task in pending:
             task.cancel()
-        if pending:
-            self.do(_gone(pending))
-        self._listen()
-        self.waiting_for.clear()
+        return self.loop.run_until_complete(asyncio.wait(pending, timeout=time_s))[1] if pending else set()
 
     def _listen(self) -> None:
         for n, task in list(self.waiting_for.items()):
@@ -362,16 +378,24 @@ class Machine(RuleBasedStateMachine):
     # How it ends
 
     def teardown(self) -> None:
-        try:
-            if hasattr(self, "session"):
-                self.do(self._end())
-        finally:
+        """Whatever fails, nothing of it is left behind for other tests to stumble over."""
+        with ExitStack() as left:
+            left.callback(self.folder.cleanup)
+            left.callback(self.loop.close)
+            left.callback(self._let_go)
             if hasattr(self, "crib"):
+                left.callback(self._crash)
+            if hasattr(self, "session") and not self.store.over:
+                self.do(self._end())
                 self.do(self.crib.stop(grace=0))
                 self._left_alone()
-            self.loop.run_until_complete(self.loop.shutdown_default_executor())
-            self.loop.close()
-            self.folder.cleanup()
+
+    def _let_go(self) -> None:
+        for _ in range(TIME_S):
+            if asyncio.all_tasks(self.loop):
+                self._cancel(1)
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
 
     async def _end(self) -> None:
         """Everything is let go, answered or cancelled; then each accepted call has its one end."""
@@ -413,10 +437,6 @@ class Machine(RuleBasedStateMachine):
                 assert outcome.data["id"] == logged[n].id
             else:
                 assert outcome == result(done)
-
-
-async def _gone(tasks: set[asyncio.Task[Any]]) -> None:
-    await asyncio.wait(tasks)
 
 
 def check_lives(events: list[Event]) -> None:

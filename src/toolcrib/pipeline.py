@@ -21,6 +21,7 @@ from toolcrib.calls.elsewhere import Engine, goes_elsewhere, version_of
 from toolcrib.calls.history import question
 from toolcrib.calls.live import LiveCall
 from toolcrib.calls.outcome import conflicting, on_purpose, presentable, to_result
+from toolcrib.calls.pausing import child_ended, pause
 from toolcrib.calls.scheduler import Clock, Scheduler
 from toolcrib.catalog import Catalog
 from toolcrib.context import Deps, Parked, Stopped
@@ -90,18 +91,18 @@ class Pipeline(Checks):
             self._write(live, live.new_row("queued"), [records.accepted(live)])
 
     async def _see_through(self, live: LiveCall, work: Coroutine[Any, Any, None]) -> None:
-        """Does what accepts a call even if the caller goes away in the middle; nothing is left of one that failed."""
-
-        async def done() -> None:
-            try:
-                await work
-            except BaseException:
-                self.release(live)
-                raise
-
-        task = self.starter.start(done())
+        """Does what accepts a call even if the caller goes away in the middle."""
+        task = self.starter.start(self._or_release(live, work))
         if task is not None:
             await asyncio.shield(task)
+
+    async def _or_release(self, live: LiveCall, work: Coroutine[Any, Any, None]) -> None:
+        """Nothing is left of a call whose work failed, and nobody waits for it in vain."""
+        try:
+            await work
+        except BaseException:
+            self.release(live)
+            raise
 
     def _gone(self, live: LiveCall) -> Failure | None:
         """A session that closes takes no more calls, except those that what still runs has to make."""
@@ -167,6 +168,9 @@ class Pipeline(Checks):
             live.result = live.result or Result(failure=live.failure("unavailable", str(error)))
         except Exception as error:  # noqa: BLE001 - a fault of our own ends this call alone
             await self._end_of_fault(live, error)
+        except asyncio.CancelledError:
+            self.release(live)  # cut off on the way to the store: whoever waits for it looks there
+            raise
         finally:
             if not live.finished and (not live.concluding or live.result is not None):
                 self.release(live)
@@ -427,17 +431,20 @@ class Pipeline(Checks):
         live.session.live.pop(live.id, None)
         if live.seated or live.queued:
             self.scheduler.leave(live)
+        parent = live.parent_id
+        if parent is not None and live.result is not None and parent not in live.session.live and not self.stopping:
+            self.aside(child_ended(live.session, parent))
 
     def give_up(self, live: LiveCall) -> None:
-        """Ends a call that was stopped before it had a seat."""
-        self.aside(self.conclude(live, self._stopped(live)))
+        """Ends a call that was stopped, without a word from its body."""
+        self.aside(self._or_release(live, self.conclude(live, self._stopped(live))))
 
     def abandon(self, live: LiveCall) -> None:
         """Its body has not ended in the time it had to clean up: the call ends without it."""
         if not live.finished and not live.concluding:
             if live.task is not None:
                 live.task.cancel()
-            self.aside(self.conclude(live, self._stopped(live)))
+            self.give_up(live)
 
     def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Work that nobody waits for."""
@@ -452,6 +459,9 @@ class Pipeline(Checks):
         """Writes the question and lets the call go; nothing of it stays in memory."""
         if live.halted:
             await self.conclude(live, self._stopped(live))
+            return
+        if live.behind is not None:
+            await pause(live, live.behind)
             return
         live.flush()
         now = self.clock.now()

@@ -186,5 +186,5 @@ async def test_work_that_starts_work_leaves_no_task_behind(starter: Any) -> None
     starter.close()
     left = asyncio.all_tasks() - before
     if left:
-        await asyncio.wait(left, timeout=5)
+        await asyncio.wait(left, timeout=60)
     assert asyncio.all_tasks() - before == set()

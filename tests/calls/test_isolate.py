@@ -273,10 +273,10 @@ class Fifo:
         self.transport.close()
 
     async def pid(self) -> int:
-        return int(await asyncio.wait_for(self.reader.readline(), 20))
+        return int(await asyncio.wait_for(self.reader.readline(), 60))
 
     async def released(self) -> None:
-        assert await asyncio.wait_for(self.reader.read(), 20) == b""
+        assert await asyncio.wait_for(self.reader.read(), 60) == b""
 
 
 @pytest.fixture

@@ -244,7 +244,7 @@ async def test_text_is_joined_for_50_ms_and_then_delivered_while_the_tool_still_
     crib = await open_crib(work)
     session = await crib.open(owner="ada")
     call = await session.submit("work")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async for event in session.events(call=call.id):
             if event.kind == "output":
                 assert event.data == {"delta": "ab"}
@@ -363,7 +363,7 @@ async def test_a_cancel_that_came_just_before_is_not_missed(open_crib: OpenCrib)
         """Be cancelled before it looks."""
         live = ctx.host
         live.stop(live.failure("cancelled", "Cancelled"))
-        await asyncio.wait_for(ctx.wait_cancelled(), 5)
+        await asyncio.wait_for(ctx.wait_cancelled(), 60)
         return "noticed"
 
     crib = await open_crib(work)
@@ -444,7 +444,7 @@ async def test_a_body_that_does_not_end_has_five_seconds(open_crib: OpenCrib, cl
     await clock.advance(4.9)
     assert not cancelling.done()
     await clock.advance(0.2)
-    assert await asyncio.wait_for(cancelling, 5)
+    assert await asyncio.wait_for(cancelling, 60)
     assert code(await session.result(call.id)) == "cancelled"
     release.set()
 

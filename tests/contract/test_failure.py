@@ -166,7 +166,7 @@ RAISERS: list[Callable[[], object]] = [exits, interrupts, deep, stops, cancels, 
 
 
 async def ends_internally(session: Session, name: str) -> None:
-    result = await asyncio.wait_for(session.call(name), 20)
+    result = await asyncio.wait_for(session.call(name), 60)
     assert code(result) == "internal"
     assert (await log(session))[-1].kind == "done"
     assert "bye" not in result.text

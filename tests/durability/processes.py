@@ -14,7 +14,7 @@ from typing import Any
 from tests.shared import ROOT
 
 HERE = Path(__file__).resolve().parent
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Script:

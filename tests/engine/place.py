@@ -9,8 +9,8 @@ from toolcrib import Context, Crib, Session, tool
 from toolcrib.engine.nats import Nats
 from toolcrib.types import CribLimits, Event, Result
 
-PATIENCE_S = 30
-SOON_S = 5.0
+PATIENCE_S = 60
+SOON_S = 60.0
 """What happens at once, however busy the machine is; shorter than whatever mends by itself after a while."""
 
 
@@ -164,14 +164,12 @@ def node(
     *,
     kit: Callable[[Log, str], list[Any]] = tools,
     limits: CribLimits | None = None,
-    lease: float | None = None,
+    lease: float = 2 * SOON_S,
     **more: Any,
 ) -> Crib:
     """A node of that name, not started yet; the one called `api` runs nothing."""
-    store = urls[0]
-    if lease is not None:
-        store, more = f"{store}{'&' if '?' in store else '?'}lease={lease}", {**more, "lease": lease}
-    engine = Nats(urls[1], **{"work": name != "api", "label": name, **more})
+    store = f"{urls[0]}{'&' if '?' in urls[0] else '?'}lease={lease}"
+    engine = Nats(urls[1], **{"work": name != "api", "label": name, "lease": lease, **more})
     return Crib(kit(log, name), store=store, engine=engine, limits=limits)
 
 

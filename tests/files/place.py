@@ -100,7 +100,7 @@ async def done(session: Session) -> Event:
 
 async def until(session: Session, kind: str, after: int = 0) -> Event:
     """The next event of that kind."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in session.events(after):
             if event.kind == kind:
                 return event
@@ -109,6 +109,6 @@ async def until(session: Session, kind: str, after: int = 0) -> Event:
 
 async def comes(true: Callable[[], Any]) -> None:
     """Waits for what a process does, of which nobody tells."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)

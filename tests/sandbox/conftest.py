@@ -1,7 +1,7 @@
 """Sandboxes for the tests of a file. They belong to no event loop, so that every test may use them in its own."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -25,6 +25,17 @@ class Run(Protocol):
         timeout_s: float = 1.0,
         memory_bytes: int = 8 * MB,
     ) -> Ran: ...
+
+
+async def at_some_pace(holds: Callable[[float], Awaitable[None]]) -> None:
+    """What holds in time on a machine that has nothing else to do holds in some multiple of it on one that has."""
+    for pace in (1, 4):
+        try:
+            await holds(pace)
+        except AssertionError:
+            continue
+        return
+    await holds(16)
 
 
 @pytest.fixture(scope="module")

@@ -190,7 +190,7 @@ class _Server(uvicorn.Server):
 async def serving(crib: Crib, **site: Any) -> AsyncIterator[Place]:
     """A crib that is served until the test is done."""
     made = Site(crib, **site)
-    listening = socket.socket()
+    listening = socket.socket(proto=socket.IPPROTO_TCP)  # with it, the loop sends at once what is written in parts
     listening.bind(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     more = {"loop": "none", "http": _Hasty, "log_level": "error", "lifespan": "on", "timeout_graceful_shutdown": 1}
@@ -199,7 +199,7 @@ async def serving(crib: Crib, **site: Any) -> AsyncIterator[Place]:
     await asyncio.wait({task, asyncio.ensure_future(server.ready.wait())}, return_when=asyncio.FIRST_COMPLETED)
     assert not task.done(), task.exception()
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as http:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
             yield Place(crib, made, http)
     finally:
         server.should_exit = True

@@ -43,7 +43,7 @@ class Pipes:
 
     async def read(self) -> Any:
         assert self.process.stdout is not None
-        return json.loads(await asyncio.wait_for(self.process.stdout.readline(), 10))
+        return json.loads(await asyncio.wait_for(self.process.stdout.readline(), 60))
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, id: Any = 1, modern: bool = True) -> Any:
         meta = {f"{META}protocolVersion": VERSION, f"{META}clientCapabilities": {}}

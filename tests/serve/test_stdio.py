@@ -59,14 +59,14 @@ async def test_it_ends_when_its_input_ends_and_answers_before(pipes: Pipes) -> N
     pipes.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "steps", "_meta": meta}})
     pipes.process.stdin.close()
     assert (await pipes.read())["result"]["content"][0]["text"] == "done"
-    assert await asyncio.wait_for(pipes.process.wait(), 10) == 0
+    assert await asyncio.wait_for(pipes.process.wait(), 60) == 0
 
 
 @requirement("mcp.server.14")
 async def test_a_termination_ends_it_in_order(pipes: Pipes) -> None:
     await pipes.ask("tools/list")
     pipes.process.terminate()
-    assert await asyncio.wait_for(pipes.process.wait(), 10) == 0
+    assert await asyncio.wait_for(pipes.process.wait(), 60) == 0
 
 
 @pytest.mark.parametrize(

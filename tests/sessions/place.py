@@ -8,7 +8,7 @@ from toolcrib import Crib, Event, Session
 from toolcrib.store import Store
 from toolcrib.store.memory import MemoryStore
 
-SOON = 10.0
+SOON = 60.0
 """So long a test waits for what should happen at once; it is never reached on purpose."""
 
 

@@ -187,7 +187,7 @@ async def test_of_a_removed_tool_running_calls_finish_and_queued_ones_are_not_fo
         queued = await session.submit("slow")
         crib.remove("default.slow")
         assert session.tools() == []
-        gone = failure(await asyncio.wait_for(session.result(queued.id), 10))
+        gone = failure(await asyncio.wait_for(session.result(queued.id), 60))
         assert (gone.code, gone.message) == ("not_found", "Unknown tool: slow")
         assert failure(await session.call("slow")).code == "not_found"
         gate.opened.set()

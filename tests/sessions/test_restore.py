@@ -8,7 +8,8 @@ from tests.requirements import requirement
 from tests.sessions import logout_program
 from tests.sessions.place import SOON, Gate, Place, first, follow, kinds, log
 from tests.shared import ROOT
-from toolcrib import Change, Context, CribLimits, Failure, Result, Session, tool
+from toolcrib import Change, Context, Failure, Result, Session, tool
+from toolcrib.testing import FakeClock
 
 LOGOUT = "Timed out during logout"
 
@@ -96,15 +97,17 @@ async def test_story_3_a_logout_with_a_short_a_long_and_a_waiting_call_and_a_log
         """Take too long."""
         await asyncio.Event().wait()
 
-    tools = (brief, long, approve)
-    async with place.crib(*tools, limits=CribLimits(cleanup_s=0.2)) as crib:
+    tools, clock = (brief, long, approve), FakeClock()
+    async with place.crib(*tools, clock=clock) as crib:
         session = await crib.open("s-1", owner="ada")
         calls = [await session.submit(name) for name in ("brief", "long", "approve")]
-        closing = asyncio.create_task(session.close(timeout=0.5))
+        closing = asyncio.create_task(session.close(timeout=30))
         await first(session, "closing")
         short.opened.set()
+        await first(session, "done", calls[0].id)
+        await clock.advance(30)
         assert await closing == (1, 1, 1, 2)
-    async with place.crib(*tools) as crib:
+    async with place.crib(*tools, clock=clock) as crib:
         session = await crib.open("s-1", owner="ada")
         one, two = await deliver(session)
         assert one.data == "finished"

@@ -37,16 +37,17 @@ class Busy:
 
 @requirement("aomi.sched.1")
 async def test_the_calls_of_one_turn_run_together(place: Place) -> None:
-    @tool(read_only=True)
-    async def nap() -> None:
-        """Sleep."""
-        await asyncio.sleep(0.2)
+    together = asyncio.Barrier(4)
 
-    async with place.crib(nap) as crib:
+    @tool(read_only=True)
+    async def meet() -> int:
+        """Wait for the others."""
+        return await together.wait()
+
+    async with place.crib(meet) as crib:
         session = await crib.open(owner="ada")
-        begun = time.perf_counter()
-        await asyncio.gather(*(session.call("nap", turn="t-1") for _ in range(4)))
-        assert time.perf_counter() - begun < 0.4 + 0.3  # one after the other would take 0.8
+        met = asyncio.gather(*(session.call("meet", turn="t-1") for _ in range(4)))
+        assert {result.data for result in await asyncio.wait_for(met, SOON)} == {0, 1, 2, 3}
 
 
 @requirement("aomi.sched.2")

@@ -87,6 +87,7 @@ async def test_story_9_what_runs_or_waits_is_kept_until_it_expires(place: Place)
         await clock.advance(7 * DAY + 1)
         assert await crib.sweep() == 1
         assert {row.id for row in await crib.sessions("ada")} == {"running"}
+        gate.opened.set()
 
 
 @requirement("aomi.sweep.2")

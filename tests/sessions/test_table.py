@@ -12,7 +12,8 @@ import pytest
 
 from tests.requirements import requirement
 from tests.sessions.place import Gate, Place, first, log
-from toolcrib import CribLimits, ToolFailure, tool
+from toolcrib import ToolFailure, tool
+from toolcrib.testing import FakeClock
 
 
 @tool(read_only=True)
@@ -154,17 +155,20 @@ async def test_story_8_the_rows_before_and_after_a_logout_tell_the_story(file_pl
         """Take too long."""
         await asyncio.Event().wait()
 
-    async with file_place.crib(brief, long, approve, limits=CribLimits(cleanup_s=0.2)) as crib:
+    clock = FakeClock()
+    async with file_place.crib(brief, long, approve, clock=clock) as crib:
         session = await crib.open("s-1", owner="ada")
         for name in ("brief", "long", "approve"):
             await session.submit(name)
         assert results(tmp_path) == []
-        logout = asyncio.create_task(session.close(timeout=0.5))
+        logout = asyncio.create_task(session.close(timeout=30))
         await first(session, "closing")
         gate.opened.set()
+        await first(session, "done")
+        await clock.advance(30)
         await logout
         assert results(tmp_path) == [{"Ok": "finished"}, {"Err": "Timed out during logout"}]
-    async with file_place.crib(brief, long, approve) as crib:
+    async with file_place.crib(brief, long, approve, clock=clock) as crib:
         session = await crib.open("s-1", owner="ada")
         await session.consume("model", (await session.completed("model"))[-1].seq)
         (question,) = await session.questions()

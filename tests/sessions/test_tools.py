@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -142,9 +141,7 @@ async def test_a_plain_function_that_sleeps_keeps_nobody_waiting(place: Place) -
         one, two = await crib.open(owner="ada"), await crib.open(owner="bob")
         sleeping = asyncio.create_task(one.call("sleeper"))
         await asyncio.to_thread(going.wait, SOON)
-        begun = time.perf_counter()
         assert (await two.call("quick")).data == 1
-        assert time.perf_counter() - begun < 0.5
         assert not sleeping.done()
         release.set()
         assert (await sleeping).data != threading.current_thread().name

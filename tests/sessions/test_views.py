@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -170,15 +169,13 @@ async def test_completed_gives_what_lies_past_a_cursor_in_order_of_completion_an
 async def test_views_answer_while_calls_run_wait_and_drain(place: Place) -> None:
     async with place.crib(work, pay, limits=CribLimits(cleanup_s=0.1)) as crib:
         session = await crib.open(owner="ada")
-        for way in ("hang", "ask", "fine"):
-            await session.submit("work", {"way": way})
+        hanging, _, _ = [await session.submit("work", {"way": way}) for way in ("hang", "ask", "fine")]
         await session.submit("pay")
         await first(session, "done")
-        closing = asyncio.create_task(session.close(timeout=1))
+        closing = asyncio.create_task(session.close(timeout=3600))
         await first(session, "closing")
-        begun = time.perf_counter()
         found = await asyncio.wait_for(lists(session), SOON)
-        assert time.perf_counter() - begun < 0.9
         assert not closing.done()
         assert [len(entries) for entries in found.values()] == [1, 2, 1]
+        assert await session.cancel(hanging.id)
         await closing

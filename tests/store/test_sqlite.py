@@ -243,7 +243,7 @@ async def test_whoever_follows_a_store_that_closes_hears_of_it(file: Path) -> No
         reader = asyncio.create_task(follow(store, "s", []))
         await store.commit(note("s"))
     with pytest.raises(StoreUnavailable, match="closed"):
-        await asyncio.wait_for(reader, 10)
+        await asyncio.wait_for(reader, 60)
 
 
 async def test_a_closed_store_takes_no_writes(file: Path) -> None:

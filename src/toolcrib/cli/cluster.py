@@ -172,8 +172,10 @@ async def _running(
             await crew.start(*nodes)
         yield crew, choice
     finally:
-        terminal.say("Stopping: workers first, services last", "bold")
-        await crew.stop()
+        try:
+            terminal.say("Stopping: workers first, services last", "bold")
+        finally:  # nobody may read it any more
+            await crew.stop()
 
 
 def _greet(terminal: Terminal, crib: Crib, choice: Choice, folder: Path) -> None:

@@ -61,7 +61,7 @@ async def session_with(*tools: Tool) -> AsyncIterator[Session]:
 async def called(tool: Tool, args: Any = None) -> Result:
     """What a call of a tool gives."""
     async with session_with(tool) as session:
-        return await asyncio.wait_for(session.call(tool.id, args), 20)
+        return await asyncio.wait_for(session.call(tool.id, args), 60)
 
 
 class Programs:

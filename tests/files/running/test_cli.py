@@ -194,7 +194,7 @@ async def test_time_is_up_and_the_program_ends(programs: Programs) -> None:
     text = "cli_specific: {executable: say}\ncommands: [{name: a, cli_args: [], timeout_ms: 700}]"
     tool = tool_of(definition("cli", text), "a", programs.settings())
     async with session_with(tool) as session:
-        result = await asyncio.wait_for(session.call(tool.id), 10)
+        result = await asyncio.wait_for(session.call(tool.id), 60)
         output = "".join([e.data["delta"] async for e in session.events(follow=False) if e.kind == "output"])
     assert result.failure is not None
     assert result.failure.code == "timeout"
