@@ -140,6 +140,9 @@ class Agents(Protocol):
     def news(self, session: Any, call: Any = None) -> None:
         """Something happened that a run may have waited for: a call ended or was answered, a session was opened."""
 
+    def built_in(self) -> Mapping[str, Tool]:
+        """The tools that are built into agents, by id."""
+
     async def load(self, session: Any) -> None:
         """Takes in what the log of a session says of its runs."""
 
@@ -156,6 +159,9 @@ class Agents(Protocol):
 
     async def stop(self) -> None:
         """Lets go of all runs, without a word in the log."""
+
+    async def close(self) -> None:
+        """Lets go of all else, when nothing runs any more."""
 
 
 def _fact(name: str, what: str) -> Any:

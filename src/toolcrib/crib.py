@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 
 from toolcrib.calls import approving
 from toolcrib.calls.overdue import end_overdue
+from toolcrib.calls.pausing import look_after_all
 from toolcrib.calls.recovery import recover
 from toolcrib.calls.scheduler import Clock, SystemClock
 from toolcrib.catalog import Catalog
@@ -187,6 +188,8 @@ class Crib:
         if self._expiry is not None:
             self._expiry[1].cancel()
             self._expiry = None
+        if self.agents is not None:
+            await self.agents.close()
         await self.stock.stop()
         await self.store.close()
         if self.pipeline.engine is not None:
@@ -286,6 +289,8 @@ class Crib:
             session, made = await self._open(id, owner, wanted, approving.grants_of(grants))
         if not made and self.pipeline.engine is None:  # tools are asked there, and run, so no lock is held
             await recover(self, await self.store.calls(id, ("queued", "running"), limit=1_000_000))
+        if not made and self.agents is not None:
+            await look_after_all(session)
         await self.sweep_sometimes()
         if self.agents is not None:
             self.agents.news(session)
@@ -473,6 +478,21 @@ class Crib:
         if now - self._swept >= SWEEP_S:
             self._swept = now
             await self.sweep()
+
+    async def sweep_hourly(self) -> None:
+        """Sweeps every hour until it is cancelled; for what runs for long, a server or a worker."""
+        clock = self.pipeline.clock
+        while True:
+            try:
+                await self.sweep_sometimes()
+            except StoreError as error:
+                log.info("sessions are swept later: %s", error)
+            hour = asyncio.get_running_loop().create_future()
+            timer = clock.call_at(clock.now() + SWEEP_S, partial(hour.set_result, None))
+            try:
+                await hour
+            finally:
+                timer.cancel()
 
 
 def authorize(namespaces: Iterable[str], allowed: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
     ToolcribError                 everything that this library raises on purpose
     ├── Refused                   a request that may not or can not be done (denied, not_found, already_answered, ...)
     ├── BadTool                   a tool definition that does not hold, naming tool, field and source
+    │   └── BadDocument           an OpenAPI document that does not hold (in `toolcrib.sources.openapi`)
     ├── DuplicateQuestion         one pass of a tool asked the same thing twice without a key
     ├── DuplicateStep             one pass of a tool used one step key twice
     ├── StoreError                the store could not do its work

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.calls import answering, approving, children, draining, records, stopping
+from toolcrib.calls import answering, approving, children, draining, records, settling, stopping
 from toolcrib.calls.elsewhere import ENDED, Awaited
 from toolcrib.calls.history import result
 from toolcrib.calls.lists import PAGE, Lists
@@ -94,7 +94,8 @@ class Session(Lists):
                 known[name] = tool.id
                 ids[tool.id] = name
         hides = getattr(self.policy, "hides", None)
-        return {ids[tool.id]: tool for tool in self.view.tools if hides is None or not hides(tool, self)}
+        offered = [tool for tool in self.view.tools if tool.metadata.get("offered", True)]
+        return {ids[tool.id]: tool for tool in offered if hides is None or not hides(tool, self)}
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
@@ -189,7 +190,7 @@ class Session(Lists):
             return queued(live.row.id)
         if live.result is not None:
             return live.result
-        return await self._outcome(live)
+        return await self.outcome(live)
 
     async def accept(self, live: LiveCall) -> None:
         """What the store can not take is told to the caller of the call; nothing of it was accepted."""
@@ -244,7 +245,8 @@ class Session(Lists):
             self._awaited = Awaited(self.crib, self.id)
         return self._awaited
 
-    async def _outcome(self, live: LiveCall) -> Result:
+    async def outcome(self, live: LiveCall) -> Result:
+        """The result of a call that was accepted here; waits until it is done."""
         try:
             await live.ended()
             if live.outcome is not None:
@@ -452,6 +454,16 @@ class Session(Lists):
         text = "Cancelled while it waited" if row.state == "waiting" else "Cancelled"
         return await stopping.stop(self, row, Failure("cancelled", text))
 
+    async def settle(
+        self, call: str, happened: bool, data: Any = None, *, reason: str | None = None, actor: str = ""
+    ) -> None:
+        """Says what came of a call that ended `unknown`, for somebody who looked.
+
+        Raises:
+            Refused: `not_found`; `conflict`, what came of it is known.
+        """
+        await settling.settle(self, call, happened, data, reason, actor or self.owner)
+
     async def interrupt(self, *, background: bool = False) -> int:
         """Stops the calls that run or wait in the foreground, or all; how many."""
         await self.log("interrupted", {"background": background})
@@ -462,8 +474,13 @@ class Session(Lists):
         for live in stopped:
             await live.ended()
         rows = await self.elsewhere()
-        rows = [row for row in rows if background or not (row.background or row.parent in kept)]
+        for row in rows:
+            if row.background or row.parent in kept:
+                kept.add(row.id)
+        rows = [row for row in rows if background or row.id not in kept]
         waited, ran = Failure("cancelled", "Interrupted while it waited"), Failure("cancelled", "Interrupted")
+        for row in filter(answering.paused, rows):  # before the end of what it waits for lets it go on
+            await stopping.stop(self, row, waited)
         stops = [stopping.stop(self, row, waited if row.state == "waiting" else ran) for row in rows]
         count = len(stopped) + sum(await asyncio.gather(*stops))
         if halted is not None:

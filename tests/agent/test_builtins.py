@@ -1,5 +1,6 @@
 """Built-in tools: the registry, `ctx.run`, and those that come along."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from toolcrib.agent import Agent, builtin, builtins, todos
 from toolcrib.agent.distri import from_builtin
 from toolcrib.agent.models import Message, ModelCall
 from toolcrib.agent.repair import repaired
+from toolcrib.sources.files import search
 
 MAIN = [Agent(name="main", instructions="M.")]
 SHIPPED = {
@@ -207,3 +209,16 @@ def test_results_without_a_call_and_second_results_are_left_out_and_who_waits_is
     asked = Message("assistant", "", (ModelCall("a", "t", "{}"), ModelCall("b", "t", "{}")))
     given = [asked, Message("tool", "1", call="a"), Message("tool", "2", call="a"), Message("tool", "3", call="x")]
     assert repaired(given, waiting=["b"]) == [asked, Message("tool", "1", call="a")]
+
+
+def test_tools_are_found_without_the_stemmer_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    remembered = (search._stemmer, search._stem, search._weights)
+    subjects = [search.Subject("a", description="Tells the weather"), search.Subject("b", description="Books flights")]
+    try:
+        for known in remembered:
+            known.cache_clear()
+        assert [one.id for one in search.rank("booking a flight", subjects)] == ["b"]
+    finally:
+        for known in remembered:
+            known.cache_clear()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib.agent.definition import Agent, SubAgent, Via
 from toolcrib.agent.files import SUFFIXES, Definition, Line, Parts, read_file
@@ -26,7 +26,8 @@ class Book(Mapping[str, Agent]):
     def __init__(self, agents: Iterable[Agent] = ()) -> None:
         found = [_of_program(agent) for agent in agents]
         self._agents = {one.agent.name: one.agent for one in found if one.agent is not None}
-        problems, self.warnings = _together(found)
+        problems, warnings = _together(found)
+        self.warnings = [line.text for line in warnings]
         if problems:
             raise BadAgent((), [f"Agent {line.text}" for line in problems])
 
@@ -60,6 +61,22 @@ def load(*places: str | PathLike[str]) -> Book:
     return _made([read_file(path, shown) for path, shown in _paths(places)])
 
 
+class Findings(NamedTuple):
+    """What was found in files: the names of their agents, what is wrong with them, and what only looks wrong."""
+
+    names: list[str]
+    problems: list[Line]
+    warnings: list[Line]
+
+
+def lint(*places: str | PathLike[str]) -> Findings:
+    """Everything that can be said against the agents of files and folders, without using them."""
+    found = [read_file(path, shown) for path, shown in _paths(places)]
+    problems, warnings = _together(found)
+    names = [one.name or Path(one.file).stem for one in found]
+    return Findings(names, sorted([*(line for one in found for line in one.lines), *problems]), sorted(warnings))
+
+
 def _made(found: list[Definition]) -> Book:
     wrong = [line for one in found for line in one.lines]
     problems, warnings = _together(found)
@@ -67,7 +84,7 @@ def _made(found: list[Definition]) -> Book:
     if wrong:
         raise BadAgent((), [str(line) for line in sorted(wrong)])
     book = Book(one.agent for one in found if one.agent is not None)
-    book.warnings = warnings
+    book.warnings = [str(line) if line.file else line.text for line in warnings]
     return book
 
 
@@ -82,11 +99,11 @@ def _paths(places: Iterable[str | PathLike[str]]) -> list[tuple[Path, str]]:
     return list(found.items())
 
 
-def _together(found: list[Definition]) -> tuple[list[Line], list[str]]:
+def _together(found: list[Definition]) -> tuple[list[Line], list[Line]]:
     """What is wrong between agents; and what only looks wrong. A file that does not load still has its name."""
     names: dict[str, Definition] = {}
     problems: list[Line] = []
-    warnings: list[str] = []
+    warnings: list[Line] = []
     for one in found:
         name = one.name or Path(one.file).stem
         if name in names:
@@ -98,10 +115,9 @@ def _together(found: list[Definition]) -> tuple[list[Line], list[str]]:
     for one in found:
         for number, sub in enumerate(one.sub_agents):
             said = _reached(one.name, sub, names)
-            if said is not None and globs.is_pattern(sub.agent):
-                warnings.append(str(one.line(("sub_agents", number), said)) if one.file else said)
-            elif said is not None:
-                problems.append(one.line(("sub_agents", number), said))
+            if said is not None:
+                where = warnings if globs.is_pattern(sub.agent) else problems
+                where.append(one.line(("sub_agents", number), said))
     return problems, warnings
 
 

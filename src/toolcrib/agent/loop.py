@@ -20,9 +20,12 @@ from toolcrib.agent.models import Message, ModelCall, ModelError
 from toolcrib.agent.replies import Reply, Stream, replied
 from toolcrib.agent.stops import stopped
 from toolcrib.agent.thread import Queued, Run
+from toolcrib.calls.answering import paused
 from toolcrib.calls.history import result
+from toolcrib.calls.pausing import look_after
 from toolcrib.errors import Refused, StoreError, ToolcribError
 from toolcrib.interop import aomi
+from toolcrib.store import Row
 from toolcrib.store.codec import encode
 from toolcrib.tools import Tool
 from toolcrib.types import By
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 MOST_CUT = 2
 """So often a reply that was cut off is continued."""
+
+LONGEST = 2000
+"""So much of a question is repeated when what was said around it is left out."""
 
 SUMMARISE = "Summarise this conversation for a colleague who takes over. Leave out nothing that is needed to go on."
 
@@ -69,7 +75,16 @@ class Loop:
         if self.run.waiting_since is None or self.run.interrupted:
             return False
         await self._look()
-        return self.room.thread.questions(self.run) is not None
+        return await self._asked() is not None
+
+    async def _asked(self) -> list[str] | None:
+        """What it waits for, with all that is below it; None where something of it goes on."""
+        asked = self.room.thread.questions(self.run)
+        for question in asked or ():
+            row = await self.room.store.call(question.rpartition("-")[0])
+            if row is None or row.question != question or row.state != "waiting":
+                return None  # whoever runs it below has not seen it yet
+        return asked
 
     @property
     def agent(self) -> Agent:
@@ -104,6 +119,8 @@ class Loop:
             request = room.request(run)
             reply = await self._guarded(replied(stream, room.model(self.agent), request, self.agent))
         except ModelError as error:
+            if error.code == "too_large" and await self._compact(size(run.line.view) // 2):
+                return  # it is asked again, with less
             await self._end("failed", code=error.code, detail=error.message, asked=stream.asked)
             return
         except asyncio.CancelledError:
@@ -140,6 +157,8 @@ class Loop:
         said |= {"agent": run.agent, "usage": reply.usage.data(), "finish": reply.finish}
         if stream.asked > 1:
             said["asked"] = stream.asked
+        if reply.kept is not None:
+            said["kept"] = reply.kept
         if reply.calls and not run.last_words:
             tools = room.offer(run, self.agent).callable
             said["calls"] = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
@@ -175,7 +194,7 @@ class Loop:
                     return "done"
                 await self._start(held, tools.get(held.said))
                 continue
-            asked = room.thread.questions(run)
+            asked = await self._asked()
             if asked is None:
                 await self._resumed()
             elif run.waiting_since is None:
@@ -236,7 +255,11 @@ class Loop:
             if row is None:
                 note.state = "new"
             elif row.state == "waiting":
-                note.state, note.question = "waiting", row.question
+                note.question, note.below = row.question, await self._below(row)
+                note.state = "waiting" if row.question or note.below else "open"
+                if note.state == "open":
+                    outside = True
+                    await look_after(session, row)
             elif row.state != "done":
                 note.state, outside = "open", True
             else:
@@ -244,6 +267,17 @@ class Loop:
                 if done is not None:
                     self.room.thread.ended(note, result(done), done.get("wake"))
         return outside
+
+    async def _below(self, row: Row) -> list[str]:
+        """What the calls wait for that a paused call made; nothing where one of them goes on or has ended."""
+        found: list[str] = []
+        for id in (await self.room.session.history(row)).paused or () if paused(row) else ():
+            child = await self.room.session.row(id)
+            asked = [child.question] if child.question else await self._below(child)
+            if child.state != "waiting" or not asked:
+                return []
+            found += asked
+        return found
 
     # Its end
 
@@ -294,17 +328,24 @@ class Loop:
             return None
         return harmless(reply.text) or None
 
-    async def _compact(self) -> None:
-        """Where the history has outgrown the window of the model, a summary takes the place of its oldest part."""
-        view, most = self.run.line.view, self.agent.model_settings.get("window")
+    async def _compact(self, within: int | None = None) -> bool:
+        """Where the history has outgrown the window of the model, a summary takes the place of its oldest part.
+
+        With `within` it has to: then what can not be summarised is left out.
+        """
+        view, most = self.run.line.view, within or self.agent.model_settings.get("window")
         if not isinstance(most, int) or size(view) <= most:
-            return
+            return False
         kept = passed_within(view, most // 2)
         old = view[: len(view) - len(kept)]
         summary = await self._summary(old) if len(old) > 1 else None
-        if summary is not None:
-            about = {"run": self.run.id, "agent": self.run.agent, "from_seq": old[0].seq, "to_seq": old[-1].seq}
-            await self.room.write(("compacted", {**about, "summary": summary}))
+        if summary is None and within is not None and any(item.role != "note" for item in old):
+            summary = _left_out(old)
+        if summary is None:
+            return False
+        about = {"run": self.run.id, "agent": self.run.agent, "from_seq": old[0].seq, "to_seq": old[-1].seq}
+        await self.room.write(("compacted", {**about, "summary": summary}))
+        return True
 
     async def _answered(self, turn: Event) -> None:
         """The text is the answer, unless it was cut off or somebody has said something meanwhile."""
@@ -356,6 +397,12 @@ class Loop:
 def _held(note: Note) -> bool:
     """A transfer runs last, after all that its turn does beside it."""
     return note.calls("transfer_to_agent")
+
+
+def _left_out(old: Sequence[Item]) -> str:
+    """What stands for messages that are too long for anybody to read."""
+    asked = next((item.text for item in reversed(old) if item.role == "user"), "")
+    return harmless(f"What was said before is too long and was left out. The last question was: {asked[:LONGEST]}")
 
 
 def _mode(args: str) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from toolcrib.agent import builtins, transfers
+from toolcrib.agent import builtins, scripts, transfers
 from toolcrib.agent.definition import Agent, Via
 from toolcrib.agent.models import ToolView
 from toolcrib.agent.selection import selects
@@ -86,6 +87,8 @@ def _useful(room: Room, run: Run, agent: Agent, base: Offer) -> list[tuple[Tool,
         if tool.name in _TARGETS:
             made = _reaching(room, run, agent, tool, _TARGETS[tool.name])
             found += [] if made is None else [(tool, made)]
+        elif tool.name == "run_script":
+            found += [(tool, _scripting(agent, tool, base))] if _scripts(agent, tool, base) else []
         elif condition(room, run, base) if condition is not None else agent.has(tool.id):
             found.append((tool, None))
     if agent.exclude:
@@ -114,6 +117,16 @@ def _reaching(room: Room, run: Run, agent: Agent, tool: Tool, how: tuple[Via, st
     properties[argument] = {**properties[argument], "enum": names}
     text = f"{tool.description}\n{transfers.listed(book[name] for name in names)}"
     return ToolView(tool.name, text, {**schema, "properties": properties})
+
+
+def _scripts(agent: Agent, tool: Tool, base: Offer) -> bool:
+    """Only an agent that names it writes scripts, where there is something to call and to run it with."""
+    asked = any(one != "*" and selects(one, tool.id) for one in agent.tools)
+    return asked and bool(base.shown) and find_spec("pydantic_monty") is not None
+
+
+def _scripting(agent: Agent, tool: Tool, base: Offer) -> ToolView:
+    return view(tool.name, tool, agent.topics)._replace(description=scripts.described(base, MANY))
 
 
 def _background(room: Room, run: Run, base: Offer) -> bool:

@@ -6,21 +6,28 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from toolcrib.agent import builtins
 from toolcrib.agent.book import Book, Shelf
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.desk import Desk
 from toolcrib.agent.loop import Event, Loop, late, said_by_user
 from toolcrib.agent.models import Model, Request
 from toolcrib.agent.problems import meant
+from toolcrib.agent.providers import Providers
 from toolcrib.agent.room import PAGE, Room
 from toolcrib.agent.thread import Queued, Run
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import Refused, StoreError
 from toolcrib.session import Session
+from toolcrib.tools import Tool
 from toolcrib.types import Question
+
+if TYPE_CHECKING:
+    from toolcrib.sandbox.scripts import Scripts
 
 MODES = ("followup", "steer", "collect", "interrupt")
 WAKE_S = 0.1
@@ -43,15 +50,16 @@ class Outcome:
     code: str | None = None
     detail: str | None = None
     turns: int = 0
-    usage: Mapping[str, int] | None = None
+    usage: Mapping[str, Any] | None = None
     questions: tuple[Question, ...] = ()
 
 
 class Agents:
     """Agents of a program and of definition files, and the models that they speak with.
 
-    `agents` are `Agent`s, and paths of files or folders. `model` is that of agents which name none; `models` finds
-    one by name. `default` answers where nobody was asked for; the first agent, unless said.
+    `agents` are `Agent`s, and paths of files or folders. `model` is that of all agents for which `models` finds none
+    by name; without either, a name such as `openai:gpt-5` is that of a provider's model. `default` answers where nobody
+    was asked for; the first agent, unless said.
 
     Raises:
         BadAgent: definitions do not hold.
@@ -68,6 +76,7 @@ class Agents:
         self._shelf = Shelf([agents] if isinstance(agents, str | PathLike) else agents)
         self._model = model
         self._models = models
+        self._providers = models if isinstance(models, Providers) else Providers()
         self._default = default
         self._tasks: set[asyncio.Task[Any]] = set()
         self.patient: set[LiveCall] = set()
@@ -92,17 +101,23 @@ class Agents:
         """The model that an agent speaks with.
 
         Raises:
-            Refused: `unavailable`, nobody knows it.
+            Refused: `unavailable`, it has none.
+            ModelError: `invalid_arguments`, its name says no provider.
         """
         if agent.model is not None and not isinstance(agent.model, str):
             return agent.model  # type: ignore[no-any-return]
-        found = None
-        if agent.model is not None and self._models is not None:
-            found = self._models.get(agent.model) if isinstance(self._models, Mapping) else self._models(agent.model)
-        found = found or self._model
-        if found is None:
-            raise Refused("unavailable", f"Agent '{agent.name}' has no model ({agent.model or 'none is named'})")
-        return found
+        found = (None if agent.model is None else self.named(agent.model)) or self._model
+        if found is not None:
+            return found
+        if agent.model is None:
+            raise Refused("unavailable", f"Agent '{agent.name}' has no model (none is named)")
+        return self._providers(agent.model)
+
+    def named(self, name: str) -> Model | None:
+        """The model that `models` finds by that name."""
+        if self._models is None:
+            return None
+        return self._models.get(name) if isinstance(self._models, Mapping) else self._models(name)
 
     def _known(self, name: str) -> Agent:
         if name not in self.book:
@@ -117,6 +132,10 @@ class Agents:
             session.room = Room(self, session)
         room: Room = session.room
         return room
+
+    def built_in(self) -> Mapping[str, Tool]:
+        """The tools that are built into agents, by id."""
+        return {tool.id: tool for tool in builtins.all_tools()}
 
     async def load(self, session: Session) -> None:
         """Takes in what the log of a session says."""
@@ -172,6 +191,19 @@ class Agents:
             leave(call)
         if self._tasks:
             await asyncio.wait(self._tasks)
+        await self._providers.aclose()
+
+    async def close(self) -> None:
+        """Ends the interpreters of scripts; nothing runs any more."""
+        if "scripts" in vars(self):
+            await self.scripts.close()
+
+    @cached_property
+    def scripts(self) -> Scripts:
+        """Where scripts of models run."""
+        from toolcrib.sandbox.scripts import Scripts
+
+        return Scripts()
 
     def be_patient(self, call: LiveCall) -> None:
         """The agent of a call waits for people."""

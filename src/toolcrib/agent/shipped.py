@@ -10,6 +10,7 @@ from toolcrib.agent import todos, transfers
 from toolcrib.agent.lines import Note
 from toolcrib.agent.loop import Loop
 from toolcrib.agent.offers import view
+from toolcrib.agent.scripts import run_script
 from toolcrib.agent.thread import Run
 from toolcrib.calls.live import LiveCall
 from toolcrib.context import Context
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 LONG = 30 * 24 * 3600.0
 """An agent works as long as its own limits let it."""
+
+WORKS = 600.0
+"""So long a script may take with the calls that it makes; the time that they wait for people does not count."""
 
 
 async def transfer_to_agent(
@@ -244,5 +248,6 @@ SHIPPED: tuple[tuple[Callable[..., Any], dict[str, Any]], ...] = (
     (of_sessions.tool_help, _READ),
     (tool_search, _READ),
     (write_todos, {"idempotent": True}),
+    (run_script, {"idempotent": True, "resumes": True, "timeout": WORKS}),
 )
 """Each function with what its tool says beside."""

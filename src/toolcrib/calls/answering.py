@@ -305,7 +305,7 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     live.background, live.parent_id = said.get("background", False), said.get("parent")
     live.agent, live.run, live.timeout_s = said.get("agent"), said.get("run"), said.get("timeout_s", 0.0)
     live.edited = history.edited
-    live.announce = history.started is None
+    live.announce = history.started is None or history.paused is not None
     live.started_at = history.started_at or 0.0
     if live.parent_id is not None:
         live.nested = True  # its parent may hold the last seat while it waits for it
@@ -393,7 +393,25 @@ async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
     """Ends a call that nobody answered; whether it still waited."""
     history = await session.history(row)
     live = await revive(session, row, history)
-    return await session.pipeline.end_parked(live, row, Result(failure=failure), [])
+    ended = await session.pipeline.end_parked(live, row, Result(failure=failure), [])
+    if ended and paused(row):
+        await _end_children(session, row)
+    return ended
+
+
+def paused(row: Row) -> bool:
+    """Whether a call asks nobody itself, but waits for calls that it made."""
+    return row.state == "waiting" and row.question is None
+
+
+async def _end_children(session: Session, row: Row) -> None:
+    """What a call waited for ends with it."""
+    failure = Failure("cancelled", "Cancelled with the call that made it")
+    for child in [live for live in session.live.values() if live.parent_id == row.id]:
+        child.stop(failure)
+        await child.ended()
+    for waiting in await session.crib.store.calls(session.id, ("waiting",), parent=row.id, limit=100_000):
+        await end_waiting(session, waiting, failure)
 
 
 def offered(given: Tool | Mapping[str, Any]) -> Tool:

@@ -26,14 +26,42 @@ async def call_child(session: Session, parent: LiveCall, tool: str, args: Any) -
         before = await child_before(parent, tool, live.given)
         if before is not None:
             return await _outcome(session, parent, before)
+    _join(live, parent)
+    return await _outcome(session, parent, live.id, live)
+
+
+async def keyed_child(session: Session, parent: LiveCall, key: str, tool: str, args: Any) -> tuple[str, Result | None]:
+    """The one call of that key that a call makes, in whichever pass; its id, and its result if it ended just now."""
+    options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
+    live = session.new_call(tool, args, {**options, "key": f"{parent.id}:{key}"})
+    _join(live, parent)
+    await session.accept(live)
+    if live.row is not None and live.row.id != live.id:
+        return live.row.id, None
+    if live.result is None:
+        await live.ended()
+    return live.id, live.result
+
+
+async def end_child(session: Session, child: str) -> None:
+    """Ends a call with the one that made it, wherever it is."""
+    failure, live = Failure("cancelled", WITH_PARENT), session.live.get(child)
+    if live is not None:
+        live.stop(failure)
+        await live.ended()
+    row = await session.crib.store.call(child)
+    if row is not None and (row.state == "waiting" or (row.state != "done" and session.pipeline.engine is not None)):
+        await stop(session, row, failure)
+
+
+def _join(live: LiveCall, parent: LiveCall) -> None:
     live.join(parent)
     live.extra = {**(live.extra or {}), "parent": parent.id}
-    if session.pipeline.engine is not None:  # another node may run it, where its ancestors are not
+    if live.pipeline.engine is not None:  # another node may run it, where its ancestors are not
         live.ancestors = (parent.tool_id, *parent.lineage())
         live.extra["within"] = live.ancestors
     if parent.stopping is not None:
         live.stop(live.failure("cancelled", WITH_PARENT))
-    return await _outcome(session, parent, live.id, live)
 
 
 async def _outcome(session: Session, parent: LiveCall, child: str, live: LiveCall | None = None) -> Result:

@@ -30,6 +30,7 @@ class History:
         self.steps: dict[str, dict[str, Any]] = {}
         self.outputs = 0
         self.last_output: Any = None
+        self.paused: list[str] | None = None
         self.done: dict[str, Any] | None = None
         self.done_at: float | None = None
         self.seq = 0
@@ -91,6 +92,11 @@ class History:
         self.started = event.data
         self.started_at = event.at if self.started_at is None else self.started_at
         self.outputs = 0
+        self.paused = None
+
+    def _paused(self, event: Event) -> None:
+        """It waits for calls that it made and that wait for somebody."""
+        self.paused = event.data["children"]
 
     def _output(self, event: Event) -> None:
         self.outputs += 1
@@ -101,7 +107,7 @@ class History:
 
     def _done(self, event: Event) -> None:
         self.done, self.done_at = event.data, event.at
-        self.question = None
+        self.question = self.paused = None
 
     def _settled(self, event: Event) -> None:
         """It had ended `unknown`, and whoever ran it has brought its outcome after all."""
@@ -126,7 +132,7 @@ class History:
         """Where it stands."""
         if self.done is not None:
             return "succeeded" if self.done["ok"] else _ENDED.get(self.done["failure"]["code"], "failed")
-        if self.question is not None:
+        if self.question is not None or self.paused is not None:
             return "waiting"
         if self.started is None:
             return "queued"

@@ -80,6 +80,7 @@ class LiveCall(Telling):
     seated = False
     queued = False
     asked: dict[str, Any] | None = None
+    behind: list[str] | None = None
     task: asyncio.Task[None] | None = None
     _digest: tuple[bytes, Tool | None, str] | None = None
     _waiters: set[asyncio.Future[None]] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from toolcrib.calls import answering
+from toolcrib.calls import answering, pausing
 from toolcrib.errors import StoreUnavailable
 from toolcrib.store import Row
 from toolcrib.types import Failure
@@ -30,7 +30,9 @@ async def end_overdue(crib: Crib, now: float) -> None:
         for row in rows:
             try:
                 session = await crib.attached(row.session)
-                if session is not None and not await answering.escalate(session, row):
+                if session is not None and answering.paused(row):
+                    await pausing.look_after(session, row)
+                elif session is not None and not await answering.escalate(session, row):
                     await answering.end_waiting(session, row, await _nobody(session, row))
             except StoreUnavailable:
                 raise

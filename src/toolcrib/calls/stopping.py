@@ -28,6 +28,10 @@ async def stop(session: Session, row: Row, failure: Failure) -> bool:
     while row.state != "done":
         if row.state == "waiting":
             stopped = await end_waiting(session, row, failure)
+        elif (live := session.live.get(row.id)) is not None:  # it has just been let go on
+            live.stop(failure)
+            await live.ended()
+            stopped = False
         elif session.pipeline.engine is None:
             raise Refused("unavailable", f"Call {row.id} runs in another process", "cancel it there")
         else:

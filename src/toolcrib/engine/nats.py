@@ -236,7 +236,7 @@ class Nats:
 
     def tell(self) -> None:
         """What others see of this node."""
-        tools = {tool.id: tool.fingerprint[:12] for tool in self._crib.catalog.view(("*",)).tools}
+        tools = {tool.id: tool.fingerprint[:12] for tool in self._work.tools()}
         self._store.facts.update(
             label=self.label,
             role="worker" if self.works else "api",

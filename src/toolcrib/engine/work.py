@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from toolcrib.calls.answering import go_on, revive
@@ -20,6 +20,7 @@ from toolcrib.calls.recovery import take_over
 from toolcrib.errors import StoreUnavailable
 from toolcrib.session import Session
 from toolcrib.store import Shared, Taken
+from toolcrib.tools import Tool
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -165,7 +166,7 @@ class Work:
         Where no node has it, nobody needs to be told: one that joins asks for what waits. A version that is gone from
         everywhere is run as it is now.
         """
-        mine, version = self._crib.catalog.get(tool), history.accepted.get("version")
+        mine, version = self._crib.catalog.get(tool) or self._built_in().get(tool), history.accepted.get("version")
         if mine is not None:
             self.missing.discard(tool)
             if version is None or mine.fingerprint.startswith(version):
@@ -175,6 +176,13 @@ class Work:
         self.missing.add(tool)
         known = await self._known_versions()
         return False, [name for (id, _), names in known.items() if id == tool for name in names]
+
+    def tools(self) -> list[Tool]:
+        """What this node can run: its catalog and, where it has agents, what is built into them."""
+        return [*self._built_in().values(), *self._crib.catalog.view(("*",)).tools]
+
+    def _built_in(self) -> Mapping[str, Tool]:
+        return {} if self._crib.agents is None else self._crib.agents.built_in()
 
     async def _known_versions(self) -> dict[tuple[str, str], list[str]]:
         """Which living workers have which versions, not older than a while."""

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from pydantic_monty import (
@@ -21,6 +21,7 @@ from pydantic_monty import (
     MontyRuntimeError,
     MontySession,
     MontySyntaxError,
+    OSPolicy,
     ResourceLimits,
 )
 
@@ -45,18 +46,21 @@ _making = threading.Lock()
 """Looking for the program of the interpreter is not safe in two threads at once."""
 
 
-class _Printed:
+class Printed:
     """What was printed, up to its bound."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.text = ""
+        self._most = most
 
     def __call__(self, _stream: str, text: str) -> None:
-        self.text += text[: max(PRINTED - len(self.text), 0)]
+        """Takes the next piece."""
+        self.text += text[: max(self._most - len(self.text), 0)]
 
 
-Then = Callable[[MontySession, _Printed], bytes]
-"""What is done in the session after the code was fed."""
+T = TypeVar("T")
+Then = Callable[[MontySession, Printed], T]
+"""What is done in a session."""
 
 
 class Machine:
@@ -90,7 +94,7 @@ class Machine:
         """
         limits: ResourceLimits = {"max_feed_duration_secs": timeout_s, "max_memory": memory_bytes}
         try:
-            return self._fed(code, {"args": args}, limits, lambda *to: _encoded(to[0], _called(code, name, *to)))
+            return self._fed(code, {"args": args}, limits, lambda *to: encoded(to[0], _called(code, name, *to)))
         except Fault as fault:
             if fault.code == "syntax" and self._reads(code):
                 fault.code = "threw"
@@ -112,14 +116,27 @@ class Machine:
             return False
         return True
 
-    def _fed(self, code: str, inputs: dict[str, Any], limits: ResourceLimits, then: Then) -> Ran:
-        printed, start = _Printed(), time.perf_counter()
+    def _fed(self, code: str, inputs: dict[str, Any], limits: ResourceLimits, then: Then[bytes]) -> Ran:
+        def fed(session: MontySession, printed: Printed) -> bytes:
+            session.feed_run(code, inputs=inputs, print_callback=printed)
+            return then(session, printed)
+
+        return Ran(*self.use(fed, limits))
+
+    def use(
+        self, do: Then[T], limits: ResourceLimits, policy: OSPolicy | None = None, most: int = PRINTED
+    ) -> tuple[T, str, float]:
+        """What is done in a session of its own gives, what it printed, and how long it took in ms.
+
+        Raises:
+            Fault: it gives nothing.
+        """
+        printed, start = Printed(most), time.perf_counter()
         self._interrupted = False
         try:
-            with self._pool.checkout(limits=limits, os_policy={"sleep": "zero"}) as session:
+            with self._pool.checkout(limits=limits, os_policy={"sleep": "zero", **(policy or {})}) as session:
                 self._process, start = session.worker_pid, time.perf_counter()
-                session.feed_run(code, inputs=inputs, print_callback=printed)
-                return Ran(then(session, printed), printed.text, _since(start))
+                return do(session, printed), printed.text, _since(start)
         except MontyError as error:
             raise self._fault(error, printed.text, start) from None
         except Fault as fault:
@@ -132,11 +149,11 @@ class Machine:
         spent = _since(start)
         if isinstance(error, MontyCrashedError):
             return Fault("timeout" if self._interrupted else "crashed", "", printed, spent)
-        code = _code(error)
+        code = code_of(error)
         return Fault(code, "" if code in ("timeout", "memory") else _message(error), printed, spent)
 
 
-def _called(code: str, name: str, session: MontySession, printed: _Printed) -> Any:
+def _called(code: str, name: str, session: MontySession, printed: Printed) -> Any:
     """The value of the function that is meant, or of `result`.
 
     Raises:
@@ -158,7 +175,7 @@ def _called(code: str, name: str, session: MontySession, printed: _Printed) -> A
     return session.feed_run(f"{VALUE} = {wait}{meant}(args)\n{VALUE}", print_callback=printed)
 
 
-def _encoded(session: MontySession, value: Any) -> bytes:
+def encoded(session: MontySession, value: Any) -> bytes:
     """The value as JSON.
 
     Raises:
@@ -190,7 +207,8 @@ def _big(value: Any) -> bool:
     return isinstance(value, int) and value.bit_length() > 64
 
 
-def _code(error: MontyError) -> FaultCode:
+def code_of(error: MontyError) -> FaultCode:
+    """What kind of fault an error of the interpreter is."""
     if isinstance(error, MontySyntaxError):
         return "syntax"
     inner, text = error.exception(), str(error)

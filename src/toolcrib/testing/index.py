@@ -77,6 +77,8 @@ def _states(call: History, lines: list[Event]) -> set[str]:
         return {"done"}
     if call.question is not None:
         return {"waiting"}
+    if call.paused is not None:
+        return {"waiting", "queued"}
     if call.started is None:
         return {"queued"}
     turns = [event.kind for event in lines if event.kind in ("started", "answered")]
