@@ -227,6 +227,11 @@ class Screen:
         self._process.wait()
         os.close(self._fd)
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
     def expect(self, text: str) -> "Screen":
         """Reads until a text is shown, past the last one expected."""
         while text not in self.shown[self._seen :]:

@@ -56,11 +56,6 @@ def test_broken_yaml_names_its_line(tmp_path: Path) -> None:
     assert problem.startswith("2: this is no YAML")
 
 
-def test_what_comes_later_is_refused_for_now(tmp_path: Path) -> None:
-    found = problems(tmp_path, "agents: []\n")
-    assert [problem.split(" is not")[0] for problem in found] == ["1: 'agents'"]
-
-
 def test_a_rule_that_does_not_load_is_told_at_its_line(tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, "policy:\n  rules:\n    - {allow: 'git.*'}\n    - {deny: 'edit(path ~ '}\n")
     assert problem.startswith("4: policy:")

@@ -8,15 +8,19 @@ from typing import Annotated
 import typer
 
 from toolcrib.cli import (
+    agents,
     approvals,
     audit,
     calling,
     calls,
+    chatting,
     cluster,
+    keys,
     linting,
     mcp,
     policy,
     rewriting,
+    running,
     serving,
     sessions,
     starting,
@@ -36,6 +40,8 @@ app = typer.Typer(
 )
 command(app, "call")(calls.call)
 command(app, "answer")(calls.answer)
+command(app, "run")(running.run)
+command(app, "chat")(chatting.chat)
 command(app, "why")(policy.why)
 command(app, "sweep")(store.sweep)
 command(app, "worker", serves=True)(worker.worker)
@@ -51,7 +57,18 @@ for name, function in (
     ("new", starting.new),
 ):
     command(tools.app, name)(function)
-for part in (tools.app, sessions.app, approvals.app, audit.app, policy.app, store.app, cluster.app, mcp.app):
+for part in (
+    tools.app,
+    agents.app,
+    sessions.app,
+    approvals.app,
+    audit.app,
+    policy.app,
+    store.app,
+    cluster.app,
+    mcp.app,
+    keys.app,
+):
     app.add_typer(part)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from toolcrib.cli.command import command, group
+from toolcrib.cli.command import WAITING, command, group
 from toolcrib.cli.completion import complete_question, complete_session
 from toolcrib.cli.lines import moment, span
 from toolcrib.cli.questions import Asked, Said, agreed, asked_by_id, data, give, wanted
@@ -190,6 +190,7 @@ async def decline(
 ) -> None:
     """Say no to a call; it ends as declined."""
     from toolcrib.cli.choose import at_work
+    from toolcrib.cli.conversing import see_through
     from toolcrib.errors import Refused
 
     async with at_work(terminal.crib) as crib:
@@ -198,10 +199,11 @@ async def decline(
             given = await give(asked.session, question, Said("decline", actor, key, reason))
         except Refused as refused:
             raise refusal(terminal, asked, refused) from None
-    if terminal.json:
-        terminal.data({"session": asked.session.id, "call": asked.row.id, "answer": dataclasses.asdict(given)})
-    else:
-        terminal.text(f"Declined: {asked.question.tool} ({reason})")
+        if terminal.json:
+            terminal.data({"session": asked.session.id, "call": asked.row.id, "answer": dataclasses.asdict(given)})
+        else:
+            terminal.text(f"Declined: {asked.question.tool} ({reason})")
+        await see_through(terminal, asked)
 
 
 @command(app, "edit")
@@ -273,13 +275,16 @@ async def _edit_by_hand(terminal: Terminal, question: str, said: Said) -> int:
 
 
 async def _outcome(terminal: Terminal, asked: Asked) -> int:
-    from toolcrib.cli.following import WAITING, follow
+    from toolcrib.cli.conversing import see_through
+    from toolcrib.cli.following import follow
 
     now = await asked.renewed()
     if now.state == "open":
         _tell_open(terminal, now)
         return WAITING
-    return await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at())
+    code = await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at())
+    await see_through(terminal, asked)
+    return code
 
 
 def _tell_open(terminal: Terminal, asked: Asked) -> None:

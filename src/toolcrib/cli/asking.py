@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.cli.schemas import in_words
@@ -188,3 +188,15 @@ async def line(terminal: Terminal, prompt: str) -> str:
         terminal.say("")
         raise Left
     return typed.decode("utf-8", "replace").rstrip("\r\n")
+
+
+async def first(*works: Coroutine[Any, Any, Given]) -> Given:
+    """What the first to finish gives; the others are stopped."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task in done).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -8,9 +8,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.cli.asking import Given, Left, ask, explain, line, pick
+from toolcrib.cli.asking import Given, Left, ask, explain, first, line, pick
 from toolcrib.cli.editing import edited
-from toolcrib.cli.following import first
 from toolcrib.cli.lines import clock, span
 from toolcrib.cli.questions import Asked, Said, agreed, data, find, give, wanted
 from toolcrib.cli.terminal import Terminal, Trouble, compact, short

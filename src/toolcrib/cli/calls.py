@@ -86,11 +86,12 @@ async def answer(  # noqa: PLR0913 - the options of a command
     actor: Annotated[str | None, typer.Option("--actor", help="Who answers; without it you.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Accept later confirmations of the same call.")] = False,
 ) -> int:
-    """Answer a question. The call that waited for it goes on here, and its result is shown.
+    """Answer a question. The call that waited for it goes on here, and its result is shown; so does an agent's run.
 
     Exit codes: 0 it succeeded, 1 it failed, 2 it was not answered, 3 it waits for the next answer.
     """
     from toolcrib.cli.choose import at_work
+    from toolcrib.cli.conversing import see_through
     from toolcrib.cli.following import follow
     from toolcrib.errors import Refused
 
@@ -109,7 +110,9 @@ async def answer(  # noqa: PLR0913 - the options of a command
             look = terminal.command("sessions", "show", asked.session.id)
             advice = f"{refused.hint}; see {look}" if refused.hint else look
             raise Trouble(refused.message, advice, exit_code=1, code=refused.code) from None
-        return await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at(), yes=yes)
+        code = await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at(), yes=yes)
+        await see_through(terminal, asked)
+        return code
 
 
 def read_object(text: str | None, name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,9 +83,16 @@ def _made(choice: str, make: Any) -> Any:
 
 
 @asynccontextmanager
-async def at_work(choice: Choice, *, worker: bool = False) -> AsyncIterator[Crib]:
-    """The crib, started: it takes up what a crash left behind, and runs calls. In a cluster, workers do that."""
+async def at_work(
+    choice: Choice, *, worker: bool = False, prepare: Callable[[Crib], object] | None = None
+) -> AsyncIterator[Crib]:
+    """The crib, started: it takes up what a crash left behind, and runs calls. In a cluster, workers do that.
+
+    What is to be changed about it before, `prepare` does.
+    """
     crib = chosen(choice)
+    if prepare is not None:
+        prepare(crib)
     if crib.pipeline.engine is not None:
         crib.pipeline.engine.works = worker
     async with crib:

@@ -12,12 +12,14 @@ import threading
 import traceback
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from toolcrib.cli.terminal import Choice, Terminal, Trouble, short
 
+FAILED = 1
+WAITING = 3
 INTERRUPTED = 130
 _OURS = Path(__file__).parents[1]
 INSTALL = "install it where toolcrib is installed, and try again"
@@ -141,9 +143,14 @@ class _Interrupt:
         if stop is not None:
             stop()
             return
-        if sys.stderr.isatty():
-            os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # a bar may have hidden the cursor
-        os._exit(INTERRUPTED)
+        leave_at_once()
+
+
+def leave_at_once() -> NoReturn:
+    """Ends the process as a crash would; what was going on is taken up when its session is opened again."""
+    if sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # a bar may have hidden the cursor
+    os._exit(INTERRUPTED)
 
 
 def leave(code: int) -> None:

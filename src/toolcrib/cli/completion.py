@@ -41,6 +41,17 @@ def complete_shown(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]
     return [*complete_tool(ctx, incomplete), *complete_definition(ctx, incomplete)]
 
 
+def complete_agent(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Names of agents that begin like that."""
+    from toolcrib.agent import Agents
+
+    crib = _crib(ctx)
+    if crib is None or not isinstance(crib.agents, Agents):
+        return []
+    book = crib.agents.book
+    return [(name, book[name].description.partition("\n")[0]) for name in book if name.startswith(incomplete)]
+
+
 def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of the sessions that were used last."""
     crib = _crib(ctx)

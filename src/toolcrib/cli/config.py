@@ -6,6 +6,8 @@ sources:
   - tools/                                      # definition files, a folder of them or one .yaml
   - {files: [tools], pack: design}              # the same, with a pack; also trusted_packs, registry, values
   - {mcp: "npx -y some-server@1.2.0", env: {TOKEN: "${TOKEN}"}}   # an MCP server; also name, trusted, headers, timeout
+  - {openapi: petstore.yaml, include: "tag:pets", auth: {key: "${KEY}"}}   # an OpenAPI document, or its address
+  - {toolkit: files, root: data}                # a toolkit, with the settings of its tools(): see kits.py
 store: sqlite:///shop.db                        # a relative path starts at this file
 workspace: .                                    # where paths of calls start; this folder, unless said
 policy: {preset: default, rules: [{deny: "shell(rm -rf *)"}]}
@@ -17,6 +19,8 @@ namespace_aliases: {store: shop}
 precedence: [shop]
 state_keys: {visits: add, notes: {mode: append, lives: run}}
 declare: {github.*: {annotations: {read_only: true}}}   # what tools of others do not say of themselves
+agents: [team/]                                 # files of definitions; with models and a default: see teams.py
+serve: {host: 0.0.0.0, auth: {keys: store}}     # how `toolcrib serve` serves it: see hosting.py
 """
 
 from __future__ import annotations
@@ -33,9 +37,11 @@ from urllib.parse import quote, unquote
 import yaml
 
 from toolcrib.cli import nodes
+from toolcrib.cli.hosting import Hosting, hosting_of
 from toolcrib.cli.importing import BadSource, from_file, from_module, importable
+from toolcrib.cli.kits import toolkit_of
 from toolcrib.cli.nodes import Wrong
-from toolcrib.cli.sources import Files, file_source, files_of, server_of
+from toolcrib.cli.sources import Files, document_of, file_source, files_of, server_of
 from toolcrib.cli.terminal import Trouble, short
 
 if TYPE_CHECKING:
@@ -43,7 +49,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.cli")
 NAME = "crib.yaml"
-LATER = ("agents",)
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MODES = ("exclusive", "add", "append", "merge")
@@ -86,6 +91,38 @@ def files(path: Path) -> list[Files]:
     return [one._replace(workspace=reading.place) for one in found if one is not None]
 
 
+def agent_places(path: Path) -> list[Path]:
+    """The files and folders of agents that a file names; nothing is imported for that.
+
+    Raises:
+        BadConfig: it names them in a way that nobody knows.
+    """
+    from toolcrib.cli.teams import places
+
+    reading = _Reading(path)
+    root = reading._root()
+    try:
+        node = None if root is None else {key.value: value for key, value in nodes.pairs(root)}.get("agents")
+        return [] if node is None else [place for place, _ in places(node, reading.folder)]
+    except Wrong as wrong:
+        raise BadConfig(path, [Problem(1 if wrong.node is None else nodes.line(wrong.node), str(wrong))]) from None
+
+
+def hosting(path: Path) -> Hosting:
+    """What a file says about serving.
+
+    Raises:
+        BadConfig: it does not hold.
+    """
+    reading = _Reading(path)
+    root = reading._root()
+    try:
+        node = None if root is None else {key.value: value for key, value in nodes.pairs(root)}.get("serve")
+        return Hosting() if node is None else hosting_of(node, reading.folder)
+    except Wrong as wrong:
+        raise BadConfig(path, [Problem(1 if wrong.node is None else nodes.line(wrong.node), str(wrong))]) from None
+
+
 class _Reading:
     """One pass over a file, gathering problems."""
 
@@ -100,6 +137,7 @@ class _Reading:
         from toolcrib.errors import ToolcribError
 
         given = self._values(self._root())
+        given.pop("serve", None)  # it is for `toolcrib serve`: see `hosting`
         given.setdefault("workspace", self.folder)
         if not self.problems:
             try:
@@ -151,8 +189,6 @@ class _Reading:
             if key in self.line_of:
                 raise Wrong(f"'{key}' stands here a second time (first on line {self.line_of[key]})")
             self.line_of[key] = nodes.line(at)
-            if key in LATER:
-                raise Wrong(f"'{key}' is not supported yet; it comes with a later version: take it out for now")
             if key not in _READERS:
                 raise Wrong(nodes.unknown(key, [*_READERS]))
             given[key] = _READERS[key](self, node)
@@ -183,7 +219,7 @@ class _Reading:
         if files is not None:
             return [file_source(files._replace(workspace=self.place), self.folder)]
         if isinstance(item, yaml.MappingNode):
-            return [server_of(item)]
+            return [toolkit_of(item, self.folder) or document_of(item, self.folder) or server_of(item)]
         given = nodes.text(item)
         value = from_file(self.folder / given) if given.endswith(".py") else from_module(given)
         return list(value) if isinstance(value, list | tuple) else [value]
@@ -265,6 +301,14 @@ class _Reading:
             given[key.value] = Key(**said)
         return given
 
+    def serve(self, node: yaml.Node) -> Hosting:
+        return hosting_of(node, self.folder)
+
+    def agents(self, node: yaml.Node) -> Any:
+        from toolcrib.cli.teams import agents_of
+
+        return agents_of(node, self.folder, self._wrong)
+
     def declare(self, node: yaml.Node) -> dict[str, Any]:
         from toolcrib.errors import BadTool
         from toolcrib.sources import declared
@@ -292,6 +336,8 @@ _READERS: dict[str, Callable[[_Reading, yaml.Node], Any]] = {
     "precedence": _Reading.names,
     "state_keys": _Reading.state_keys,
     "declare": _Reading.declare,
+    "agents": _Reading.agents,
+    "serve": _Reading.serve,
 }
 
 

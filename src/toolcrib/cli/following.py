@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import sys
-import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.calls.history import question as read_question
 from toolcrib.calls.history import result as read_result
-from toolcrib.cli.asking import Given, Left, ask, explain
-from toolcrib.cli.command import INTERRUPTED
-from toolcrib.cli.lines import span
-from toolcrib.cli.schemas import outline
+from toolcrib.cli.command import FAILED, INTERRUPTED, WAITING
+from toolcrib.cli.settling import Settling
 from toolcrib.cli.showing import Showing
 from toolcrib.cli.terminal import Terminal, compact
 from toolcrib.errors import Refused
@@ -24,8 +20,6 @@ if TYPE_CHECKING:
     from toolcrib.session import Session
     from toolcrib.types import Event, Question, Result
 
-FAILED = 1
-WAITING = 3
 _ADVICE = {
     "not_found": ("tools", "list"),
     "invalid_arguments": ("tools", "show", "{tool}"),
@@ -50,9 +44,9 @@ class _Following:
         self.terminal = terminal
         self.session = session
         self.call = call
-        self.yes = yes
         self.tool = ""
         self.showing = Showing(terminal)
+        self.settling = Settling(terminal, session, self.showing.stop, yes=yes)
 
     async def run(self, after: int) -> int:
         row = await self.session.row(self.call)
@@ -87,7 +81,7 @@ class _Following:
     async def _take_child(self, event: Event) -> None:
         """A call that this one made: its questions are asked here. Unanswered, this one stays and waits for it."""
         if event.kind == "waiting" and not await self._settle(event):
-            self._explain_waiting(read_question(event.data["question"]))
+            self.settling.explain_waiting(read_question(event.data["question"]))
 
     async def cancel(self) -> int:
         """Stops the call, and says what became of it."""
@@ -103,64 +97,7 @@ class _Following:
     # Questions
 
     async def _settle(self, event: Event) -> bool:
-        """Whether the question was answered, here or elsewhere, now or before."""
-        asked = read_question(event.data["question"])
-        row = await self.session.row(asked.call)
-        if (row.state, row.question) != ("waiting", asked.id):
-            return True
-        if asked.kind == "confirm" and self.yes:
-            if not self.terminal.json:
-                self.terminal.say(f"{asked.prompt} Accepted by --yes.", "yellow")
-            return await self._answer(asked, Given("accept")) and not await self._lacking(asked)
-        if not self.terminal.interactive:
-            return False
-        self.showing.stop()
-        explain(self.terminal, asked)
-        while True:
-            given = await self._ask(asked, event.seq)
-            if given is None:
-                return False
-            if await self._answer(asked, given):
-                return not await self._lacking(asked)
-
-    async def _lacking(self, asked: Question) -> bool:
-        """Whether others have to agree too; then nobody here can do more."""
-        from toolcrib.cli.questions import agreed, wanted
-
-        now = (await self.session.history(await self.session.row(asked.call))).question
-        if now is None or now.id != asked.id:
-            return False
-        said = dataclasses.asdict(now)
-        if not self.terminal.json:
-            self.terminal.say(f"{agreed(said)}: {asked.tool} waits for {wanted(said)}", "yellow")
-        return True
-
-    async def _ask(self, asked: Question, seq: int) -> Given | None:
-        """What the person says; None to leave the question open. An answer from elsewhere ends the waiting for one."""
-        try:
-            return await first(ask(self.terminal, asked), self._moved_on(asked.call, seq))
-        except Left:
-            return None
-
-    async def _moved_on(self, call: str, seq: int) -> Given:
-        async for event in self.session.events(seq, call):
-            if event.kind in ("answered", "done"):
-                break
-        self.terminal.say("\nIt was answered elsewhere.", "yellow")
-        return Given("elsewhere")
-
-    async def _answer(self, asked: Question, given: Given) -> bool:
-        from toolcrib.cli.questions import user
-
-        if given.action == "elsewhere":
-            return True
-        try:
-            said = {"arguments": given.arguments, "reason": given.reason, "actor": user()}
-            await self.session.answer(asked.id, given.action, given.value, **said)
-        except Refused as refused:
-            self.terminal.say(str(refused), "red")
-            return refused.code in ("already_answered", "expired")
-        return True
+        return await self.settling.settle(read_question(event.data["question"]), event.seq)
 
     def _waits(self, asked: Question) -> int:
         """Leaves a call that nobody here answers."""
@@ -168,29 +105,8 @@ class _Following:
             said = {"session": self.session.id, "call": self.call, "status": "waiting"}
             self.terminal.data({**said, "question": dataclasses.asdict(asked)})
         else:
-            self._explain_waiting(asked)
+            self.settling.explain_waiting(asked)
         return WAITING
-
-    def _explain_waiting(self, asked: Question) -> None:
-        """Says how to answer from elsewhere."""
-        self.showing.stop()
-        terminal = self.terminal
-        if terminal.json:
-            print(compact({"waiting": dataclasses.asdict(asked)}), file=sys.stderr, flush=True)
-            return
-        terminal.say(f"Waiting: {asked.prompt}", "bold yellow")
-        terminal.say(f"  {asked.tool} {compact(dict(asked.arguments))}")
-        if asked.demands:
-            from toolcrib.cli.questions import wanted
-
-            terminal.say(f"  It has to be approved by {wanted(dataclasses.asdict(asked))}.")
-        terminal.say(f"  Question {asked.id}, open for {span(asked.expires_at - time.time())}.")
-        if self.session.crib.store.url.startswith("memory:"):
-            terminal.say(
-                "Next:  the store is in memory and ends with this command; name one in crib.yaml, or say --yes"
-            )
-        else:
-            terminal.say(f"Next:  {terminal.command('answer', asked.id, 'accept')}{_what(asked)}   (or decline)")
 
     # The end
 
@@ -239,22 +155,6 @@ class _Following:
         look = self.terminal.command(*(word.format(tool=self.tool) for word in words))
         again = "it may be tried again, or look at" if failure.retryable and failure.code not in _ADVICE else "look at"
         self.terminal.say(f"Next:  {again}: {look}")
-
-
-def _what(asked: Question) -> str:
-    return "" if asked.kind == "confirm" else f" VALUE   where VALUE is {outline(asked.schema or {})}"
-
-
-async def first(*works: Coroutine[Any, Any, Given]) -> Given:
-    """What the first to finish gives; the others are stopped."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return next(task for task in tasks if task in done).result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def outcome(result: Result) -> dict[str, Any]:

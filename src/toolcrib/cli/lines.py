@@ -26,6 +26,9 @@ STYLES = {
     "done": "bold green",
     "settled": "bold green",
     "notice": "yellow",
+    "message": "default",
+    "handover": "magenta",
+    "run_waiting": "bold yellow",
 }
 
 
@@ -122,6 +125,22 @@ def _opened(data: Mapping[str, Any]) -> str:
     return f"{again}for {data['owner']}, namespaces {', '.join(data['namespaces'])}, {len(data.get('tools', ()))} tools"
 
 
+def _message(data: Mapping[str, Any]) -> str:
+    calls = ", ".join(f"{call['tool']} {call['args']}" for call in data.get("calls", ()))
+    said = f"{data.get('agent') or data['role']}: {data['content']}"
+    return f"{said} [calls {calls}]" if calls else said
+
+
+def _handover(data: Mapping[str, Any]) -> str:
+    reason = f": {data['reason']}" if data.get("reason") else ""
+    return f"{data['from']} -> {data['to']}{reason}"
+
+
+def _run_finished(data: Mapping[str, Any]) -> str:
+    why = ": ".join(str(data[name]) for name in ("code", "detail") if data.get(name))
+    return f"{data['agent']} {data['reason']}{f' ({why})' if why else ''}: {compact(data.get('answer'))}"
+
+
 _WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "accepted": _accepted,
     "waiting": _waiting,
@@ -141,4 +160,15 @@ _WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "run_ended": lambda data: str(data["run"]),
     "pinned": lambda data: f"{data['tool']} as it looks now, {_pinned_by(data)}",
     "notice": lambda data: str(data["text"]),
+    "run_started": lambda data: f"{data['agent']}, by {data['origin']}",
+    "turn_started": lambda data: f"turn {data['turn']} of {data['agent']}",
+    "turn_finished": lambda data: f"turn {data['turn']} of {data['agent']}, {data['finish']}",
+    "text": lambda data: data["delta"],
+    "reasoning": lambda data: data["delta"],
+    "message": _message,
+    "message_queued": lambda data: f"{data['mode']}: {data['text']}",
+    "handover": _handover,
+    "run_waiting": lambda data: f"for {', '.join(data['questions'])}",
+    "run_resumed": lambda data: str(data["run"]),
+    "run_finished": _run_finished,
 }

@@ -113,8 +113,9 @@ def needs_crib(wanted: Wanted, found: Collection[Definition]) -> bool:
 
 def kind(crib: Crib, tool: Tool) -> str:
     """What a tool of a crib is: the type of its file, of a server, a function, or run by the client."""
-    if "mcp" in tool.metadata:
-        return "mcp"
+    for type in ("mcp", "openapi"):
+        if type in tool.metadata:
+            return type
     if "definition" in tool.metadata:
         from toolcrib.sources.files.source import FileSource
 

@@ -98,11 +98,10 @@ def known(node: yaml.Node, *names: str) -> dict[str, yaml.Node]:
     Raises:
         Wrong: it is no mapping, or one is not.
     """
-    given = {key.value: value for key, value in pairs(node)}
-    for key in given:
-        if key not in names:
-            raise Wrong(unknown(key, [*names]), node)
-    return given
+    for key, _ in pairs(node):
+        if key.value not in names:
+            raise Wrong(unknown(key.value, [*names]), key)
+    return {key.value: value for key, value in pairs(node)}
 
 
 def texts(node: yaml.Node) -> tuple[str, ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import os
 import signal
 import socket
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,9 +22,13 @@ from toolcrib.cli.questions import user
 from toolcrib.cli.terminal import Terminal, Trouble
 
 if TYPE_CHECKING:
+    from toolcrib.cli.hosting import Hosting
     from toolcrib.crib import Crib
-    from toolcrib.serve.keys import ApiKeys
+    from toolcrib.serve.http import Site
     from toolcrib.serve.mcp import Settings, Shelf
+    from toolcrib.serve.principal import Guard, Principal
+
+log = logging.getLogger("toolcrib.cli")
 
 SHORTEST_KEY = 16
 DIGEST = "sha256:"
@@ -100,9 +105,20 @@ def _copy(read: int, write: int) -> threading.Thread:
 
 async def serve(  # noqa: PLR0913 - the options of a command
     terminal: Terminal,
-    mcp: Annotated[bool, typer.Option("--mcp", help="Speak MCP over streamable HTTP, at /mcp.")] = False,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free.")] = 8000,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Only speak MCP, at /mcp.")] = False,
+    host: Annotated[
+        str | None, typer.Option("--host", help="The address to listen on. Without it: serve.host, else 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free. Without it: 8000."),
+    ] = None,
+    auth: Annotated[
+        str | None,
+        typer.Option(
+            "--auth", metavar="off|keys", help="keys: those of the store. Without it: keys, if there are any."
+        ),
+    ] = None,
     key_file: Annotated[
         Path | None,
         typer.Option("--key-file", metavar="FILE", help="Let in who has a key of this file: lines of NAME KEY."),
@@ -119,68 +135,116 @@ async def serve(  # noqa: PLR0913 - the options of a command
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without keys.")] = False,
     namespace: Namespaces = None,
 ) -> None:
-    """Serve the crib over HTTP until Ctrl-C or SIGTERM."""
-    if not mcp:
-        raise Trouble("There is nothing to serve", f"say what: {terminal.command('serve', '--mcp')}")
-    guard = _guard(key_file, key_env)
-    local = _is_local(host)
-    if not local and guard is None and not insecure:
-        advice = "give keys with --key-file or --key-env, or say --insecure if everybody there may call all tools"
-        raise Trouble(f"{host} is open to other machines, and there are no keys", advice)
+    """Serve the crib over HTTP until Ctrl-C or SIGTERM: the API, MCP, the console, and what agents speak."""
+    if auth not in (None, "off", "keys"):
+        raise Trouble(f"There is no --auth {auth}", "it is off or keys")
+    said = _said(terminal)
+    said = said._replace(
+        host=host or said.host,
+        port=said.port if port is None else port,
+        hosts=(*said.hosts, *(allow_host or ())),
+        origins=(*said.origins, *(allow_origin or ())),
+        keys=key_file or said.keys,
+    )
+    known = _known(said.keys if isinstance(said.keys, Path) else None, key_env)
     with _needs():
         import uvicorn  # noqa: F401 - what is missing is said before anything is started
 
-        from toolcrib.serve.http import MCP, Site
         from toolcrib.serve.origins import LOCAL
     from toolcrib.cli.choose import at_work
 
-    with _listening(host, port) as listener:
-        async with at_work(terminal.crib) as crib:
-            site = Site(
-                crib,
-                shelf=_shelf(crib),
-                mcp=_settings(crib, namespace),
-                guard=guard,
-                hosts=[*LOCAL, *(allow_host or ())] if local or allow_host else ["*"],
-                origins=allow_origin or (),
-            )
+    async with at_work(terminal.crib) as crib:
+        guard = None if auth == "off" else await _guard(crib, said, known, asked=auth == "keys")
+        local = _is_local(said.host)
+        if not local and guard is None and not insecure:
+            advice = "make some with `toolcrib keys add`, or say --insecure if everybody there may call all tools"
+            raise Trouble(f"{said.host} is open to other machines, and there are no keys", advice)
+        hosts = [*LOCAL, *said.hosts] if local or said.hosts else ["*"]
+        with _listening(said.host, said.port) as listener:
+            site = _site(crib, said, guard, hosts, namespace, only_mcp=mcp)
             await site.open()
-            where = f"[{host}]" if ":" in host else host
-            url = f"http://{where}:{listener.getsockname()[1]}{MCP}"
-            await _serve(site, listener, lambda: _told(terminal, url, guarded=guard is not None))
+            where = f"[{said.host}]" if ":" in said.host else said.host
+            url = f"http://{where}:{listener.getsockname()[1]}"
+            await _serve(site, listener, lambda: _told(terminal, url, guard, only_mcp=mcp))
             terminal.say("Stopped listening.", "dim")
 
 
-def _told(terminal: Terminal, url: str, *, guarded: bool) -> None:
+def _said(terminal: Terminal) -> Hosting:
+    """What the crib's file says about serving."""
+    from toolcrib.cli.config import NAME, hosting
+    from toolcrib.cli.hosting import Hosting
+
+    path = Path(terminal.crib.crib or NAME)
+    return hosting(path) if path.is_file() else Hosting()
+
+
+def _site(
+    crib: Crib,
+    said: Hosting,
+    guard: Guard | None,
+    hosts: list[str],
+    namespace: Sequence[str] | None,
+    *,
+    only_mcp: bool,
+) -> Site:
+    """All doors, or the one for MCP clients alone."""
+    from toolcrib.serve.http import Site
+
+    settings = _settings(crib, namespace or said.namespaces)
+    site = Site(
+        crib,
+        shelf=_shelf(crib),
+        mcp=settings,
+        guard=guard,
+        hosts=hosts,
+        origins=said.origins,
+        limits=said.bounds(),
+    )
+    if only_mcp:
+        site.only_mcp()
+        return site
+    from toolcrib.console import console
+
+    try:
+        site.mount("/", console())
+    except FileNotFoundError as error:  # a checkout whose console was not built
+        log.info("%s", error)
+    return site
+
+
+def _told(terminal: Terminal, url: str, guard: Guard | None, *, only_mcp: bool) -> None:
+    from toolcrib.serve.http import API, MCP
+
     if terminal.json:
-        terminal.data({"ready": url, "keys": guarded})
+        ready = {"ready": f"{url}{MCP}"} if only_mcp else {"ready": url, "api": f"{url}{API}", "mcp": f"{url}{MCP}"}
+        terminal.data({**ready, "keys": guard is not None})
         return
-    terminal.text(f"MCP at {url}")
-    who = "with a key, as a bearer token" if guarded else "without a key"
-    terminal.say(f"Clients are let in {who}. Ctrl-C stops.", "dim")
+    if only_mcp:
+        terminal.text(f"MCP at {url}{MCP}")
+    else:
+        terminal.text(f"Toolcrib at {url}")
+        terminal.text(f"  API  {url}{API}  (described at {url}{API}/openapi.json)")
+        terminal.text(f"  MCP  {url}{MCP}")
+        key = "" if guard is None else " -H 'Authorization: Bearer KEY'"
+        terminal.say(f"Try: curl{key} {url}{API}/tools", "dim")
+    if guard is None:
+        terminal.say(
+            "There are no keys: whoever reaches it may do everything. `toolcrib keys add` makes one.", "yellow"
+        )
+    else:
+        terminal.say("Clients are let in with a key, as a bearer token.", "dim")
+    terminal.say("Ctrl-C stops.", "dim")
 
 
-async def _serve(site: Any, listener: socket.socket, ready: Any) -> None:
+async def _serve(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Serves until a signal; a second Ctrl-C does not wait for connections."""
-    import uvicorn
+    from toolcrib.serve.http import server
 
-    from toolcrib.serve.http import config
-
-    class Server(uvicorn.Server):
-        """One whose signals are ours: its own would be raised again when it is done."""
-
-        def capture_signals(self) -> Any:
-            return contextlib.nullcontext()
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            ready()
-
-    made = config(site, loop="none", lifespan="off", log_config=None, log_level="critical")
-    server, loop = Server(made), asyncio.get_running_loop()
+    made = server(site, ready, loop="none", lifespan="off", log_config=None, log_level="critical")
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.handle_exit, number, None)
-    await server.serve([listener])
+        loop.add_signal_handler(number, made.handle_exit, number, None)
+    await made.serve([listener])
 
 
 @contextlib.contextmanager
@@ -230,22 +294,37 @@ def _needs() -> Iterator[None]:
 # Keys
 
 
-def _guard(file: Path | None, variable: str | None) -> ApiKeys | None:
-    """Who is let in, by the digests of their keys."""
+async def _guard(crib: Crib, said: Hosting, known: Mapping[str, Principal], *, asked: bool) -> Guard | None:
+    """Who is let in: holders of keys that were named, of keys of the store, and of tokens of a provider."""
+    from toolcrib.cli.hosting import STORE
+    from toolcrib.serve.keyring import Keyring
     from toolcrib.serve.keys import ApiKeys
-    from toolcrib.serve.principal import Principal
+    from toolcrib.serve.principal import Guards
 
-    if file is None and variable is None:
-        return None
+    guards: list[Guard] = [ApiKeys(known)] if known else []
+    ring = Keyring(lambda: crib.store, crib.pipeline.clock.now)
+    await ring.load()
+    if asked or said.keys == STORE or ring.keys:
+        guards.append(ring)
+    provider = said.provider()
+    if provider is not None:
+        guards.append(provider)
+    return None if not guards else guards[0] if len(guards) == 1 else Guards(guards)
+
+
+def _known(file: Path | None, variable: str | None) -> dict[str, Principal]:
+    """Who is let in, by the digests of their keys. The key in a variable is that of whoever serves."""
+    from toolcrib.serve.principal import ADMIN, Principal
+
     known: dict[str, Principal] = {}
     if variable is not None:
         key = os.environ.get(variable, "").strip()
         if not key:
             raise Trouble(f"The variable {variable} is not set", "put a key into it: openssl rand -hex 32")
-        known[_kept(key, variable)] = Principal(user())
+        known[_kept(key, variable)] = Principal(user(), roles=frozenset({ADMIN}), auth="key")
     if file is not None:
-        known |= {kept: Principal(name) for name, kept in _lines(file)}
-    return ApiKeys(known)
+        known |= {kept: Principal(name, auth="key") for name, kept in _lines(file)}
+    return known
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str]]:

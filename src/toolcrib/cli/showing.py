@@ -114,7 +114,7 @@ class _Bar(_Silent):
         if self._live is None:
             from rich.live import Live
 
-            self._bar = self._bar or _columns(self._console)
+            self._bar = self._bar or columns(self._console)
             if self._task is None:
                 self._task = self._bar.add_task(clean(self._label), total=None)
             self._live = Live(get_renderable=self._drawn, console=self._console, transient=True, refresh_per_second=12)
@@ -154,7 +154,8 @@ class _Bar(_Silent):
             self._tail = ""
 
 
-def _columns(console: Any) -> Progress:
+def columns(console: Any) -> Progress:
+    """What a bar consists of."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     text = TextColumn("{task.description}", markup=False)

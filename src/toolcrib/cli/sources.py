@@ -1,4 +1,4 @@
-"""What an entry of `sources` in a `crib.yaml` means, where that is no Python: definition files, or an MCP server."""
+"""What an entry of `sources` in a `crib.yaml` means, where that is no Python: files, a document, or an MCP server."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import logging
 import os
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.sources.files.roots import Root
     from toolcrib.sources.files.source import FileSource
     from toolcrib.sources.mcp import Mcp
+    from toolcrib.sources.openapi import OpenApi
 
 log = logging.getLogger("toolcrib.cli")
 _DEFINITIONS = (".yaml", ".yml")
@@ -95,16 +97,39 @@ def server_of(item: yaml.Node) -> Mcp:
     command = nodes.texts(given["mcp"]) if "mcp" in given else ()
     if len(command) == 1 and not is_address(command[0]):
         command = _words(given["mcp"])
-    trusted = nodes.plain(given["trusted"]) if "trusted" in given else False
-    if not isinstance(trusted, bool):
-        raise Wrong(f"trusted: expected true or false, got {trusted!r}", given["trusted"])
     return Mcp(
         *command,
         name=nodes.text(given["name"]) if "name" in given else None,
-        trusted=trusted,
+        trusted=_flag(given["trusted"]) if "trusted" in given else False,
         timeout=nodes.number(given["timeout"], float, "timeout") if "timeout" in given else None,
         **{key: _filled(given[key]) for key in ("env", "headers") if key in given},
     )
+
+
+def document_of(item: yaml.Node, folder: Path) -> OpenApi | None:
+    """The OpenAPI document that an entry means; None where it means something else.
+
+    Raises:
+        Wrong, BadTool: something is wrong with the entry.
+    """
+    if not any(key.value == "openapi" for key, _ in nodes.pairs(item)):
+        return None
+    from toolcrib.sources.openapi import OpenApi
+    from toolcrib.sources.openapi.loading import is_address
+
+    given = nodes.known(item, "openapi", *_OF_DOCUMENT)
+    place = nodes.text(given.pop("openapi"))
+    settings = {key: _OF_DOCUMENT[key](node) for key, node in given.items()}
+    if "uploads" in given:
+        settings["uploads"] = _there(folder / settings["uploads"], given["uploads"])
+    return OpenApi(place if is_address(place) else _there(folder / place, item), **settings)
+
+
+def _flag(node: yaml.Node) -> bool:
+    flag = nodes.plain(node)
+    if not isinstance(flag, bool):
+        raise Wrong(f"trusted: expected true or false, got {flag!r}", node)
+    return flag
 
 
 def _words(node: yaml.Node) -> tuple[str, ...]:
@@ -116,14 +141,22 @@ def _words(node: yaml.Node) -> tuple[str, ...]:
 
 def _filled(node: yaml.Node) -> dict[str, str]:
     """Texts by name; `${NAME}` in one is a variable of the environment, so that no secret need stand in the file."""
+    return {key.value: _expanded(value) for key, value in nodes.pairs(node)}
 
-    def variable(name: str, at: yaml.Node) -> str:
-        if name not in os.environ:
-            raise Wrong(f"the variable {name} is not set", at)
-        return os.environ[name]
 
+def _expanded(node: yaml.Node) -> str:
+    def variable(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise Wrong(f"the variable {found[1]} is not set", node)
+        return os.environ[found[1]]
+
+    return _VARIABLE.sub(variable, nodes.text(node))
+
+
+def _credentials(node: yaml.Node) -> dict[str, Any]:
+    """Credentials by the name of a scheme: a text, or texts by name."""
     return {
-        key.value: _VARIABLE.sub(lambda found, at=value: variable(found[1], at), nodes.text(value))  # type: ignore[misc]
+        key.value: _filled(value) if isinstance(value, yaml.MappingNode) else _expanded(value)
         for key, value in nodes.pairs(node)
     }
 
@@ -132,3 +165,21 @@ def _there(path: Path, node: yaml.Node) -> Path:
     if not path.exists():
         raise Wrong(f"there is no file or folder {path}", node)
     return path
+
+
+_OF_DOCUMENT: dict[str, Callable[[yaml.Node], Any]] = {
+    "namespace": nodes.text,
+    "trusted": _flag,
+    "include": nodes.texts,
+    "exclude": nodes.texts,
+    "limit": lambda node: nodes.number(node, int, "limit"),
+    "base_url": _expanded,
+    "variables": _filled,
+    "auth": _credentials,
+    "headers": _filled,
+    "uploads": nodes.text,
+    "refs": nodes.texts,
+    "timeout": lambda node: nodes.number(node, float, "timeout"),
+    "refresh_s": lambda node: nodes.number(node, float, "refresh_s"),
+}
+"""What an entry of a document may say beside it, and how each is read."""

@@ -101,6 +101,8 @@ class _Folded:
             return ("done",)
         if self.history.question is not None:
             return ("waiting",)
+        if self.history.paused is not None:
+            return ("queued", "waiting")
         if self.history.started is None:
             return ("queued",)
         if not self.answered:

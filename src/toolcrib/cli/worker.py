@@ -38,6 +38,7 @@ async def worker(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await crib.start()
     _calm()
+    sweeping = asyncio.ensure_future(crib.sweep_hourly())
     try:
         if terminal.json:
             terminal.data({"ready": crib.pipeline.worker, "role": role})
@@ -46,6 +47,7 @@ async def worker(
         await stop.wait()
         terminal.say(f"{crib.pipeline.worker} takes no more calls, and leaves within {grace:g} s", "dim")
     finally:
+        sweeping.cancel()
         await crib.stop(grace)
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from toolcrib.crib import Crib
-from toolcrib.demo import desk
+from toolcrib.demo import clerk, desk
 
 
 def crib(folder: Path | None = None) -> Crib:
     """The crib of the order desk, on SQLite in a folder that all runs of the demo share."""
     folder = folder or home()
     store = f"sqlite:///{quote(str(folder.resolve() / 'demo.db'))}"
-    return Crib([desk], store=store, deps={"shop": desk.Shop(folder)}, default_namespaces=("desk",))
+    shop = desk.Shop(folder)
+    return Crib([desk], store=store, deps={"shop": shop}, default_namespaces=("desk",), agents=clerk.agents())
 
 
 def home() -> Path:

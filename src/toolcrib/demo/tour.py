@@ -192,6 +192,7 @@ class Tour:
             "tools show desk.refund",
             "call desk.refund -a order=A-7 -a cents=500",
             "call desk.export -a rows=40",
+            "chat",
             f"sessions show {self.id}",
             f"sessions watch {self.id}",
         ):

@@ -1,0 +1,197 @@
+"""`toolcrib agents`: who there is, what each sees, who reaches whom, and what is wrong with their files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from toolcrib.cli.calls import Namespaces
+from toolcrib.cli.command import command, group
+from toolcrib.cli.completion import complete_agent
+from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact, short
+
+if TYPE_CHECKING:
+    from toolcrib.agent import Agent, Agents
+    from toolcrib.agent.book import Findings
+    from toolcrib.cli.seeing import Sight
+
+app = group("agents", "Look at the agents of a crib.")
+Form = Literal["mermaid", "dot", "tree"]
+
+
+@command(app, "list")
+async def list_agents(terminal: Terminal) -> None:
+    """List the agents."""
+    agents = _agents(terminal)
+    if terminal.json:
+        terminal.data([_data(agents, agent) for agent in agents.book.values()])
+        return
+    rows = [_row(agents, agent) for agent in agents.book.values()]
+    terminal.table(("Agent", "Model", "Tools", "Sub-agents", "What it does"), rows)
+
+
+def _agents(terminal: Terminal) -> Agents:
+    from toolcrib.cli.casting import agents_of
+    from toolcrib.cli.choose import chosen
+
+    return agents_of(terminal, chosen(terminal.crib))
+
+
+def _data(agents: Agents, agent: Agent) -> dict[str, Any]:
+    """An agent as JSON: its definition, with the defaults that others ask for."""
+    said = {
+        "name": agent.name,
+        "description": agent.description,
+        "model": None,
+        "tools": list(agent.tools),
+        "sub_agents": [],
+    }
+    return said | agent.data() | {"default": agent.name == agents.default}
+
+
+def _row(agents: Agents, agent: Agent) -> Sequence[Cell]:
+    mark = " (default)" if agent.name == agents.default else ""
+    subs = ", ".join(one.agent for one in agent.sub_agents)
+    tools = ", ".join([*agent.tools, *(f"not {one}" for one in agent.exclude)]) or "none"
+    return f"{agent.name}{mark}", _model(agent), tools, subs, short(agent.description)
+
+
+def _model(agent: Agent) -> str:
+    return agent.model if isinstance(agent.model, str) else "" if agent.model is None else type(agent.model).__name__
+
+
+@command(app, "show")
+async def show_agent(
+    terminal: Terminal,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Its name.", autocompletion=complete_agent)],
+    namespace: Namespaces = None,
+) -> None:
+    """Show an agent: what it is told, the tools and agents that it sees in a session, and its limits."""
+    from toolcrib.cli.casting import agents_of, known
+    from toolcrib.cli.choose import looking
+    from toolcrib.cli.seeing import sight
+
+    async with looking(terminal.crib) as crib:
+        agents = agents_of(terminal, crib)
+        found = known(agents, agent)
+        session = await crib.open(owner="somebody", namespaces=namespace or ("*",))
+        sees = sight(agents, session, found)
+    if terminal.json:
+        tools = [one._asdict() for one in sees.tools]
+        limits = {"stops": [one.data() for one in found.stops], **_limits(found)}
+        terminal.data({**_data(agents, found), "sees": {**sees._asdict(), "tools": tools}, "limits": limits})
+    else:
+        _show(terminal, agents, found, sees)
+
+
+def _limits(agent: Agent) -> dict[str, Any]:
+    return {
+        "max_turns": agent.max_turns,
+        "handover": {"max": agent.handover.max, "history": agent.handover.history},
+        "delegate": {"max_depth": agent.delegate.max_depth, "max_children": agent.delegate.max_children},
+    }
+
+
+def _show(terminal: Terminal, agents: Agents, agent: Agent, sees: Sight) -> None:
+    stops = "; ".join(compact(one.data()) for one in agent.stop)
+    said = {
+        "Model": _model(agent),
+        "Settings": compact(agent.model_settings) if agent.model_settings else "",
+        "Transfers": ", ".join(sees.transfer),
+        "Calls": ", ".join(sees.call),
+        "Turns": f"at most {agent.max_turns}{'' if agent.on_limit == 'stop' else ', then one last answer'}",
+        "Stops": stops,
+        "Handovers": f"at most {agent.handover.max}, passing on {compact(agent.handover.history)}"
+        if sees.transfer
+        else "",
+        "Children": f"at most {agent.delegate.max_children}, {agent.delegate.max_depth} deep" if sees.call else "",
+        "Policy": compact(agent.policy) if agent.policy else "",
+        "Answer": compact(agent.output_schema) if agent.output_schema else "",
+    }
+    terminal.text(f"{agent.name}{' (default)' if agent.name == agents.default else ''}", "bold")
+    if agent.description:
+        terminal.text(agent.description)
+    terminal.text("")
+    for name, value in said.items():
+        if value:
+            terminal.text(f"{name:<11}{value}")
+    terminal.text("\nInstructions", "bold")
+    terminal.text("\n".join(f"  {line}" for line in agent.instructions.strip().splitlines()) or "  none")
+    terminal.text(f"\nTools ({len(sees.tools)})", "bold")
+    if sees.tools:
+        rows = [(one.name, one.id, f"{one.description}{' (by name only)' if one.listed else ''}") for one in sees.tools]
+        terminal.table(("Name", "Tool", "What it does"), rows, indent=2)
+
+
+@command(app, "lint")
+async def lint(
+    terminal: Terminal,
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH", help="Files and folders; without them those of the crib.")
+    ] = None,
+) -> int:
+    """Check the definitions of agents: everything that is wrong, as FILE:LINE: KEY: PROBLEM. Nothing is started.
+
+    Exit code 1 where there is an error; warnings are none.
+    """
+    found = _found(terminal, paths or ())
+    if terminal.json:
+        lines = [{**line._asdict(), "severity": "error"} for line in found.problems]
+        lines += [{**line._asdict(), "severity": "warning"} for line in found.warnings]
+        terminal.data({"agents": found.names, "problems": lines})
+        return 1 if found.problems else 0
+    for line in found.problems:
+        terminal.text(str(line), "red")
+    for line in found.warnings:
+        terminal.text(f"{line} (a warning)", "yellow")
+    told = ", ".join(
+        f"{len(lines)} {word}{'' if len(lines) == 1 else 's'}"
+        for lines, word in ((found.problems, "error"), (found.warnings, "warning"))
+        if lines
+    )
+    count = f"{len(found.names)} agent{'' if len(found.names) == 1 else 's'}"
+    terminal.text(f"{count}: {told or 'nothing is wrong'}", "red" if found.problems else "green")
+    return 1 if found.problems else 0
+
+
+def _found(terminal: Terminal, paths: Sequence[str]) -> Findings:
+    from toolcrib.agent.book import Findings, lint
+    from toolcrib.cli.config import NAME, agent_places
+
+    missing = next((path for path in paths if not Path(path).exists()), None)
+    if missing is not None:
+        raise Trouble(f"There is no {missing}", "name files or folders of agents", code="not_found")
+    file = Path(terminal.crib.crib or NAME)
+    if paths:
+        return lint(*paths)
+    if not file.is_file():  # a program has checked its agents itself
+        book = _agents(terminal).book
+        return Findings([*book], [], [])
+    here = Path.cwd()
+    places = agent_places(file)
+    return lint(*(place.relative_to(here) if place.is_relative_to(here) else place for place in places))
+
+
+@command(app, "graph")
+async def graph(
+    terminal: Terminal,
+    form: Annotated[
+        Form | None, typer.Option("--format", "-f", help="mermaid, dot or tree; a tree on a terminal, else Mermaid.")
+    ] = None,
+) -> None:
+    """Show which agents may reach which: solid by a transfer, dotted by a call alone."""
+    from toolcrib.cli import graphs
+
+    agents = _agents(terminal)
+    if terminal.json:
+        names = [{"name": name, "default": name == agents.default} for name in agents.book]
+        terminal.data({"agents": names, "edges": [edge.data() for edge in graphs.edges(agents)]})
+        return
+    form = form or ("tree" if terminal.out.is_terminal else "mermaid")
+    if form == "tree":
+        terminal.show(graphs.tree(agents))
+    else:
+        print(graphs.mermaid(agents) if form == "mermaid" else graphs.dot(agents))

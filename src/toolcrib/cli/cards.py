@@ -1,0 +1,185 @@
+"""The calls of a run on standard error: a bar for each that runs on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.agent.thread import TRANSFER
+from toolcrib.calls.history import result as read_result
+from toolcrib.cli.lines import progress, span
+from toolcrib.cli.terminal import Terminal, compact, short
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.progress import Progress, TaskID
+
+    from toolcrib.types import Event
+
+WIDE = 200
+
+
+@dataclass(slots=True)
+class Card:
+    """A call as a person sees it; `depth` counts the calls that it was made by."""
+
+    tool: str
+    args: Mapping[str, Any]
+    depth: int = 0
+    said: tuple[Any, int] = (None, -1)
+    tail: str = ""
+    task: TaskID | None = None
+
+    @property
+    def title(self) -> str:
+        """Its tool and what it was called with."""
+        return short(f"{self.tool} {compact(self.args)}", WIDE)
+
+    @property
+    def indent(self) -> str:
+        """What stands before its lines."""
+        return "  " * self.depth
+
+
+class Cards:
+    """All calls of a session, from their first event to their last."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._known: dict[str, Card] = {}
+        self._bars = terminal.err.is_terminal
+        self._view: _Plain = _Bars(terminal) if self._bars else _Plain(terminal)
+
+    def take(self, event: Event) -> None:
+        """Shows an event of a call."""
+        id, data = event.call or "", event.data
+        if event.kind == "accepted":
+            above = self._known.get(data.get("parent") or "")
+            depth = 0 if above is None else above.depth + 1
+            self._known[id] = Card(data["tool"], data.get("args") or {}, depth)
+        card = self._known.get(id)
+        if card is None:
+            return
+        match event.kind:
+            case "started":
+                card.args = data.get("args") or card.args
+                if card.tool != TRANSFER:
+                    self._view.begin(card)
+            case "progress":
+                self._view.progress(card, data)
+            case "output":
+                self._view.output(card, data["delta"] if "delta" in data else f"{compact(data.get('value'))}\n")
+            case "done":
+                self._done(card, data)
+
+    def _done(self, card: Card, data: Mapping[str, Any]) -> None:
+        result = read_result(dict(data))
+        if card.tool == TRANSFER and result.ok:
+            return  # the handover tells it
+        took = f" ({span(data.get('duration_ms', 0) / 1000)})" if data.get("duration_ms", 0) >= 1 else ""
+        if edited := result.metadata.get("edited"):
+            took = f"{took} with {short(compact(edited))} changed"
+        what = card.title if self._bars else card.tool  # of a bar nothing is left to read
+        if result.failure is None:
+            self._view.end(card, f"{card.indent}✓ {what}{took}: {_gist(card, result.data, result.text)}", "green")
+        else:
+            said = f"[{result.failure.code}] {short(result.failure.message, WIDE)}"
+            self._view.end(card, f"{card.indent}✗ {what}{took}: {said}", "red")
+
+    def stop(self) -> None:
+        """Leaves the screen to others; the next event takes it again."""
+        self._view.stop()
+
+
+def _gist(card: Card, data: Any, text: str) -> str:
+    """A result in a line; of an agent's only what it answered."""
+    if card.tool == "builtin.call_agent" and isinstance(data, Mapping) and "answer" in data:
+        return short(f"{data['agent']}: {data['answer']}", WIDE)
+    return short(text, WIDE) or "(nothing)"
+
+
+class _Plain:
+    """Lines on a pipe."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    def begin(self, card: Card) -> None:
+        """Its body runs."""
+        self._terminal.say(f"{card.indent}→ {card.title}")
+
+    def progress(self, card: Card, data: Mapping[str, Any]) -> None:
+        """A line for each message and each tenth."""
+        news = (data.get("message"), int((data.get("progress") or 0) * 10))
+        if news != card.said:
+            card.said = news
+            self._terminal.say(f"{card.indent}… {card.tool}: {progress(data)}")
+
+    def output(self, card: Card, text: str) -> None:
+        """The lines that are complete."""
+        *lines, card.tail = (card.tail + text).split("\n")
+        for line in lines:
+            self._terminal.say(f"{card.indent}  {line}", "dim")
+
+    def end(self, card: Card, line: str, style: str) -> None:
+        """It is over."""
+        if card.tail:
+            self.output(card, "\n")
+        self._terminal.say(line, style)
+
+    def stop(self) -> None:
+        """The screen is needed for something else."""
+
+
+class _Bars(_Plain):
+    """Bars at the foot of a terminal; what is over stands above them."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(terminal)
+        self._bars: Progress | None = None
+        self._live: Live | None = None
+        self._running = 0
+
+    def begin(self, card: Card) -> None:
+        """A bar, moving to and fro until it is known how far the call is."""
+        if card.task is None:
+            from toolcrib.cli.showing import columns
+
+            self._bars = self._bars or columns(self._terminal.err)
+            card.task = self._bars.add_task(card.indent + short(card.title, 60), total=None)
+            self._running += 1
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._live is None and self._bars is not None:
+            from rich.live import Live
+
+            self._live = Live(self._bars, console=self._terminal.err, transient=True, refresh_per_second=12)
+            self._live.start()
+
+    def progress(self, card: Card, data: Mapping[str, Any]) -> None:
+        """Moves the bar."""
+        self.begin(card)
+        assert self._bars is not None and card.task is not None
+        label = card.indent + short(f"{card.tool} {data.get('message') or ''}", 60)
+        share = data.get("progress")
+        if share is None:
+            self._bars.update(card.task, description=label)
+        else:
+            self._bars.update(card.task, description=label, total=1.0, completed=share)
+
+    def end(self, card: Card, line: str, style: str) -> None:
+        """Takes the bar away, and says what came of it."""
+        if card.task is not None and self._bars is not None:
+            self._bars.remove_task(card.task)
+            card.task = None
+            self._running -= 1
+        if not self._running:
+            self.stop()
+        super().end(card, line, style)
+
+    def stop(self) -> None:
+        """Takes the bars off the screen."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None

@@ -1,0 +1,128 @@
+"""`toolcrib keys`: the API keys of a server, kept in the store of its crib. All servers over it know at once."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from toolcrib.cli.command import command, group
+from toolcrib.cli.lines import moment, span
+from toolcrib.cli.questions import user
+from toolcrib.cli.terminal import Cell, Terminal, Trouble
+
+if TYPE_CHECKING:
+    from toolcrib.serve.keyring import Key, Keyring
+
+app = group("keys", "Make, list and revoke the API keys of a server.")
+COLUMNS = ("Key", "Name", "Owner", "Scopes", "Namespaces", "Made", "Last used", "State")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(min|m|h|d|w)")
+_SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@asynccontextmanager
+async def _ring(terminal: Terminal) -> AsyncIterator[Keyring]:
+    """The keys of the crib's store, which is made if there is none."""
+    from toolcrib.cli.choose import chosen
+    from toolcrib.serve.keyring import Keyring
+
+    crib = chosen(terminal.crib)
+    if crib.store.url.startswith("memory:"):
+        advice = "name one that stays: store: sqlite:///crib.db in crib.yaml, or --store"
+        raise Trouble("A store in memory keeps no keys", advice)
+    await crib.store.start(crib.pipeline.worker)
+    try:
+        ring = Keyring(lambda: crib.store, getattr(crib.store, "now", time.time))
+        await ring.load()
+        yield ring
+    finally:
+        await crib.store.close()
+
+
+@command(app, "add")
+async def add_key(
+    terminal: Terminal,
+    owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose sessions it opens.")],
+    name: Annotated[str, typer.Option("--name", help="What people call the key; without it its owner's name.")] = "",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope", help="read, call, answer, metrics or admin; again for more. Without it: the first three."
+        ),
+    ] = None,
+    namespace: Annotated[
+        list[str] | None, typer.Option("--namespace", "-n", help="Only these; without it what the server opens to all.")
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="TIME", help="After so long it opens nothing: 12h, 30d, 52w.")
+    ] = None,
+) -> None:
+    """Make a key. It is shown now and never again: only its digest is kept."""
+    until = None if expires is None else time.time() + _seconds(expires)
+    async with _ring(terminal) as ring:
+        key, kept = await ring.add(
+            owner, by=user(), name=name, scopes=scope or (), namespaces=namespace, expires_at=until
+        )
+    if terminal.json:
+        terminal.data({**_data(kept), "key": key})
+        return
+    terminal.text(key)
+    terminal.say(f"This is key {kept.id} of {owner}. Keep it: it is not shown again.", "yellow")
+    terminal.say("Clients send it as `Authorization: Bearer KEY`.", "dim")
+
+
+def _seconds(text: str) -> float:
+    parts = _SPAN.fullmatch(text.strip())
+    if parts is None:
+        raise Trouble(f"--expires {text!r} is no time", "write it as 12h, 30d or 52w")
+    return float(parts[1]) * _SECONDS[parts[2]]
+
+
+@command(app, "list")
+async def list_keys(terminal: Terminal) -> None:
+    """List the keys; never the keys themselves."""
+    async with _ring(terminal) as ring:
+        keys = ring.keys
+    if terminal.json:
+        terminal.data([_data(key) for key in keys])
+    elif keys:
+        terminal.table(COLUMNS, [_row(key) for key in keys])
+    else:
+        terminal.say(f"No keys. `{terminal.command('keys', 'add', 'OWNER')}` makes one.")
+
+
+@command(app, "revoke")
+async def revoke_key(
+    terminal: Terminal, key: Annotated[str, typer.Argument(metavar="KEY", help="Its id, as `keys list` shows it.")]
+) -> None:
+    """Take a key away: from now on it opens nothing, on any server."""
+    async with _ring(terminal) as ring:
+        kept = await ring.revoke(key, by=user())
+    if terminal.json:
+        terminal.data(_data(kept))
+    else:
+        terminal.text(f"Revoked {kept.id} of {kept.owner}.")
+
+
+def _data(key: Key) -> dict[str, Any]:
+    said: dict[str, Any] = msgspec.to_builtins(key)
+    return {**said, "active": key.holds(time.time())}
+
+
+def _row(key: Key) -> Sequence[Cell]:
+    now = time.time()
+    if key.revoked_at is not None:
+        state: Cell = ("revoked", "red")
+    elif key.expires_at is not None:
+        left = key.expires_at - now
+        state = (f"expires in {span(left)}", "") if left > 0 else ("expired", "red")
+    else:
+        state = ("active", "green")
+    used = "" if key.last_used is None else f"{span(now - key.last_used)} ago"
+    spaces = "" if key.namespaces is None else ", ".join(key.namespaces)
+    return (key.id, key.name, key.owner, ", ".join(key.scopes), spaces, moment(key.created_at), used, state)
