@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
 
 from toolcrib.schema.names import WORD_BORDER
 from toolcrib.sources.files.definition import Definition
@@ -24,6 +24,7 @@ _COMMON = (
     "that the their them then there this to up us use using want we what when where which with you your"
 )
 _STOP = frozenset(_COMMON.split())
+_ENDINGS = re.compile(r"(?<=\w{3})(?:ings?|ed|e?s|e|ly)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +115,15 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(16384)
 def _stem(word: str) -> str:
-    stem: str = _stemmer().stemWord(word)
-    return stem
+    return _stemmer()(word)
 
 
 @cache
-def _stemmer() -> Any:
-    import snowballstemmer  # type: ignore[import-untyped]
-
-    return snowballstemmer.stemmer("english")
+def _stemmer() -> Callable[[str], str]:
+    """That of English; without it only the commonest endings go."""
+    try:
+        import snowballstemmer  # type: ignore[import-untyped]
+    except ImportError:
+        return lambda word: _ENDINGS.sub("", word)
+    stem: Callable[[str], str] = snowballstemmer.stemmer("english").stemWord
+    return stem

@@ -1,0 +1,261 @@
+"""Operations of OpenAPI documents as tools: `OpenApi` is the source of them.
+
+What a document says is a stranger's word unless the configuration trusts it. Requests go to the host that document or
+configuration name, with credentials that nobody sees. The HTTP library is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from toolcrib.errors import BadTool, ToolcribError
+from toolcrib.sources.openapi.auth import Credential, Credentials, Guard
+from toolcrib.sources.openapi.document import Document
+from toolcrib.sources.openapi.later import LaterTool
+from toolcrib.sources.openapi.loading import Away, Loading, is_address
+from toolcrib.sources.openapi.operations import Operation, operations, selection
+from toolcrib.sources.openapi.reading import BadDocument
+from toolcrib.sources.openapi.running import Desk, Service
+from toolcrib.sources.openapi.servers import configured, server
+from toolcrib.sources.openapi.wire import Wire
+from toolcrib.tools import Tool
+from toolcrib.types import Limits
+
+__all__ = ["BadDocument", "OpenApi"]
+
+LIMIT = 300
+"""With more operations than that, a document is to be chosen from."""
+
+EAGER = 100
+"""Up to so many operations are checked at the start; of more, each is when it is first looked at."""
+
+RETRY_S = 5.0
+_RESERVED = ("builtin", "client", "default", "prompts", "resources", "shell", "files", "http", "sql")
+
+log = logging.getLogger("toolcrib.openapi")
+
+
+class OpenApi:
+    """The operations of one document: `OpenApi("petstore.yaml")`, `OpenApi("https://host/openapi.json")`, or its data.
+
+    `namespace` is where its tools stand; without one it is made of the document's title. `trusted` says that what it
+    tells of its operations is true. `include` and `exclude` choose among them: `tag:pets`, `GET`, `/pets/**`,
+    `GET /pets/*`, or a glob of operation ids; `limit` is how many there may be. `base_url` is where the service is,
+    `variables` are those of the document's server. `auth` has credentials by the name of a security scheme,
+    `credentials` gives those of an owner; `headers` go with every request. Files of `uploads` may be sent. `refs` are
+    origins of other documents that it may refer to. `timeout` bounds each call; every `refresh_s` it is looked whether
+    the document changed.
+
+    Raises:
+        BadDocument: the base_url is none.
+    """
+
+    def __init__(  # noqa: PLR0913 - all by name
+        self,
+        document: str | PathLike[str] | Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        trusted: bool = False,
+        include: Iterable[str] | str = (),
+        exclude: Iterable[str] | str = (),
+        limit: int | None = None,
+        base_url: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        auth: Mapping[str, Credential] | None = None,
+        credentials: Credentials | None = None,
+        headers: Mapping[str, str] | None = None,
+        uploads: str | PathLike[str] | None = None,
+        refs: Sequence[str] = (),
+        timeout: float | None = None,
+        refresh_s: float | None = 60.0,
+    ) -> None:
+        self._wire = Wire()
+        place = document if isinstance(document, Mapping | str) else Path(document)
+        self._loading = Loading(place, self._wire, refs)
+        self.name = _legal(namespace or _name(place))
+        self.namespaces: tuple[str, ...] = (self.name,) if namespace else ()
+        self.trusted = trusted
+        self._given = namespace is not None
+        self._patterns = _texts(include), _texts(exclude)
+        self._limit = limit
+        self._server = None if base_url is None else configured(base_url, self._loading.name)
+        self._variables = dict(variables or {})
+        self._auth, self._credentials, self._headers = dict(auth or {}), credentials, dict(headers or {})
+        self._uploads = None if uploads is None else Path(uploads)
+        self._timeout = timeout
+        self._refresh_s = refresh_s
+        self._beside: asyncio.Task[None] | None = None
+
+    # As a source
+
+    async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
+        """Its tools now. Where a server that has the document is away, it is tried again, and the crib starts without.
+
+        Raises:
+            BadDocument: it does not hold, or has too many operations.
+        """
+        try:
+            tools = await self._load()
+        except Away as error:
+            log.warning("%s", error)
+            self._beside = asyncio.create_task(self._look(changed, there=False))
+            return []
+        except BaseException:
+            await self._wire.close()
+            raise
+        if self._refresh_s is not None and not isinstance(self._loading.place, Mapping):
+            self._beside = asyncio.create_task(self._look(changed, there=True))
+        return tools
+
+    async def stop(self) -> None:
+        """Closes its connections."""
+        if self._beside is not None:
+            self._beside.cancel()
+            await asyncio.wait({self._beside})
+            self._beside = None
+        await self._wire.close()
+
+    async def _look(self, changed: Callable[[Iterable[Tool]], None], *, there: bool) -> None:
+        """Looks from time to time whether the document changed; one that no longer holds changes nothing."""
+        while not there or self._refresh_s is not None:
+            await asyncio.sleep(RETRY_S if not there or self._refresh_s is None else self._refresh_s)
+            try:
+                if not there or await self._loading.changed():
+                    changed(await self._load())
+                    there = True
+            except (Away, ToolcribError) as error:
+                log.warning("the document is left as it was: %s", error)
+            except Exception:  # whatever stands in it, the next look may find it better
+                log.exception("the document %s could not be looked at", self._loading.name)
+
+    async def _load(self) -> list[Tool]:
+        document = await self._loading.load()
+        return await asyncio.to_thread(self._tools, document)
+
+    # From a document to tools
+
+    def _tools(self, document: Document) -> list[Tool]:
+        """All that are wanted; one that does not hold is left out, and the others stay.
+
+        Raises:
+            BadTool: there are none, too many, or not one that holds.
+        """
+        include, exclude = self._patterns
+        with document.expecting(document.root):
+            found, there = operations(document, selection(include, exclude))
+        self._check_number(document, len(found), there)
+        if not self._given:
+            info = document.root.get("info")
+            self.name = _of_title("" if info is None else info.text("title")) or self.name
+            self.namespaces = (self.name,)
+            self._given = True  # one that changes its title later does not move to where others are
+        guard = Guard(self.name, self._auth, self._credentials, self._headers)
+        desk = Desk(document, guard, self._wire, self._uploads)
+        made: list[Tool] = []
+        problems: list[BadTool] = []
+        for one in found:
+            try:
+                made.append(self._checked(desk, one, len(found) <= EAGER))
+            except BadTool as error:
+                problems.append(error)
+        if not made:
+            raise problems[0]
+        for problem in problems:
+            log.warning("an operation is left out: %s", problem)
+        return made
+
+    def _check_number(self, document: Document, chosen: int, there: int) -> None:
+        if not there:
+            raise BadDocument(document.name, "#/paths", "it has no operations")
+        if not chosen:
+            patterns = ", ".join([*self._patterns[0], *(f"not {one}" for one in self._patterns[1])])
+            raise BadDocument(document.name, "", f"none of its {there} operations fits {patterns}")
+        limit = LIMIT if self._limit is None and not any(self._patterns) else self._limit
+        if limit is not None and chosen > limit:
+            raise BadDocument(
+                document.name,
+                "",
+                f"it has {chosen} operations, more than {limit}: choose with include and exclude "
+                f"(tag:<tag>, GET, /path/**, an operation id), or set limit to {chosen}",
+            )
+
+    def _checked(self, desk: Desk, operation: Operation, eager: bool) -> Tool:
+        with desk.document.expecting(operation.node):
+            service = self._service(desk, operation)
+        tool = self._tool(service)
+        if eager:
+            vars(tool)["whole"], _ = tool.made(), service.wanted
+        return tool
+
+    def _service(self, desk: Desk, operation: Operation) -> Service:
+        document = desk.document
+        found = self._server or server(document, (operation.node, operation.shared, document.root), self._variables)
+        # What the configuration names may lie inside, and a document that lies here may name what lies here.
+        if self._server is not None or (found.target.private and not is_address(document.address)):
+            self._wire.inside.add(found.target.host)
+        return Service(desk, operation, found, operation.effect(self.trusted))
+
+    def _tool(self, service: Service) -> LaterTool:
+        operation, extra = service.operation, service.operation.extra
+
+        async def reconcile(ctx: Any, **values: Any) -> Any:
+            """The service knows by its key whether it did it; asked again, it tells."""
+            return await service.run(ctx, values) if self.trusted and service.plan.key is not None else None
+
+        tool: LaterTool = LaterTool(
+            name=operation.name,
+            namespace=self.name,
+            title=extra.get("title"),
+            description=operation.description,
+            tags=operation.tags,
+            annotations=operation.annotations(service.effect),
+            capabilities=(f"net:egress:{service.server.resource}",),
+            effect=service.effect,
+            limits=_limits(extra, self._timeout),
+            metadata={"openapi": {"method": operation.method.upper(), "path": operation.path, "id": operation.id}},
+            run=service.run,
+            reconcile=reconcile,
+            source=self.name,
+            trusted=self.trusted,
+            shapes=service.shapes,
+        )
+        return tool
+
+
+def _limits(extra: Mapping[str, Any], timeout: float | None) -> Limits:
+    try:
+        return Limits(
+            timeout_s=extra.get("timeout", timeout), concurrency=extra.get("concurrency"), rate=extra.get("rate")
+        )
+    except ValueError as error:
+        raise BadTool(str(extra.get("name", "?")), "x-toolcrib", str(error)) from None
+
+
+def _texts(given: Iterable[str] | str) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _name(place: str | Path | Mapping[str, Any]) -> str:
+    """What a document is called until its title is known."""
+    if isinstance(place, Mapping):
+        return "openapi"
+    if isinstance(place, str) and is_address(place):
+        return re.split(r"[:/?#]", place.partition("://")[2])[0]
+    return Path(place).stem
+
+
+def _legal(name: str) -> str:
+    """The nearest thing that may be a namespace."""
+    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:32] or "openapi"
+
+
+def _of_title(title: str) -> str:
+    """A namespace of a title, which is a stranger's word: it does not get what the rules give to another's tools."""
+    made = _legal(title) if title.strip() else ""
+    return f"{made[:28]}-api" if made in _RESERVED else made

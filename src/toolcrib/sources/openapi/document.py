@@ -1,0 +1,135 @@
+"""`Document`: what was read, and what its references lead to. Nothing is fetched here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urldefrag, urljoin
+
+from toolcrib.schema.positions import steps_of
+from toolcrib.sources.openapi.reading import BadDocument
+
+MOST_STEPS = 50
+VERSIONS = ("2.0", "3.0", "3.1", "3.2")
+NOWHERE = "document:/"
+"""The address of a document that was given as data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A part of a document: what it says, in which resource and where there."""
+
+    said: Any
+    base: str
+    where: str
+
+    def __getitem__(self, key: str | int) -> Node:
+        step = str(key).replace("~", "~0").replace("/", "~1")
+        return Node(self.said[key], self.base, f"{self.where}/{step}")
+
+    def get(self, key: str) -> Node | None:
+        """What stands under a key, if anything does."""
+        return self[key] if isinstance(self.said, Mapping) and self.said.get(key) is not None else None
+
+    def text(self, key: str) -> str:
+        """The text under a key; none is an empty one."""
+        said = self.said.get(key) if isinstance(self.said, Mapping) else None
+        return said if isinstance(said, str) else ""
+
+    def keys(self) -> list[str]:
+        """The keys of an object; none of anything else."""
+        return [str(key) for key in self.said] if isinstance(self.said, Mapping) else []
+
+    def items(self) -> list[Node]:
+        """The elements of a list; none of anything else."""
+        return [self[index] for index in range(len(self.said))] if isinstance(self.said, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document and what it refers to, by address.
+
+    `address` is its own; `refused` says why others are not there. `memo` keeps what was worked out of its parts.
+    """
+
+    name: str
+    address: str
+    parts: Mapping[str, Any]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.version not in VERSIONS:
+            said = self._said_version()
+            found = "has no `openapi`" if said is None else f"is of version {said!r}"
+            raise BadDocument(self.name, "", f"it {found}; versions {', '.join(VERSIONS)} are read")
+        if not isinstance(self.root.said.get("paths", {}), Mapping):
+            raise BadDocument(self.name, "#/paths", "it is no object")
+
+    @property
+    def root(self) -> Node:
+        """The whole document."""
+        return Node(self.parts[self.address], self.address, "#")
+
+    @property
+    def version(self) -> str:
+        """The version that it is written in: 2.0, 3.0, 3.1 or 3.2."""
+        return str(self._said_version())[:3]  # often written as a number
+
+    def _said_version(self) -> Any:
+        return self.root.said.get("swagger") or self.root.said.get("openapi")
+
+    def bad(self, node: Node, problem: str) -> BadDocument:
+        """The error that something is wrong there."""
+        where = node.where if node.base == self.address else f"{node.base}{node.where}"
+        return BadDocument(self.name, where, problem)
+
+    @contextmanager
+    def expecting(self, node: Node) -> Iterator[None]:
+        """Work on a part that may hold anything: a text where there should be a list, say.
+
+        Raises:
+            BadDocument: it did.
+        """
+        try:
+            yield
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise self.bad(node, f"something in it is not what OpenAPI has there ({error})") from None
+        except RecursionError:
+            raise self.bad(node, "it is nested too deeply") from None
+
+    def follow(self, node: Node) -> Node:
+        """What a part stands for: itself, or what its `$ref` leads to.
+
+        Raises:
+            BadDocument: it leads nowhere, in a circle or to a place that is not read.
+        """
+        found = node
+        for _ in range(MOST_STEPS):
+            if not isinstance(found.said, Mapping) or not isinstance(found.said.get("$ref"), str):
+                return found
+            found = self.target(found)
+        raise self.bad(node, f"$ref {node.said['$ref']!r} leads in a circle")
+
+    def target(self, node: Node) -> Node:
+        """What a `$ref` leads to, which may be another.
+
+        Raises:
+            BadDocument: it leads nowhere, or to a place that is not read.
+        """
+        reference = node.said["$ref"]
+        address, fragment = urldefrag(reference)
+        base = urljoin(node.base, address) if address else node.base
+        if base not in self.parts:
+            why = self.refused.get(base, "it is no document that was read")
+            raise self.bad(node, f"$ref {reference!r} can not be followed: {why}")
+        steps = steps_of(f"#{fragment}")
+        found = Node(self.parts[base], base, "#")
+        for step in (None,) if steps is None else steps:
+            try:
+                found = found[int(step) if isinstance(found.said, list) and step is not None else step]  # type: ignore[index]
+            except (KeyError, IndexError, TypeError, ValueError):
+                raise self.bad(node, f"$ref {reference!r} leads nowhere") from None
+        return found

@@ -1,0 +1,85 @@
+"""Where the service of a document is: what the configuration says, else the first server that the document names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote, urljoin, urlsplit
+
+from toolcrib.policy import urls
+from toolcrib.policy.problems import Unfit
+from toolcrib.sources.openapi import swagger
+from toolcrib.sources.openapi.document import Document, Node
+from toolcrib.sources.openapi.reading import BadDocument
+
+_VARIABLE = re.compile(r"\{([^{}]+)\}")
+_LITERAL = "/%:@!$&'()*+,;=~"
+
+
+class Server(NamedTuple):
+    """A host and the path that all paths of operations come after."""
+
+    target: urls.Target
+    path: str
+
+    @property
+    def resource(self) -> str:
+        """Its form in a capability."""
+        target = self.target
+        return target.host if (target.scheme, target.port) == ("https", 443) else target.text
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"{self.target.text}{self.path}/"
+
+
+def configured(url: str, name: str) -> Server:
+    """The server of an address.
+
+    Raises:
+        BadDocument: it is none.
+    """
+    try:
+        target = urls.canonical(url)
+        parts = urlsplit(url)
+        if target.scheme not in ("http", "https") or "@" in parts.netloc:
+            raise Unfit("expected https://host/path, without a user")
+    except (Unfit, ValueError) as problem:
+        raise BadDocument(name, "base_url", f"{url!r} is no address of a service: {problem}") from None
+    return Server(target, quote(parts.path.rstrip("/"), safe=_LITERAL))
+
+
+def server(document: Document, holders: tuple[Node, ...], variables: Mapping[str, str]) -> Server:
+    """The first server of the first holder that names any: an operation, its path, the document.
+
+    Raises:
+        BadDocument: there is none, or it can not be reached from where the document lies.
+    """
+    if document.version == "2.0":
+        found = Node(swagger.servers(document.root.said, document.address)[0], document.address, "#/host")
+    else:
+        named = (servers.items()[0] for one in holders if (servers := one.get("servers")) and servers.items())
+        found = next(named, Node({"url": "/"}, document.address, "#/servers"))
+    url = _filled(document, found, variables)
+    whole = urljoin(document.address, url) if document.address.startswith("http") else url
+    if not whole.startswith(("http://", "https://")):
+        raise document.bad(found, f"no server can be reached at {url!r}; set base_url to where the service is")
+    return configured(whole, document.name)
+
+
+def _filled(document: Document, node: Node, variables: Mapping[str, str]) -> str:
+    known = node.said.get("variables") if isinstance(node.said, Mapping) else None
+    known = known if isinstance(known, Mapping) else {}
+
+    def value(name: str) -> str:
+        said = known.get(name)
+        said = said if isinstance(said, Mapping) else {}
+        given = variables.get(name, said.get("default"))
+        if given is None or (said.get("enum") and given not in said["enum"]):
+            allowed = f"; it is one of {', '.join(map(str, said['enum']))}" if said.get("enum") else ""
+            raise document.bad(node, f"the variable {name!r} of the server is {given!r}{allowed}")
+        return str(given)
+
+    return _VARIABLE.sub(lambda found: value(found[1]), node.text("url") or "/")

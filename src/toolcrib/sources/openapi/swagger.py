@@ -1,0 +1,79 @@
+"""Documents of version 2.0, in the words of version 3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.sources.openapi.document import Document, Node
+
+_STYLES = {"ssv": "spaceDelimited", "pipes": "pipeDelimited"}
+_FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+_FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
+
+
+def servers(root: Mapping[str, Any], address: str) -> list[dict[str, Any]]:
+    """Where the service is."""
+    path = str(root.get("basePath") or "/")
+    if not root.get("host"):
+        return [{"url": path}]
+    schemes = root.get("schemes") or [address.partition(":")[0] if address.startswith("http") else "https"]
+    scheme = next((one for one in ("https", "http") if one in schemes), "https")
+    return [{"url": f"{scheme}://{root['host']}{path}"}]
+
+
+def security(scheme: Mapping[str, Any]) -> dict[str, Any]:
+    """One of the security definitions."""
+    if scheme.get("type") == "basic":
+        return {"type": "http", "scheme": "basic"}
+    if scheme.get("type") != "oauth2":
+        return dict(scheme)
+    flow = str(scheme.get("flow", ""))
+    return {"type": "oauth2", "flows": {_FLOWS.get(flow, flow): {"tokenUrl": scheme.get("tokenUrl")}}}
+
+
+def parameter(node: Node) -> Node:
+    """A parameter that stands in a path, a query or a header."""
+    said = node.said
+    schema = {key: value for key, value in said.items() if key not in ("name", "in", "required", "description")}
+    made = {"name": said.get("name"), "in": said.get("in"), "required": said.get("required"), "schema": schema}
+    collection = said.get("collectionFormat", "csv")
+    if collection in _STYLES:
+        made["style"] = _STYLES[collection]
+    if said.get("type") == "array":
+        made["explode"] = collection == "multi"
+    if said.get("description"):
+        made["description"] = said["description"]
+    return Node(made, node.base, node.where)
+
+
+def body(document: Document, parameters: list[Node], operation: Node) -> Node | None:
+    """The body that parameters in `body` or `formData` describe."""
+    fields = [one for one in parameters if one.said.get("in") == "formData"]
+    whole = next((one for one in parameters if one.said.get("in") == "body"), None)
+    consumes = operation.said.get("consumes") or document.root.said.get("consumes") or ["application/json"]
+    if whole is not None:
+        content = {str(media): {"schema": whole.said.get("schema", {})} for media in consumes}
+        said = {"required": whole.said.get("required", False), "content": content}
+        return Node(said | {"description": whole.said.get("description")}, whole.base, whole.where)
+    if not fields:
+        return None
+    files = any(one.said.get("type") == "file" for one in fields)
+    media = _FORMS[0] if files else next((one for one in consumes if one in _FORMS), _FORMS[1])
+    required = [one.said["name"] for one in fields if one.said.get("required")]
+    properties = {one.said["name"]: _field(one.said) for one in fields}
+    schema = {"type": "object", "properties": properties, "required": required}
+    return Node({"required": bool(required), "content": {media: {"schema": schema}}}, fields[0].base, fields[0].where)
+
+
+def _field(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in said.items() if key not in ("name", "in", "required", "collectionFormat")}
+
+
+def responses(document: Document, operation: Node, response: Node) -> Node:
+    """A response, with its schema under every type that the operation produces."""
+    if "schema" not in response.said:
+        return response
+    produces = operation.said.get("produces") or document.root.said.get("produces") or ["application/json"]
+    content = {str(media): {"schema": response.said["schema"]} for media in produces}
+    return Node({"content": content}, response.base, response.where)
