@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolcrib.crib import Crib
+from toolcrib.errors import StoreError
 from toolcrib.serve.asgi import App, Message, Receive, Scope, Send, reply
+from toolcrib.serve.cookies import Cookies, guarded
 from toolcrib.serve.origins import LOCAL, Origins
-from toolcrib.serve.principal import Guard
+from toolcrib.serve.principal import Guard, started, stopped
 
 if TYPE_CHECKING:
     import uvicorn
 
+    from toolcrib.serve.api import Api, ServeLimits
     from toolcrib.serve.mcp import Settings, Shelf
 
 MCP = "/mcp"
+API = "/v1"
+_STRANGE = b'{"error":{"code":"denied","message":"This origin or host is not let in"}}'
+_SIGNED = b'{"error":{"code":"denied","message":"Whoever is signed in has to send the header X-Toolcrib: 1"}}'
+FEATURES = ("ag_ui", "ai_sdk", "a2a")
+FRONTS = ("/a2a", "/ag-ui", "/ai-sdk")
 GRACE_S = 5
-EXPOSED = ((b"access-control-expose-headers", b"mcp-session-id, www-authenticate"), (b"vary", b"origin"))
+READY_S = 3.0
+EXPOSED = ((b"access-control-expose-headers", b"mcp-session-id, www-authenticate, retry-after"), (b"vary", b"origin"))
 PREFLIGHT = (
-    (b"access-control-allow-methods", b"POST, GET, DELETE"),
+    (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
     (b"access-control-max-age", b"600"),
     (b"vary", b"origin, access-control-request-headers"),
 )
 
 
 class Site:
-    """All doors of a crib. It starts and stops the crib with the server, unless the crib runs already."""
+    """All doors of a crib. It starts and stops the crib with the server, unless the crib runs already.
 
-    def __init__(
+    `/v1` and `/mcp` are always there; `mount` adds more. `namespaces` are open to who has none of their own.
+    """
+
+    def __init__(  # noqa: PLR0913 - the one place where a server is put together, all by name
         self,
         crib: Crib,
         *,
@@ -39,14 +54,22 @@ class Site:
         guard: Guard | None = None,
         hosts: Sequence[str] = LOCAL,
         origins: Sequence[str] = (),
+        namespaces: Sequence[str] | None = None,
+        limits: ServeLimits | None = None,
     ) -> None:
+        from toolcrib.serve.api import Api
+
         self._crib = crib
         self._shelf = shelf
         self._mcp = mcp
         self._guard = guard
         self._origins = Origins(hosts, origins)
+        given = namespaces or (None if mcp is None else mcp.namespaces)
+        self.api: Api = Api(crib, guard, limits=limits, namespaces=None if given is None else tuple(given))
         self._doors: dict[str, App] = {}
+        self._wings: dict[str, App] = {API: self.api}
         self._signs: dict[str, App] = {}
+        self._sweeping: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Finds the door of a request."""
@@ -60,8 +83,15 @@ class Site:
             await self._signs.get(scope["path"], _nothing)(scope, receive, send)
             return
         headers = dict(scope["headers"])
+        if b"cookie" in headers and self.api.cookies is not None:
+            key = self.api.cookies.key(headers)
+            if key is not None and not guarded(scope["method"], headers):
+                await reply(send, 403, _SIGNED)
+                return
+            if key is not None:
+                scope = {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + key)]}
         if not self._origins.admits(headers):
-            await reply(send, 403, b'{"error":"This origin or host is not let in"}')
+            await reply(send, 403, _STRANGE)
         elif b"origin" not in headers:
             await door(scope, receive, send)
         elif scope["method"] == "OPTIONS":
@@ -70,21 +100,68 @@ class Site:
         else:
             await door(scope, receive, _for_page(send, headers[b"origin"]))
 
+    def mount(self, prefix: str, door: App) -> None:
+        """Has an application answer at a first word such as `/ag-ui`, and at all below it; `/` is for all the rest.
+
+        It is asked after origins and hosts were looked at, and asks the guard itself who comes.
+        """
+        self._wings[prefix] = door
+
+    def only_mcp(self) -> None:
+        """Leaves all doors shut but the one for MCP clients."""
+        self._wings.clear()
+
     def door(self, path: str) -> App | None:
         """What answers at a path."""
-        return self._doors.get(path)
+        found = self._doors.get(path)
+        if found is None:
+            end = path.find("/", 1)
+            found = self._wings.get(path if end < 0 else path[:end])
+        return found or (self._wings.get("/") if path not in self._signs else None)
 
     async def open(self) -> None:
         """Opens the doors of a crib that was started."""
+        from toolcrib.serve.keyring import keyring
         from toolcrib.serve.mcp.http import McpHttp
+        from toolcrib.serve.mcp.seal import kept_secret
         from toolcrib.serve.mcp.server import Server
         from toolcrib.serve.mcp.sse import LISTEN, POST, McpSse
 
+        await started(self._guard)
+        if self._guard is not None:
+            secret = await kept_secret(self._crib.store, self._crib.pipeline.clock.now())
+            self.api.cookies, self.api.keys = Cookies(secret), keyring(self._guard)
         server = await Server.over(self._crib, self._shelf, self._mcp)
         self._doors[MCP] = McpHttp(server, self._guard)
         self._doors[LISTEN] = self._doors[POST] = McpSse(server, self._guard)
+        if self._crib.agents is not None and API in self._wings:
+            self._wings |= dict.fromkeys(FRONTS, self.api)
+        self.api.features |= {"mcp": True, **{name: f"/{name.replace('_', '-')}" in self._wings for name in FEATURES}}
         documents = {} if self._guard is None else self._guard.documents
         self._signs = {path: _document(said) for path, said in {"/healthz": {"ok": True}, **documents}.items()}
+        self._signs["/readyz"] = self._ready
+        self._sweeping = asyncio.ensure_future(self._crib.sweep_hourly())
+
+    async def quiet(self) -> None:
+        """The server is about to stop: it is not ready any more, and streams end, for their readers to come back."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        await self.api.close()
+        await stopped(self._guard)
+
+    async def _ready(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Whether requests can be carried out here: a balancer sends none to a server that says no."""
+        problem = "The server is stopping" if self.api.streams.stopped else await self._away()
+        said: dict[str, Any] = {"ready": problem is None} | ({} if problem is None else {"problem": problem})
+        await reply(send, 200 if problem is None else 503, msgspec.json.encode(said))
+
+    async def _away(self) -> str | None:
+        try:
+            async with asyncio.timeout(READY_S):
+                await self._crib.store.next_expiry()
+        except (StoreError, TimeoutError):
+            return "The store does not answer"
+        return None
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -96,6 +173,7 @@ class Site:
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        await self.quiet()
         await self._crib.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -138,11 +216,35 @@ def config(site: App, **more: Any) -> uvicorn.Config:
         "server_header": False,
         "timeout_graceful_shutdown": GRACE_S,
     }
-    return uvicorn.Config(site, **(options | more))
+    options |= more
+    if isinstance(site, Site):
+        options["http"] = type("Patience", (options["http"],), {"drain_s": site.api.limits.drain_s})
+    return uvicorn.Config(site, **options)
+
+
+def server(site: Site, ready: Callable[[], None] | None = None, **more: Any) -> uvicorn.Server:
+    """A server of a site: it tells when it listens, and ends streams before it waits for connections to close."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if ready is not None and self.started:
+                ready()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await site.quiet()
+            await super().shutdown(sockets)
+
+    class Embedded(Server):
+        """One whose signals are somebody else's: its own would be raised again when it is done."""
+
+        def capture_signals(self) -> Any:
+            return contextlib.nullcontext()
+
+    return (Server if ready is None else Embedded)(config(site, **more))
 
 
 def run(site: Site, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serves until it is told to stop."""
-    import uvicorn
-
-    uvicorn.Server(config(site, host=host, port=port, loop="uvloop")).run()
+    server(site, host=host, port=port, loop="uvloop").run()

@@ -9,10 +9,13 @@ from typing import Any
 
 from toolcrib.serve.principal import Headers, NotAdmitted, Principal, bearer
 
+KEY = "tc_"
+"""How every key of ours begins, so that people and programs can tell what it is."""
+
 
 def new_key() -> tuple[str, str]:
     """A key to give away, and its digest to keep."""
-    key = f"tc_{secrets.token_urlsafe(32)}"
+    key = f"{KEY}{secrets.token_urlsafe(32)}"
     return key, digest(key)
 
 
@@ -40,5 +43,10 @@ class ApiKeys:
             raise NotAdmitted(401, "Send an API key as a bearer token", 'Bearer realm="toolcrib"')
         found = self._known.get(digest(key))
         if found is None:
-            raise NotAdmitted(401, "The API key is not known", 'Bearer realm="toolcrib", error="invalid_token"')
+            raise self.unknown()
         return found
+
+    @staticmethod
+    def unknown() -> NotAdmitted:
+        """What is said to a key that opens nothing, whatever the reason."""
+        return NotAdmitted(401, "The API key is not known", 'Bearer realm="toolcrib", error="invalid_token"')

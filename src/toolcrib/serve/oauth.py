@@ -8,34 +8,91 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from toolcrib.serve.principal import Headers, NotAdmitted, Principal, bearer
+from toolcrib.serve.principal import ADMIN, Headers, NotAdmitted, Principal, bearer
 
 if TYPE_CHECKING:
     import jwt
 
+log = logging.getLogger("toolcrib.serve")
 ALGORITHMS = ("RS256", "ES256", "PS256", "EdDSA")
 LEEWAY_S = 30
 MOST_KNOWN = 10_000
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Which claims of a token say who somebody is.
+
+    `owner` names the claim that their sessions belong to, such as `email`; without it they belong to issuer and
+    subject, which nobody else can have. `roles` and `namespaces` are claims with lists; who has a role of `admins`
+    looks after the server.
+    """
+
+    owner: str | None = None
+    roles: str = "roles"
+    namespaces: str | None = None
+    admins: tuple[str, ...] = ()
+
+    def principal(self, claims: Mapping[str, Any]) -> Principal:
+        """Who a token stands for.
+
+        Raises:
+            ValueError: it does not say.
+        """
+        scopes = _words(claims.get("scope") or claims.get("scp") or "")
+        roles = _words(claims.get(self.roles) or ())
+        spaces = None if self.namespaces is None else tuple(_words(claims.get(self.namespaces) or ()))
+        admin = {ADMIN} if set(self.admins) & set(roles) else set()
+        given = frozenset(roles) - ({ADMIN} if self.admins else set())
+        return Principal(self._name(claims), spaces, frozenset(scopes), given | admin, "jwt")
+
+    def _name(self, claims: Mapping[str, Any]) -> str:
+        if self.owner is None:
+            return f"{claims['iss']}#{claims['sub']}"
+        name = claims.get(self.owner)
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"it has no {self.owner}")
+        if self.owner == "email" and claims.get("email_verified") is False:
+            raise ValueError("its email is not verified")
+        return name
+
+
+def _words(given: Any) -> list[str]:
+    return given.split() if isinstance(given, str) else [str(one) for one in given]
+
+
 class OAuth:
     """A guard that takes JWT access tokens.
 
-    `resource` is the address of this server as clients know it, which tokens have to be meant for. `issuer` signs them
-    with the keys at `jwks`, an address or the document itself. Who lacks one of `scopes` is told which.
+    `resource` is the address of this server as clients know it, which tokens have to be meant for, unless they name
+    another `audience`. `issuer` signs them with the keys at `jwks`, an address or the document itself; without it the
+    issuer is asked where they are (OpenID Connect Discovery). Who lacks one of `scopes` is told which.
     """
 
-    def __init__(self, resource: str, issuer: str, jwks: str | Mapping[str, Any], scopes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        resource: str,
+        issuer: str,
+        jwks: str | Mapping[str, Any] | None = None,
+        scopes: Sequence[str] = (),
+        *,
+        audience: str | None = None,
+        claims: Claims = Claims(),  # noqa: B008 - it is frozen
+    ) -> None:
         self._resource = resource
         self._issuer = issuer
         self._jwks = jwks
         self._scopes = tuple(scopes)
+        self._audience = audience or resource
+        self._mapping = claims
         self._client: jwt.PyJWKClient | None = None
         self._known: dict[bytes, tuple[Principal, float]] = {}
         where = urlsplit(resource)
@@ -87,11 +144,9 @@ class OAuth:
 
         try:
             claims = await asyncio.to_thread(self._claims, token)  # keys may have to be fetched
-        except PyJWTError as error:
+            return self._mapping.principal(claims), float(claims["exp"])
+        except (PyJWTError, ValueError) as error:
             raise NotAdmitted(401, f"The token does not hold: {error}", self._challenge("invalid_token")) from None
-        scopes = claims.get("scope") or claims.get("scp") or ""
-        given = scopes.split() if isinstance(scopes, str) else [str(one) for one in scopes]
-        return Principal(f"{claims['iss']}#{claims['sub']}", None, frozenset(given)), float(claims["exp"])
 
     def _claims(self, token: str) -> dict[str, Any]:
         import jwt
@@ -100,7 +155,7 @@ class OAuth:
             token,
             self._key(token),
             algorithms=list(ALGORITHMS),
-            audience=self._resource,
+            audience=self._audience,
             issuer=self._issuer,
             leeway=LEEWAY_S,
             options={"require": ["exp", "sub", "aud", "iss"]},
@@ -109,6 +164,8 @@ class OAuth:
     def _key(self, token: str) -> jwt.PyJWK:
         import jwt
 
+        if self._jwks is None:
+            self._jwks = discovered(self._issuer)
         if isinstance(self._jwks, str):
             self._client = self._client or jwt.PyJWKClient(self._jwks, timeout=10)
             return self._client.get_signing_key_from_jwt(token)
@@ -118,3 +175,27 @@ class OAuth:
         if found is None:
             raise jwt.InvalidKeyError("it is signed with a key that nobody knows")
         return found
+
+
+def discovered(issuer: str) -> str:
+    """Where an issuer has its keys, as it says itself.
+
+    Raises:
+        ValueError: it does not say, or it is somebody else.
+    """
+    import json
+    from urllib.request import Request, urlopen
+
+    if urlsplit(issuer).scheme not in ("http", "https"):
+        raise ValueError("the issuer is no address")
+    address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
+    try:
+        with urlopen(Request(address, headers={"accept": "application/json"}), timeout=10) as answer:
+            said = json.load(answer)
+    except (OSError, ValueError) as error:
+        log.warning("%s can not be read: %s", address, error)
+        raise ValueError("the issuer can not be asked for its keys now") from None
+    if not isinstance(said, dict) or said.get("issuer") != issuer or not isinstance(said.get("jwks_uri"), str):
+        raise ValueError("the issuer does not say where its keys are")
+    found: str = said["jwks_uri"]
+    return found

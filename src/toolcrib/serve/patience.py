@@ -1,4 +1,4 @@
-"""The HTTP protocol of uvicorn, with an end to its patience: whoever does not get through its headers is let go."""
+"""The HTTP protocol of uvicorn, with an end to its patience: with slow headers, and with readers who take nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADERS_S = 15.0
+DRAIN_S = 30.0
 
 
 class PatientProtocol(HttpToolsProtocol):
     """A connection whose requests have to say what they want within a while; bodies are timed where they are read."""
 
     headers_s = HEADERS_S
+    drain_s = DRAIN_S
     _timer: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """A connection on which nothing came yet."""
@@ -34,7 +37,23 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self._stop()
+        self._flows()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """What was sent is not taken: who takes nothing for long is cut off, and what is kept for them is freed."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.drain_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It is taken."""
+        self._flows()
+        super().resume_writing()
+
+    def _flows(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _wait(self) -> None:
         self._stop()

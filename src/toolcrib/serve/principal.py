@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,15 +10,38 @@ Headers = Mapping[bytes, bytes]
 """The headers of a request, by their names in small letters."""
 
 
+RIGHTS = frozenset({"read", "call", "answer"})
+"""What somebody may do with what is theirs, unless their scopes name less."""
+
+ADMIN = "admin"
+"""The scope, or role, of who may do everything and see what is everybody's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who was let in; without `namespaces` the defaults of the crib are open to them."""
+    """Somebody who was let in; without `namespaces` the defaults of the crib are open to them.
+
+    Of `scopes` those count that this server knows: `read`, `call`, `answer`, `metrics` and `admin`. `auth` says how
+    they were recognised: `off`, `key` or `jwt`.
+    """
 
     name: str
     namespaces: tuple[str, ...] | None = None
     scopes: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+    auth: str = "off"
+
+    @property
+    def admin(self) -> bool:
+        """Whether they look after the server."""
+        return ADMIN in self.scopes or ADMIN in self.roles
+
+    def may(self, right: str) -> bool:
+        """Whether they have a right; scopes that all mean something elsewhere take none away."""
+        return right in (self.scopes & KNOWN or RIGHTS) or self.admin
 
 
+KNOWN = RIGHTS | {"metrics", ADMIN}
 ANYONE = Principal("anyone")
 """Who is not asked for credentials."""
 
@@ -40,7 +63,10 @@ def bearer(headers: Headers) -> str | None:
 
 
 class Guard(Protocol):
-    """Looks at credentials; the same guard stands at every door."""
+    """Looks at credentials; the same guard stands at every door.
+
+    One that has something to `start` and to `stop` with the server has these as methods.
+    """
 
     @property
     def documents(self) -> Mapping[str, Any]:
@@ -52,3 +78,70 @@ class Guard(Protocol):
         Raises:
             NotAdmitted: 401 for missing or wrong credentials, 403 for too few rights.
         """
+
+
+class Guards:
+    """Several guards at once: who is known to one of them is let in."""
+
+    def __init__(self, guards: Iterable[Guard]) -> None:
+        self.guards = tuple(guards)
+
+    @property
+    def documents(self) -> Mapping[str, Any]:
+        """What each of them tells everybody."""
+        return {path: said for guard in self.guards for path, said in guard.documents.items()}
+
+    async def admit(self, headers: Headers) -> Principal:
+        """Who sent a request.
+
+        Raises:
+            NotAdmitted: none of them knows; what the last one misses is told, and each challenge.
+        """
+        challenges: list[str] = []
+        for guard in self.guards:
+            try:
+                return await guard.admit(headers)
+            except NotAdmitted as error:
+                if error.status == 403:  # known, but not allowed
+                    raise
+                last = error
+                challenges += [] if error.challenge is None else [error.challenge]
+        raise NotAdmitted(last.status, last.message, ", ".join(challenges) or None)
+
+    async def start(self) -> None:
+        """Starts those that want it."""
+        for guard in self.guards:
+            await started(guard)
+
+    async def stop(self) -> None:
+        """Stops them."""
+        for guard in self.guards:
+            await stopped(guard)
+
+
+async def caller(guard: Guard | None, headers: Headers) -> Principal:
+    """Who wants to call tools.
+
+    Raises:
+        NotAdmitted: nobody knows them, or they may only look.
+    """
+    if guard is None:
+        return ANYONE
+    principal = await guard.admit(headers)
+    if not principal.may("call"):
+        raise NotAdmitted(403, "This needs the scope 'call'", 'Bearer error="insufficient_scope", scope="call"')
+    return principal
+
+
+async def started(guard: Guard | None) -> None:
+    """Starts a guard that has something to start."""
+    start = getattr(guard, "start", None)
+    if start is not None:
+        await start()
+
+
+async def stopped(guard: Guard | None) -> None:
+    """Stops it."""
+    stop = getattr(guard, "stop", None)
+    if stop is not None:
+        await stop()

@@ -19,7 +19,7 @@ from toolcrib.serve.mcp.request import Later, Reply, Request
 from toolcrib.serve.mcp.server import Server
 from toolcrib.serve.mcp.subscriptions import Subscriber
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, LEGACY, SESSION_GONE, Message, Wrong
-from toolcrib.serve.principal import ANYONE, Guard, Headers, NotAdmitted, Principal
+from toolcrib.serve.principal import Guard, Headers, NotAdmitted, Principal, caller
 
 log = logging.getLogger("toolcrib.serve")
 SESSION = b"mcp-session-id"
@@ -114,7 +114,7 @@ class McpHttp:
         given: list[tuple[bytes, bytes]] = scope["headers"]
         headers = dict(given)
         try:
-            principal = ANYONE if self._guard is None else await self._guard.admit(headers)
+            principal = await caller(self._guard, headers)
             if scope["method"] == "POST":
                 await self._post(headers, given, principal, receive, send)
             elif SESSION in headers and scope["method"] in ("GET", "DELETE"):

@@ -15,7 +15,7 @@ from toolcrib.serve.mcp.duplex import Duplex
 from toolcrib.serve.mcp.http import Exchange, refuse
 from toolcrib.serve.mcp.request import Reply
 from toolcrib.serve.mcp.server import Server
-from toolcrib.serve.principal import ANYONE, Guard, NotAdmitted, Principal
+from toolcrib.serve.principal import Guard, NotAdmitted, Principal, caller
 
 LISTEN = "/sse"
 POST = "/messages"
@@ -70,7 +70,7 @@ class McpSse:
         """Answers one HTTP request."""
         try:
             headers = dict(scope["headers"])
-            principal = ANYONE if self._guard is None else await self._guard.admit(headers)
+            principal = await caller(self._guard, headers)
             if scope["path"] == LISTEN and scope["method"] == "GET":
                 await self._listen(principal, Exchange(receive, send))
             elif scope["path"] == POST and scope["method"] == "POST":

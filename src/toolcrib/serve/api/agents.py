@@ -1,0 +1,250 @@
+"""Agents over HTTP: who there is, messages to them, and their runs."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from toolcrib.serve.api import forms
+from toolcrib.serve.api.calls import attend
+from toolcrib.serve.api.errors import Problem, missing
+from toolcrib.serve.api.paging import Name, Seconds, Text
+from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.session import Session
+
+if TYPE_CHECKING:
+    from toolcrib.agent import Agent, Agents
+    from toolcrib.agent.runtime import Outcome
+
+LOOK_S = 1.0
+log = logging.getLogger("toolcrib.serve")
+
+
+class AgentForm(Struct, omit_defaults=True):
+    """An agent; `model` is the name of what it speaks with."""
+
+    name: str
+    description: str
+    tools: list[str]
+    max_turns: int
+    model: str | None = None
+    exclude: tuple[str, ...] = ()
+    default: bool = False
+
+
+class Edge(Struct, omit_defaults=True):
+    """That one agent may reach another, and how."""
+
+    source: str
+    target: str
+    via: Literal["transfer", "call"]
+    returns: bool = False
+
+
+class AgentsForm(Struct):
+    """All agents, and who may reach whom."""
+
+    items: list[AgentForm]
+    edges: list[Edge]
+
+
+class AgentDetail(AgentForm, omit_defaults=True):
+    """An agent as its file says it."""
+
+    definition: dict[str, Any] = {}
+
+
+def _agents(asked: Request) -> Agents:
+    agents: Any = asked.api.crib.agents
+    if agents is None:
+        raise Problem("conflict", "This crib has no agents", "name some in crib.yaml under `agents`")
+    found: Agents = agents
+    return found
+
+
+def _form(agents: Agents, agent: Agent) -> AgentForm:
+    model = agent.model if isinstance(agent.model, str) or agent.model is None else type(agent.model).__name__
+    return AgentForm(
+        agent.name,
+        agent.description,
+        list(agent.tools),
+        agent.max_turns,
+        model,
+        tuple(agent.exclude),
+        agent.name == agents.default,
+    )
+
+
+async def agents(asked: Request) -> Reply:
+    """All agents; none where the crib has none."""
+    if asked.api.crib.agents is None:
+        return given(AgentsForm([], []))
+    found = _agents(asked)
+    book = found.book
+    edges = [
+        Edge(name, target, via, how.returns)
+        for name in book
+        for via in ("transfer", "call")
+        for target, how in book.reached(book[name], via).items()
+    ]
+    return given(AgentsForm([_form(found, book[name]) for name in book], edges))
+
+
+async def agent(asked: Request) -> Reply:
+    """One agent."""
+    found = _agents(asked)
+    one = found.book.get(asked.path[0])
+    if one is None:
+        raise missing("agent")
+    form = _form(found, one)
+    fields = {name: getattr(form, name) for name in form.__struct_fields__}
+    return given(AgentDetail(**fields, definition=one.data()))
+
+
+# Messages
+
+
+class NewMessage(Struct, forbid_unknown_fields=True):
+    """A message to the agent of a session, or to another from now on. With `wait` the answer is how its run ended."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
+    agent: Name | None = None
+    mode: Literal["followup", "steer", "collect", "interrupt"] | None = None
+    key: Text | None = None
+    wait: bool | Seconds = False
+
+
+class Taken(Struct, omit_defaults=True):
+    """That a message was taken: by which run, unless it waits in the queue. Follow the events past `seq`."""
+
+    key: str
+    seq: int
+    run: str | None = None
+
+
+class OutcomeForm(Struct, omit_defaults=True):
+    """How a run ended, or what it waits for."""
+
+    status: str
+    run: str | None = None
+    reason: str | None = None
+    answer: Any = None
+    code: str | None = None
+    detail: str | None = None
+    turns: int = 0
+    usage: Mapping[str, Any] | None = None
+    questions: list[forms.QuestionForm] = []
+
+
+async def send(asked: Request) -> Reply:
+    """Sends a message."""
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    body, found = asked.body, _agents(asked)
+    row = await asked.api.crib.store.session(session.id)
+    seq, key = 0 if row is None else row.seq, body.key or f"m-{secrets.token_hex(8)}"
+    work = asyncio.ensure_future(found.send(session, body.text, agent=body.agent, mode=body.mode, key=key))
+    work.add_done_callback(_ended)
+    run = await _taken(session, found, key, work, seq)
+    if work.done():
+        return given(_outcome(work.result()))
+    if body.wait is not False and await attend(work, asked.receive, None if body.wait is True else float(body.wait)):
+        return given(_outcome(work.result()))
+    return given(Taken(key, seq, run), 202)
+
+
+async def _taken(session: Session, found: Agents, key: str, work: asyncio.Future[Outcome], seq: int) -> str | None:
+    """Waits until the message is in the log; the run that took it, if one did."""
+    store, keys = session.crib.store, found.room(session).thread.keys
+    while key not in keys and not work.done():
+        news = asyncio.ensure_future(store.wait(session.id, seq))
+        both: set[asyncio.Future[Any]] = {work, news}
+        await asyncio.wait(both, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        news.cancel()
+        await asyncio.wait({news})
+        row = await store.session(session.id)
+        seq = seq if row is None else row.seq
+    where = keys.get(key)
+    return where if isinstance(where, str) else None
+
+
+def _ended(work: asyncio.Future[Outcome]) -> None:
+    """Whoever sent it may not wait: the log tells what became of it."""
+    if not work.cancelled() and work.exception() is not None:
+        log.info("a message came to nothing: %s", work.exception())
+
+
+def _outcome(outcome: Outcome) -> OutcomeForm:
+    fields = {one.name: getattr(outcome, one.name) for one in dataclasses.fields(outcome) if one.name != "questions"}
+    return OutcomeForm(**fields, questions=[forms.question(one) for one in outcome.questions])
+
+
+# Runs
+
+
+class RunForm(Struct, omit_defaults=True):
+    """A run of an agent. `parent` is the call that made it."""
+
+    run: str
+    agent: str
+    status: Literal["created", "running", "waiting", "done"]
+    origin: str
+    started_at: float
+    turns: int
+    usage: Mapping[str, Any]
+    parent: str | None = None
+    reason: str | None = None
+    answer: Any = None
+    code: str | None = None
+
+
+class Runs(Struct):
+    """The runs of a session, the first first."""
+
+    items: list[RunForm]
+
+
+async def runs(asked: Request) -> Reply:
+    """The runs of a session."""
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    if asked.api.crib.agents is None:
+        return given(Runs([]))
+    room = _agents(asked).room(session)
+    await room.catch_up()
+    return given(Runs([_run(one) for one in room.thread.runs.values()]))
+
+
+def _run(run: Any) -> RunForm:
+    said = run.finished or {}
+    usage = said.get("usage") or run.usage.data()
+    end = (said.get("reason"), said.get("answer"), said.get("code"))
+    return RunForm(run.id, run.agent, run.status, run.origin, run.started_at, run.turn, usage, run.parent, *end)
+
+
+ROUTES = [
+    Route("GET", "/v1/agents", agents, "The agents of the crib, and who may reach whom.", gives={200: AgentsForm}),
+    Route("GET", "/v1/agents/{agent}", agent, "One agent, as its file says it.", gives={200: AgentDetail}),
+    Route(
+        "POST",
+        "/v1/sessions/{session}/messages",
+        send,
+        "Sends a message to the agent of a session: 202 when it is in the log, or with `wait` 200 when its run is over "
+        "or waits for somebody. The same `key` again is the same message.",
+        "call",
+        body=NewMessage,
+        gives={200: OutcomeForm, 202: Taken},
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/runs",
+        runs,
+        "The runs of a session: who, how far, and what they used.",
+        gives={200: Runs},
+    ),
+]

@@ -1,0 +1,123 @@
+"""`/v1` as an ASGI application: finds the route, asks who it is, reads what was sent, and answers in one form."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from toolcrib.crib import Crib
+from toolcrib.serve.api.errors import Problem, problem_of
+from toolcrib.serve.api.limits import Gate, ServeLimits
+from toolcrib.serve.api.request import Request
+from toolcrib.serve.api.rooms import Rooms
+from toolcrib.serve.api.routing import Reply, Route, Table
+from toolcrib.serve.api.streams import Streams
+from toolcrib.serve.api.watching import Watch
+from toolcrib.serve.asgi import Gone, Receive, Scope, Send, reply
+from toolcrib.serve.keys import KEY
+from toolcrib.serve.principal import ADMIN, KNOWN, Guard, Headers, NotAdmitted, Principal, bearer
+
+if TYPE_CHECKING:
+    from toolcrib.serve.cookies import Cookies
+    from toolcrib.serve.keyring import Keyring
+    from toolcrib.types import By
+
+UNKNOWN = Principal("anyone", scopes=KNOWN, roles=frozenset({ADMIN}))
+"""Who uses a server that asks nobody who they are: one person on their own machine."""
+
+NOBODY = Principal("")
+"""Who asks for what everybody may have."""
+
+
+class Api:
+    """The door of programs and of the console."""
+
+    def __init__(
+        self,
+        crib: Crib,
+        guard: Guard | None = None,
+        *,
+        limits: ServeLimits | None = None,
+        namespaces: tuple[str, ...] | None = None,
+    ) -> None:
+        from toolcrib.serve.api.table import ROUTES
+
+        self.crib = crib
+        self.guard = guard
+        self.keys: Keyring | None = None
+        self.cookies: Cookies | None = None
+        self.limits = limits or ServeLimits()
+        self.gate = Gate(self.limits)
+        self.rooms = Rooms(crib, namespaces, self.limits.idle_s)
+        self.streams = Streams(crib, self.limits)
+        self.watch = Watch(crib, self.streams)
+        self.table = Table(ROUTES)
+        self.features: dict[str, bool] = {}
+        self.description: Reply | None = None
+        self.by: dict[str, By] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one HTTP request."""
+        try:
+            await self._answer(scope, receive, send)
+        except (Gone, OSError):
+            return
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
+            status, body, headers = problem_of(error).reply()
+            await reply(send, status, body, headers)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"] if b"%" not in scope.get("raw_path", b"") else scope["raw_path"].decode("ascii", "replace")
+        route, values = self.table.find(scope["method"], path)
+        headers: Headers = dict(scope["headers"])
+        principal = NOBODY if route.right is None else await self.admit(headers, route)
+        asked = Request(self, route, values, principal, headers, receive, send)
+        asked.secure = scope.get("scheme") == "https"
+        self.gate.enter(principal)
+        try:
+            await asked.load(scope["query_string"])
+            answer = await route.handler(asked)
+            if answer is not None:
+                await reply(send, answer.status, answer.body, answer.headers)
+        finally:
+            self.gate.leave(principal)
+
+    async def admit(self, headers: Headers, route: Route) -> Principal:
+        """Who asks, if they may.
+
+        Raises:
+            NotAdmitted: nobody knows them.
+            Problem: they may not, or not so often.
+        """
+        if self.guard is None:
+            if b"authorization" in headers:  # a key that is not looked at may be a wrong one
+                raise Problem("denied", "This server takes no keys", "leave the header Authorization out")
+            principal = UNKNOWN
+        else:
+            principal = await self._known(headers)
+        assert route.right is not None
+        if not principal.may(route.right):
+            raise Problem("denied", f"This needs the scope '{route.right}'", "use a key that has it")
+        return principal
+
+    async def _known(self, headers: Headers) -> Principal:
+        """Who the guard says it is. A key that nobody knows is not the same as none: to try another may help."""
+        assert self.guard is not None
+        try:
+            return await self.guard.admit(headers)
+        except NotAdmitted as error:
+            if error.status == 401 and (bearer(headers) or "").startswith(KEY):
+                raise NotAdmitted(403, error.message, error.challenge) from None
+            raise
+
+    async def quiet(self) -> None:
+        """Ends all streams, for their readers to come back elsewhere."""
+        await self.watch.stop()
+        await self.streams.stop()
+
+    async def close(self) -> None:
+        """Lets go of everything."""
+        await self.quiet()
+        self.rooms.close()

@@ -1,0 +1,111 @@
+"""What a request gets that was not carried out: one form for all, with a stable code. Stacks and secrets stay here."""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from toolcrib.errors import Refused, StoreError, ToolcribError
+from toolcrib.serve.asgi import JSON, Header, Unreadable
+from toolcrib.serve.principal import NotAdmitted
+
+log = logging.getLogger("toolcrib.serve")
+
+STATUS = {
+    "invalid_arguments": 400,
+    "unauthorized": 401,
+    "denied": 403,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "timeout": 408,
+    "declined": 409,
+    "already_answered": 409,
+    "expired": 409,
+    "conflict": 409,
+    "too_large": 413,
+    "rate_limited": 429,
+    "too_many": 429,
+    "internal": 500,
+    "unavailable": 503,
+}
+"""The HTTP status of every code."""
+
+_CODES = {400: "invalid_arguments", 401: "unauthorized", 403: "denied", 408: "timeout", 413: "too_large"}
+
+
+class Said(msgspec.Struct, omit_defaults=True):
+    """Why something was not done: `code` is stable, `message` is for people, `hint` says what to do next."""
+
+    code: str
+    message: str
+    hint: str | None = None
+    retry_after: float | None = None
+    trace: str | None = None
+
+
+class Error(msgspec.Struct):
+    """The body of every answer that is no success."""
+
+    error: Said
+
+
+class Problem(Exception):
+    """A request that was not carried out."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str | None = None,
+        *,
+        retry_after: float | None = None,
+        headers: Sequence[Header] = (),
+    ) -> None:
+        super().__init__(message)
+        self.said = Said(code, message, hint, retry_after)
+        self.status = STATUS.get(code, 400)
+        self.headers = headers
+
+    def reply(self) -> tuple[int, bytes, list[Header]]:
+        """Status, body and headers."""
+        headers = [JSON, *self.headers]
+        if self.said.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.said.retry_after))))
+        return self.status, msgspec.json.encode(Error(self.said)), headers
+
+
+def missing(what: str = "session") -> Problem:
+    """What somebody may not see is as unknown as what never was."""
+    return Problem("not_found", f"There is no such {what}")
+
+
+def problem_of(error: Exception) -> Problem:
+    """What is told of something that went wrong; of what nobody expected only under which id the trace has it."""
+    match error:
+        case Problem():
+            return error
+        case Refused():
+            return Problem(error.code, error.message, error.hint)
+        case NotAdmitted():
+            challenge = () if error.challenge is None else ((b"www-authenticate", error.challenge.encode("latin-1")),)
+            return Problem(_CODES.get(error.status, "denied"), error.message, headers=challenge)
+        case Unreadable():
+            return Problem(_CODES[error.status], error.message, headers=((b"connection", b"close"),))
+        case StoreError():
+            return Problem("unavailable", str(error), "try again", retry_after=1.0)
+        case ToolcribError():
+            return Problem("invalid_arguments", str(error))
+    return _unexpected(error)
+
+
+def _unexpected(error: Any) -> Problem:
+    trace = secrets.token_hex(8)
+    log.error("a request could not be answered (trace %s)", trace, exc_info=error)
+    problem = Problem("internal", "Something went wrong here", f"the server's log has it under {trace}")
+    problem.said.trace = trace
+    return problem

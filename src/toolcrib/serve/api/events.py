@@ -1,0 +1,99 @@
+"""The log of a session: pages of it, and the stream that replays and then follows."""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+
+from toolcrib.serve.api import forms
+from toolcrib.serve.api.errors import Problem, missing
+from toolcrib.serve.api.paging import Limit, Name, Seq, paged
+from toolcrib.serve.api.request import EVENTS, Request
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.streams import Line
+from toolcrib.store import SessionRow
+
+LAST = b"last-event-id"
+
+
+class EventsQuery(Struct, forbid_unknown_fields=True):
+    """From where on, of which call; `follow` asks for a stream, as the header `Accept: text/event-stream` does."""
+
+    after: Seq = 0
+    call: Name | None = None
+    follow: bool = False
+    limit: Limit = 100
+
+
+async def events(asked: Request) -> Reply | None:
+    """Events past `after`: a page, or a stream."""
+    row = await asked.api.rooms.row(asked.path[0], asked.principal)
+    await asked.api.crib.store.flush()  # what this process did before it was asked belongs to the past
+    if asked.query.follow or asked.accepts(EVENTS):
+        await _stream(asked, row)
+        return None
+    query = asked.query
+    found: list[Raw] = []
+    after = query.after
+    while len(found) < query.limit:
+        page = await asked.api.crib.store.read(row.id, after, limit=query.limit - len(found), call=query.call)
+        if not page:
+            break
+        found += [Raw(forms.event(row.id, event)) for event in page]
+        after = page[-1].seq
+    return paged(found, str(after) if len(found) == query.limit else None)
+
+
+async def _stream(asked: Request, row: SessionRow) -> None:
+    api, query = asked.api, asked.query
+    row = await api.rooms.row(row.id, asked.principal)
+    after = _after(asked.headers.get(LAST), query.after)
+    if after > row.seq:
+        raise Problem("invalid_arguments", f"Event {after} is not in this session's log", "begin with after=0")
+    last = 0
+    if query.call is not None:
+        call = await api.crib.store.call(query.call)
+        if call is None or call.session != row.id:
+            raise missing("call")
+        after, last = max(after, call.accepted_seq - 1), call.done_seq or 0
+    if api.streams.stopped:
+        raise Problem("unavailable", "The server is stopping", "try again", retry_after=1)
+    with api.gate.stream(asked.principal):
+        line = api.streams.line(asked.send)
+        line.at, line.call, line.last = after, query.call, last
+        await line.begin()
+        if 0 < last <= after:
+            line.end("done")
+        else:
+            await _follow(asked, row, line)
+
+
+async def _follow(asked: Request, row: SessionRow, line: Line) -> None:
+    feed = asked.api.streams.feed(row.id, row.seq)
+    try:
+        await feed.join(line)
+        await line.stay(asked.receive)
+    finally:
+        feed.leave(line)
+
+
+def _after(header: bytes | None, query: int) -> int:
+    """Where a reader was: the header counts, since browsers send it when they come back."""
+    if header is None:
+        return query
+    text = header.decode("latin-1").strip()
+    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+        raise Problem("invalid_arguments", "Last-Event-ID is no event of this session", "begin with after=0")
+    return int(text)
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/sessions/{session}/events",
+        events,
+        "The log past `after`: a page, or with `Accept: text/event-stream` a stream that replays and then follows.",
+        query=EventsQuery,
+        gives={200: forms.Events},
+        streams=True,
+    ),
+]

@@ -1,0 +1,236 @@
+"""The nouns as JSON: the same names as in `toolcrib.types`, and what is not there is left out.
+
+The structs describe the answers in the OpenAPI document; most are also what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from toolcrib import types
+from toolcrib.store import SessionRow
+from toolcrib.store.codec import encode
+
+Json = Any
+
+
+class FailureForm(Struct, omit_defaults=True):
+    """Why a call did not succeed."""
+
+    code: str
+    message: str
+    retryable: bool
+    hint: str | None = None
+
+
+class ResultForm(Struct, omit_defaults=True):
+    """What came out of a call. A call that failed is `ok: false`, and no error of HTTP."""
+
+    call: str
+    ok: bool
+    data: Json | UnsetType = UNSET
+    failure: FailureForm | None = None
+    content: Sequence[Json] = ()
+    changes: Sequence[Json] = ()
+    handover: Mapping[str, Json] | None = None
+    metadata: Mapping[str, Json] | None = None
+
+
+class EntryForm(Struct, omit_defaults=True):
+    """A call as lists show it."""
+
+    id: str
+    tool: str
+    label: str
+    status: types.Status
+    background: bool
+    accepted_at: float
+    seq: int
+    provider_id: str | None = None
+    started_at: float | None = None
+    done_at: float | None = None
+    session: str | None = None
+    owner: str | None = None
+    result: ResultForm | Raw | None = None
+
+
+class CallForm(Struct, omit_defaults=True):
+    """A call that was accepted."""
+
+    id: str
+    session: str
+    tool: str
+    args: Json
+    by: Mapping[str, str]
+    label: str
+    digest: str
+    status: types.Status | None = None
+    provider_id: str | None = None
+    run: str | None = None
+    parent: str | None = None
+    background: bool = False
+
+
+class QuestionForm(Struct, omit_defaults=True):
+    """What a call waits for."""
+
+    id: str
+    call: str
+    tool: str
+    kind: types.Kind
+    prompt: str
+    key: str
+    arguments: Mapping[str, Json]
+    resume: types.Resume
+    digest: str
+    asked_at: float
+    expires_at: float
+    session: str
+    schema: Mapping[str, Json] | None = None
+    path: Sequence[str] = ()
+    offer: str | None = None
+    data: Json = None
+    demands: Sequence[Mapping[str, Json]] = ()
+    approved_by: Sequence[str] = ()
+    escalated: bool = False
+    owner: str | None = None
+
+
+class AnswerForm(Struct, omit_defaults=True):
+    """What came back to a question."""
+
+    question: str
+    action: Literal["accept", "decline", "cancel", "fail"]
+    actor: str
+    key: str
+    at: float
+    scope: Literal["once", "session"]
+    value: Json = None
+    arguments: Mapping[str, Json] | None = None
+    reason: str | None = None
+
+
+class EventForm(Struct):
+    """One line of a session's log."""
+
+    session: str
+    seq: int
+    time: float
+    call: str | None
+    kind: str
+    data: Mapping[str, Json]
+
+
+class SessionForm(Struct, omit_defaults=True):
+    """A session. `open` says that this server has it in memory; `waiting` and `running` count its calls."""
+
+    id: str
+    owner: str
+    created: float
+    touched: float
+    seq: int
+    open: bool
+    waiting: int
+    running: int
+    namespaces: Sequence[str] | None = None
+    grants: Sequence[Json] | None = None
+    agent: str | None = None
+
+
+def result(call: str, outcome: types.Result) -> bytes:
+    """A result as JSON; the common case is put together from ready pieces."""
+    if outcome.failure is None and not (
+        outcome.content or outcome.metadata or outcome.changes or outcome.handover is not None
+    ):
+        return b'{"call":"%b","ok":true,"data":%b}' % (call.encode(), outcome.json)
+    return encode(result_form(call, outcome))
+
+
+def result_form(call: str, outcome: types.Result) -> ResultForm:
+    """A result."""
+    failure = outcome.failure
+    return ResultForm(
+        call,
+        failure is None,
+        Raw(outcome.json),
+        None if failure is None else FailureForm(failure.code, failure.message, failure.retryable, failure.hint),
+        list(outcome.content),
+        [asdict(change) for change in outcome.changes],
+        None if outcome.handover is None else _said(asdict(outcome.handover)),
+        dict(outcome.metadata) or None,
+    )
+
+
+def entry(given: types.Entry, **more: Any) -> EntryForm:
+    """A call of a list."""
+    return EntryForm(
+        id=given.id,
+        tool=given.tool,
+        label=given.label,
+        status=given.status,
+        background=given.background,
+        accepted_at=given.accepted_at,
+        seq=given.seq,
+        provider_id=given.provider_id,
+        started_at=given.started_at,
+        done_at=given.done_at,
+        result=None if given.result is None else result_form(given.id, given.result),
+        **more,
+    )
+
+
+def call(given: types.Call, status: types.Status | None = None) -> CallForm:
+    """A call that was accepted."""
+    said = {name: getattr(given, name) for name in CallForm.__struct_fields__ if name not in ("by", "status")}
+    return CallForm(**said, by=given.by._asdict(), status=status)
+
+
+def question(given: types.Question, owner: str | None = None) -> QuestionForm:
+    """A question."""
+    said = {name: getattr(given, name) for name in QuestionForm.__struct_fields__ if name != "owner"}
+    return QuestionForm(**said, owner=owner)
+
+
+def answer(given: types.Answer) -> AnswerForm:
+    """An answer."""
+    return AnswerForm(**{name: getattr(given, name) for name in AnswerForm.__struct_fields__})
+
+
+def event(session: str, given: types.Event) -> bytes:
+    """A line of the log."""
+    return encode(EventForm(session, given.seq, given.at, given.call, given.kind, given.data))
+
+
+def session(row: SessionRow, waiting: int, running: int, **more: Any) -> SessionForm:
+    """A session."""
+    more.setdefault("open", False)
+    return SessionForm(
+        id=row.id,
+        owner=row.owner,
+        created=row.created_at,
+        touched=row.updated_at,
+        seq=row.seq,
+        waiting=waiting,
+        running=running,
+        **more,
+    )
+
+
+def _said(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def page_of(kind: Any, name: str) -> type[Struct]:
+    """A page of something: `next` is what `after` takes to page on; without it this is the last."""
+    return msgspec.defstruct(name, [("items", list[kind]), ("next", str | None, None)], omit_defaults=True)
+
+
+Entries = page_of(EntryForm, "Entries")
+Questions = page_of(QuestionForm, "Questions")
+Events = page_of(EventForm, "Events")
+Sessions = page_of(SessionForm, "Sessions")

@@ -1,0 +1,146 @@
+"""Signing in and out for pages in a browser, and the keys of the server for who looks after it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from toolcrib.serve.api.about import Me, told
+from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.api.paging import Name, Text
+from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.asgi import JSON
+from toolcrib.serve.keyring import Key, Keyring
+
+
+class SignIn(Struct, forbid_unknown_fields=True):
+    """A key, or a token of the provider."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=16_384)]
+
+
+async def sign_in(asked: Request) -> Reply:
+    """Gives a browser its cookie."""
+    api, key = asked.api, asked.body.key
+    if api.guard is None or api.cookies is None:
+        raise Problem("conflict", "This server asks nobody who they are", "there is nothing to sign in to")
+    if not key.isascii() or not key.isprintable():
+        raise Problem("unauthorized", "The API key is not known")
+    principal = await api.guard.admit({b"authorization": f"Bearer {key}".encode()})
+    cookie = api.cookies.header(key, secure=asked.secure)
+    return Reply(given(told(api, principal)).body, headers=(JSON, cookie))
+
+
+class SignedOut(Struct):
+    """That nobody is signed in any more."""
+
+    ok: bool = True
+
+
+async def sign_out(asked: Request) -> Reply:
+    """Takes the cookie away."""
+    cookies = asked.api.cookies
+    headers = (JSON,) if cookies is None else (JSON, cookies.gone(secure=asked.secure))
+    return Reply(b'{"ok":true}', headers=headers)
+
+
+class KeyForm(Key, omit_defaults=True, kw_only=True):
+    """A key; `key` is there only right after it was made."""
+
+    active: bool
+    key: str | None = None
+
+
+class Keys(Struct):
+    """All keys."""
+
+    items: list[KeyForm]
+
+
+class NewKey(Struct, forbid_unknown_fields=True):
+    """A key to make. Without scopes it may read, call and answer; `expires` is in seconds since 1970."""
+
+    owner: Name
+    name: Text = ""
+    scopes: list[Name] = []
+    namespaces: list[Name] | None = None
+    expires: float | None = None
+
+
+def _ring(asked: Request) -> Keyring:
+    if asked.api.keys is None:
+        raise Problem("conflict", "This server keeps no keys in its store", "serve it with keys in the store")
+    return asked.api.keys
+
+
+def _form(asked: Request, key: Key, shown: str | None = None) -> KeyForm:
+    fields = {name: getattr(key, name) for name in key.__struct_fields__}
+    return KeyForm(**fields, active=key.holds(asked.api.crib.pipeline.clock.now()), key=shown)
+
+
+async def keys(asked: Request) -> Reply:
+    """All keys."""
+    return given(Keys([_form(asked, key) for key in _ring(asked).keys]))
+
+
+async def add(asked: Request) -> Reply:
+    """Makes a key, and shows it this once."""
+    body = asked.body
+    namespaces = None if body.namespaces is None else asked.api.crib.catalog.resolve(body.namespaces)
+    shown, key = await _ring(asked).add(
+        body.owner,
+        by=asked.principal.name,
+        name=body.name,
+        scopes=body.scopes,
+        namespaces=namespaces,
+        expires_at=body.expires,
+    )
+    return given(_form(asked, key, shown), 201)
+
+
+async def revoke(asked: Request) -> Reply:
+    """Takes a key away."""
+    key = await _ring(asked).revoke(asked.path[0], by=asked.principal.name)
+    return given(_form(asked, key))
+
+
+ROUTES = [
+    Route(
+        "POST",
+        "/v1/signin",
+        sign_in,
+        "Signs a page in: the key comes back as a cookie that no script can read. With it, requests that change "
+        "anything need the header `X-Toolcrib: 1`.",
+        None,
+        body=SignIn,
+        gives={200: Me},
+    ),
+    Route("POST", "/v1/signout", sign_out, "Takes the cookie away.", None, gives={200: SignedOut}),
+    Route(
+        "GET",
+        "/v1/keys",
+        keys,
+        "The API keys that the store holds; never the keys themselves.",
+        "admin",
+        gives={200: Keys},
+    ),
+    Route(
+        "POST",
+        "/v1/keys",
+        add,
+        "Makes an API key. It is shown in this answer, and never again.",
+        "admin",
+        body=NewKey,
+        gives={201: KeyForm},
+    ),
+    Route(
+        "DELETE",
+        "/v1/keys/{key}",
+        revoke,
+        "Revokes an API key, on all servers over the store.",
+        "admin",
+        gives={200: KeyForm},
+    ),
+]

@@ -1,0 +1,111 @@
+"""Bounds of the door: how large, how slow, how often and how many. Nobody can take the server away from the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+
+from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.principal import Principal
+from toolcrib.types import pace
+
+MOST_KNOWN = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ServeLimits:
+    """What one principal, and all together, may ask of the server.
+
+    `rate` is that of the requests of one principal, such as `600/min`; so many of theirs as `requests_each` are under
+    way at once. `streams` are open at once in all, `streams_each` of one principal. `idle_s` is how long a session
+    stays in memory that nobody uses, `ping_s` how often a silent stream says that it is still there, `drain_s` how long
+    a reader may take nothing before it is cut off.
+
+    Raises:
+        ValueError: the rate is none.
+    """
+
+    body_bytes: int = 4 * 1024 * 1024
+    body_s: float = 30.0
+    rate: str | None = None
+    requests_each: int = 1_000
+    streams: int = 10_000
+    streams_each: int = 1_000
+    idle_s: float = 300.0
+    ping_s: float = 15.0
+    drain_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.rate is not None:
+            pace(self.rate)
+
+
+class Gate:
+    """Counts requests and streams. Its memory is bounded: who was not heard of for long is forgotten."""
+
+    def __init__(self, limits: ServeLimits) -> None:
+        self._limits = limits
+        self._pace = None if limits.rate is None else pace(limits.rate)
+        self._ahead: dict[str, float] = {}
+        self._streams: Counter[str] = Counter()
+        self._under_way: dict[str, int] = {}
+        self.open = 0
+
+    def enter(self, principal: Principal) -> None:
+        """Counts a request that begins.
+
+        Raises:
+            Problem: 429, there were or are too many.
+        """
+        many = self._under_way.get(principal.name, 0)
+        if many >= self._limits.requests_each:
+            told = f"{many} requests are under way already"
+            raise Problem("too_many", told, "wait for some of them to end", retry_after=1)
+        if self._pace is not None:
+            self._count(principal, *self._pace)
+        self._under_way[principal.name] = many + 1
+
+    def leave(self, principal: Principal) -> None:
+        """It is over."""
+        many = self._under_way[principal.name] - 1
+        if many:
+            self._under_way[principal.name] = many
+        else:
+            del self._under_way[principal.name]
+
+    def _count(self, principal: Principal, interval: float, burst: int) -> None:
+        now = monotonic()
+        ahead = max(self._ahead.get(principal.name, now), now)
+        wait = ahead - now - (burst - 1) * interval
+        if wait > 0:
+            raise Problem(
+                "rate_limited", f"More than {self._limits.rate} requests", "come back later", retry_after=round(wait, 3)
+            )
+        if len(self._ahead) >= MOST_KNOWN:
+            self._ahead = {name: until for name, until in self._ahead.items() if until > now}
+        self._ahead[principal.name] = ahead + interval
+
+    @contextmanager
+    def stream(self, principal: Principal) -> Iterator[None]:
+        """Counts a stream for as long as it is open.
+
+        Raises:
+            Problem: 429, there are too many of this principal; 503, in all.
+        """
+        limits, name = self._limits, principal.name
+        if self._streams[name] >= limits.streams_each:
+            raise Problem("too_many", f"{limits.streams_each} streams are open already", "close one", retry_after=5)
+        if self.open >= limits.streams:
+            raise Problem("unavailable", "Too many streams are open here", "try again", retry_after=5)
+        self._streams[name] += 1
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+            self._streams[name] -= 1
+            if not self._streams[name]:
+                del self._streams[name]

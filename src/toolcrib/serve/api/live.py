@@ -1,0 +1,92 @@
+"""The events of all sessions that somebody may see, as they come."""
+
+from __future__ import annotations
+
+from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.api.events import LAST
+from toolcrib.serve.api.paging import place, read_place
+from toolcrib.serve.api.request import Request
+from toolcrib.serve.api.routing import Route
+from toolcrib.serve.api.streams import PAGE, Line, frame
+from toolcrib.serve.api.watching import SLACK_S, used_since
+from toolcrib.store import SessionRow
+from toolcrib.types import Event
+
+MOST = 1000
+Found = list[tuple[SessionRow, Event]]
+
+
+async def live(asked: Request) -> None:
+    """A stream of all that happens, from now on or from where its reader was."""
+    api, last = asked.api, asked.headers.get(LAST)
+    since = read_place(None if last is None else last.decode("latin-1").strip(), tuple[float, str, int])
+    if api.streams.stopped:
+        raise Problem("unavailable", "The server is stopping", "try again", retry_after=1)
+    with api.gate.stream(asked.principal):
+        line = api.streams.line(asked.send)
+        reader = _Reader(asked, line)
+        api.watch.join(line, reader.news)
+        try:
+            await line.begin()
+            if since is not None:
+                await reader.replay(since)
+            reader.ready = True
+            line.freed = reader.freed
+            reader.freed(line)
+            await line.stay(asked.receive)
+        finally:
+            api.watch.leave(line)
+
+
+class _Reader:
+    """What one reader was told of each session. One that can not keep up loses the oldest of what it did not get."""
+
+    def __init__(self, asked: Request, line: Line) -> None:
+        self._asked = asked
+        self._line = line
+        self._told: dict[str, int] = {}
+        self._late: list[bytes] = []
+        self.ready = False
+
+    async def replay(self, since: tuple[float, str, int]) -> None:
+        """What happened since, at most the last thousand events."""
+        asked, found = self._asked, Found()
+        owner = None if asked.principal.admin else asked.principal.name
+        for row in await used_since(asked.api.crib, since[0] - SLACK_S, owner):
+            page = await asked.api.crib.store.read(row.id, max(0, row.seq - MOST), limit=MOST)
+            found += [(row, event) for event in page if (event.at, row.id, event.seq) > since]
+            self._told[row.id] = max([row.seq, *(event.seq for event in page)])
+        found.sort(key=lambda one: (one[1].at, one[0].id, one[1].seq))
+        for start in range(0, len(found), PAGE):
+            await self._line.send(b"".join(map(_frame, found[-MOST:][start : start + PAGE])))
+
+    def news(self, found: Found) -> None:
+        """Takes what is new in all sessions."""
+        principal, rooms = self._asked.principal, self._asked.api.rooms
+        mine = [
+            (row, event) for row, event in found if event.seq > self._told.get(row.id, 0) and rooms.sees(row, principal)
+        ]
+        if mine:
+            self._late = [*self._late, *map(_frame, mine)][-MOST:]
+            self.freed(self._line)
+
+    def freed(self, line: Line) -> None:
+        """Sends what is there, if it can be sent."""
+        if self.ready and self._late and line.push(b"".join(self._late)):
+            self._late = []
+
+
+def _frame(one: tuple[SessionRow, Event]) -> bytes:
+    row, event = one
+    return frame(row.id, event, place(event.at, row.id, event.seq).encode())
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/live",
+        live,
+        "A stream of the events of all sessions that you may see, from now on; with `Last-Event-ID` from there.",
+        streams=True,
+    ),
+]

@@ -1,0 +1,232 @@
+"""Questions over HTTP: those of a session, and the inbox of somebody who approves.
+
+Whoever is named by the rules as an approver sees the questions that are put to them, and may answer those; of the
+sessions that they belong to they see nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from toolcrib.policy import rules_of
+from toolcrib.policy.people import demand
+from toolcrib.serve.api import forms
+from toolcrib.serve.api.errors import Problem, missing
+from toolcrib.serve.api.paging import Name, Text, paged
+from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.streams import Line
+from toolcrib.serve.principal import Principal
+from toolcrib.session import Session
+from toolcrib.store import OWNER, Row, SessionRow
+from toolcrib.store.codec import encode
+from toolcrib.types import Event, Question
+
+MOST = 10_000
+_ASKING = frozenset({"waiting", "answered", "endorsed", "escalated", "done", "settled"})
+
+
+class QuestionsQuery(Struct, forbid_unknown_fields=True):
+    """Whose; of other owners only what is put to you, unless you look after all."""
+
+    owner: Name | None = None
+
+
+async def session_questions(asked: Request) -> Reply:
+    """What is open in a session."""
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    return paged([forms.question(one, session.owner) for one in await session.questions()])
+
+
+async def questions(asked: Request) -> Reply:
+    """What is open in all sessions and may be answered by whoever asks, the oldest first."""
+    found = await inbox(asked, asked.query.owner)
+    return paged(found)
+
+
+async def inbox(asked: Request, owner: str | None = None) -> list[forms.QuestionForm]:
+    """The open questions that somebody may answer."""
+    crib, found = asked.api.crib, []
+    sessions: dict[str, SessionRow | None] = {}
+    for row in await crib.store.calls(None, ("waiting",), limit=MOST):
+        if row.session not in sessions:
+            sessions[row.session] = await crib.store.session(row.session)
+        place = sessions[row.session]
+        if place is None or place.owner == OWNER or owner not in (None, place.owner):
+            continue
+        question = await _visible(asked, place, row)
+        if question is not None:
+            found.append(forms.question(question, place.owner))
+    return sorted(found, key=lambda one: one.asked_at)
+
+
+async def _visible(asked: Request, place: SessionRow, row: Row) -> Question | None:
+    """The question of a waiting call, if whoever asks may see it."""
+    mine = asked.api.rooms.sees(place, asked.principal)
+    if not mine and not _named_somewhere(asked):
+        return None
+    session = await asked.api.crib.attach(place)
+    question = (await session.history(row)).question
+    return question if question is not None and (mine or _put_to(asked.principal, session, question)) else None
+
+
+def _named_somewhere(asked: Request) -> bool:
+    """Whether rules name approvers at all; mostly they do not, and nothing has to be looked up."""
+    rules = rules_of(asked.api.crib.pipeline.policy)
+    if rules is None:
+        return False
+    each: Any = getattr(rules, "layers", (rules,))
+    return bool(rules.people.approvers) or any(rule.demand for layer in each for rule in layer.rules)
+
+
+def _put_to(principal: Principal, session: Session, question: Question) -> bool:
+    """Whether a question is put to somebody by the rules: as an approver of all, or of this."""
+    rules = rules_of(session.policy)
+    if rules is None:
+        return False
+    people = rules.people
+    named = [name for one in question.demands for name in demand(one).asked]
+    return people.among(principal.name, (*(people.approvers or ()), *named))
+
+
+class NewAnswer(Struct, forbid_unknown_fields=True):
+    """An answer. `args` are the arguments as the approver wants them; `actor` is for who looks after the server."""
+
+    question: Annotated[str, Meta(min_length=1, max_length=1000)]
+    action: Literal["accept", "decline", "cancel", "fail"]
+    value: Any = None
+    args: dict[str, Any] | None = None
+    reason: Text | None = None
+    key: Text | None = None
+    scope: Literal["once", "session"] = "once"
+    actor: Name | None = None
+
+
+async def answer(asked: Request) -> Reply:
+    """Answers a question, as whoever asks."""
+    body, principal = asked.body, asked.principal
+    if body.actor not in (None, principal.name) and not principal.admin:
+        raise Problem("denied", "You answer for yourself", "leave `actor` out")
+    session = await _answerable(asked)
+    given_answer = await session.answer(
+        body.question,
+        body.action,
+        body.value,
+        arguments=body.args,
+        reason=body.reason,
+        key=body.key or None,
+        scope=body.scope,
+        actor=body.actor or principal.name,
+    )
+    return given(forms.answer(given_answer))
+
+
+async def _answerable(asked: Request) -> Session:
+    """The session of a question that somebody may answer, also where it is not theirs."""
+    crib, id = asked.api.crib, asked.path[0]
+    row = await crib.store.session(id)
+    if row is not None and row.owner != OWNER and not asked.api.rooms.sees(row, asked.principal):
+        call = await crib.store.call(asked.body.question.rpartition("-")[0])
+        if call is not None and call.session == id and await _once_visible(asked, row, call):
+            return await crib.attach(row)
+        raise missing()
+    return await asked.api.rooms.of(id, asked.principal)
+
+
+async def _once_visible(asked: Request, place: SessionRow, call: Row) -> bool:
+    """Whether a question was put to somebody, open or not: who comes too late is told so."""
+    session = await asked.api.crib.attach(place)
+    question = (await session.history(call)).questions.get(asked.body.question)
+    return question is not None and _named_somewhere(asked) and _put_to(asked.principal, session, question)
+
+
+# Changes
+
+
+async def changes(asked: Request) -> None:
+    """Questions as they come up and go."""
+    api = asked.api
+    with api.gate.stream(asked.principal):
+        line = api.streams.line(asked.send)
+        inbox_of = _Inbox(asked, line)
+        api.watch.join(line, inbox_of.news)
+        try:
+            await line.begin()
+            await inbox_of.look()
+            await line.stay(asked.receive)
+        finally:
+            api.watch.leave(line)
+
+
+class _Inbox:
+    """One reader's inbox, and what it was told of it."""
+
+    def __init__(self, asked: Request, line: Line) -> None:
+        self._asked = asked
+        self._line = line
+        self._told: set[str] = set()
+        self._stale = False
+        line.freed = self._freed
+
+    def news(self, found: list[tuple[SessionRow, Event]]) -> None:
+        """Something happened somewhere."""
+        if any(event.kind in _ASKING for _, event in found):
+            self._stale = True
+            self._freed(self._line)
+
+    def _freed(self, line: Line) -> None:
+        if self._stale and not line.busy:
+            line.aside(self.look())
+
+    async def look(self) -> None:
+        """Tells what is new, and what is gone."""
+        self._stale = False
+        open = {one.id: one for one in await inbox(self._asked)}
+        gone = [_frame("gone", {"id": id}) for id in self._told - open.keys()]
+        asked = [_frame("asked", open[id]) for id in open if id not in self._told]
+        self._told = set(open)
+        if gone or asked:
+            await self._line.send(b"".join((*gone, *asked)))
+
+
+def _frame(kind: str, data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode(data))
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/sessions/{session}/questions",
+        session_questions,
+        "What is open in a session, in order of acceptance.",
+        gives={200: forms.Questions},
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session}/answers",
+        answer,
+        "Answers a question, as you. The same answer with the same `key` again changes nothing.",
+        "answer",
+        body=NewAnswer,
+        gives={200: forms.AnswerForm},
+    ),
+    Route(
+        "GET",
+        "/v1/questions",
+        questions,
+        "All open questions that you may answer, the oldest first: your own, and those that rules put to you.",
+        query=QuestionsQuery,
+        gives={200: forms.Questions},
+    ),
+    Route(
+        "GET",
+        "/v1/questions/events",
+        changes,
+        "A stream of the same: `asked` with each question, first those that are open, and `gone` with the id of each "
+        "that no longer is.",
+        gives={},
+        streams=True,
+    ),
+]

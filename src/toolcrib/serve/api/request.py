@@ -1,0 +1,96 @@
+"""One request as its handler sees it: who asks, for what, with what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.asgi import Receive, Send, read
+from toolcrib.serve.principal import Headers, Principal
+from toolcrib.store.codec import encode
+
+if TYPE_CHECKING:
+    from toolcrib.serve.api.door import Api
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+EVENTS = b"text/event-stream"
+LINES = b"application/x-ndjson"
+
+
+class Request:
+    """A request that was let in and understood."""
+
+    __slots__ = ("api", "body", "headers", "path", "principal", "query", "receive", "route", "secure", "send")
+
+    def __init__(  # noqa: PLR0913 - the parts of a request
+        self,
+        api: Api,
+        route: Route,
+        path: list[str],
+        principal: Principal,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self.api = api
+        self.route = route
+        self.path = path
+        self.principal = principal
+        self.headers = headers
+        self.receive = receive
+        self.send = send
+        self.secure = False
+        self.query: Any = None
+        self.body: Any = None
+
+    def accepts(self, kind: bytes) -> bool:
+        """Whether it wants an answer of that kind rather than JSON."""
+        return kind in self.headers.get(b"accept", b"")
+
+    async def load(self, query: bytes) -> None:
+        """Reads query and body.
+
+        Raises:
+            Problem: they do not fit.
+            Unreadable, Gone: the body did not arrive.
+        """
+        if self.route.query is not None:
+            self.query = _query(self.route.query, query)
+        elif query:
+            raise Problem("invalid_arguments", "This path takes no query")
+        if self.route.body is not None:
+            limits = self.api.limits
+            self.body = decoded(self.route.body, await read(self.receive, limits.body_bytes, limits.body_s))
+
+
+def decoded(kind: Any, body: bytes) -> Any:
+    """A body as what it has to be; an empty one says nothing.
+
+    Raises:
+        Problem: it is none.
+    """
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        return decoder.decode(body or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem("invalid_arguments", f"The body does not fit: {error}") from None
+
+
+def _query(kind: type[msgspec.Struct], text: bytes) -> Any:
+    """A query as what it has to be; of what is given twice the last counts."""
+    try:
+        given = dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")) if text else {}
+        return msgspec.convert(given, kind, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise Problem("invalid_arguments", f"The query does not fit: {error}") from None
+
+
+def given(value: Any, status: int = 200) -> Reply:
+    """An answer of JSON."""
+    return Reply(encode(value), status)

@@ -1,0 +1,138 @@
+"""Whose session is whose, and the sessions that are in use: those that nobody used for a while are let go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from toolcrib.crib import SESSION_ID, Crib, authorize
+from toolcrib.errors import Refused
+from toolcrib.serve.api.errors import Problem, missing
+from toolcrib.serve.principal import Principal
+from toolcrib.store import OWNER, SessionRow
+
+if TYPE_CHECKING:
+    from toolcrib.session import Session
+
+IDLE_S = 300.0
+
+
+class Rooms:
+    """Finds sessions for principals. What belongs to somebody else does not exist, but for who looks after all."""
+
+    def __init__(self, crib: Crib, namespaces: tuple[str, ...] | None, idle_s: float = IDLE_S) -> None:
+        self._crib = crib
+        self._namespaces = namespaces
+        self._idle_s = idle_s
+        self._used: dict[str, tuple[Session, float]] = {}
+        self._opened: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def known(self, id: str, principal: Principal) -> Session | None:
+        """A session in memory that this principal may use, without a look into the store."""
+        session = self._crib.at_hand(id)
+        if session is None or session.owner != principal.name:
+            return None
+        if principal.namespaces is not None and not principal.admin:
+            _within(session.namespaces, principal.namespaces)
+        self._use(session)
+        return session
+
+    async def of(self, id: str, principal: Principal) -> Session:
+        """A session that this principal may use.
+
+        Raises:
+            Problem: there is none, or more is open in it than they may use.
+        """
+        session = self.known(id, principal)
+        if session is None:
+            row = await self.row(id, principal)
+            session = await self._crib.attach(row)
+            if principal.namespaces is not None and not principal.admin:
+                _within(session.namespaces, principal.namespaces)
+            self._use(session)
+        return session
+
+    async def row(self, id: str, principal: Principal) -> SessionRow:
+        """What the store knows of a session that this principal may see.
+
+        Raises:
+            Problem: there is none.
+        """
+        row = await self._crib.store.session(id) if SESSION_ID.fullmatch(id) else None
+        if row is None or not self.sees(row, principal):
+            raise missing()
+        return row
+
+    def sees(self, row: SessionRow, principal: Principal) -> bool:
+        """Whether a session is there for somebody. What the crib keeps for itself is there for nobody."""
+        return row.owner != OWNER and (row.owner == principal.name or principal.admin)
+
+    def allowed(self, principal: Principal) -> tuple[str, ...]:
+        """The namespaces that somebody may open."""
+        if principal.namespaces is not None:
+            return principal.namespaces
+        if principal.admin and principal.auth != "off":
+            return ("*",)
+        return self._namespaces or self._crib.default_namespaces
+
+    async def open(
+        self, id: str | None, principal: Principal, namespaces: list[str] | None, grants: object
+    ) -> tuple[Session, bool]:
+        """Opens a session for its owner; whether it is new.
+
+        Raises:
+            Problem: 401 or 403, more was asked for than is open to them.
+            Refused: it can not be opened.
+        """
+        row = None if id is None or not SESSION_ID.fullmatch(id) else await self._crib.store.session(id)
+        wanted = namespaces
+        if wanted is None and row is None:
+            wanted = list(principal.namespaces or self._namespaces or ()) or None
+        allowed = self.allowed(principal)
+        try:
+            session = await self._crib.open(
+                id,
+                owner=principal.name,
+                namespaces=wanted,
+                grants=grants,  # type: ignore[arg-type]  # what does not load is refused
+                allowed=allowed,
+            )
+        except Refused as refused:
+            if refused.code == "denied" and principal.auth == "off" and refused.message.startswith("Namespace"):
+                raise Problem("unauthorized", refused.message, "send a key that opens it") from None
+            raise
+        self._opened.add(session.id)
+        self._use(session)
+        return session, row is None
+
+    def _use(self, session: Session) -> None:
+        loop = asyncio.get_running_loop()
+        self._used[session.id] = (session, loop.time())
+        if self._timer is None:
+            self._timer = loop.call_later(self._idle_s, self._tidy)
+
+    def _tidy(self) -> None:
+        """Lets go of what is idle: it is only its rows then. What runs stays, and what a program opened itself."""
+        loop = asyncio.get_running_loop()
+        for id, (session, used) in list(self._used.items()):
+            busy = session.live or getattr(session.room, "task", None) is not None
+            if used <= loop.time() - self._idle_s and not busy:
+                del self._used[id]
+                if id in self._opened:
+                    self._opened.discard(id)
+                    self._crib.forget(session)
+        self._timer = loop.call_later(self._idle_s, self._tidy) if self._used else None
+
+    def close(self) -> None:
+        """Lets go of all."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._used.clear()
+
+
+def _within(namespaces: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    try:
+        authorize(namespaces, allowed)
+    except Refused as refused:
+        raise Problem("denied", refused.message, "use a key that opens it") from None

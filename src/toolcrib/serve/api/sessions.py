@@ -1,0 +1,364 @@
+"""Sessions over HTTP: opening, looking, narrowing, closing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from toolcrib.serve.api import forms
+from toolcrib.serve.api.errors import Problem, missing
+from toolcrib.serve.api.paging import Limit, Name, Seq, Text, paged, place, read_place
+from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.session import Session
+from toolcrib.state import State
+from toolcrib.store import OWNER, SessionRow
+from toolcrib.types import Change
+
+Names = Annotated[list[Name], Meta(max_length=1000)]
+COUNTED = 100_000
+
+
+class SessionsQuery(Struct, forbid_unknown_fields=True):
+    """Which sessions: `q` is a part of their id; of other owners only for who looks after all."""
+
+    owner: Name | None = None
+    q: Text | None = None
+    state: Literal["waiting", "running", "idle"] | None = None
+    after: Text | None = None
+    limit: Limit = 100
+
+
+class NewSession(Struct, forbid_unknown_fields=True):
+    """A session to open: one of that id is restored, or made. `grants` narrow what it may do."""
+
+    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,255}$")] | None = None
+    namespaces: Names | None = None
+    grants: dict[str, Any] | list[str] | None = None
+
+
+async def sessions(asked: Request) -> Reply:
+    """Sessions, the last used first."""
+    query, crib = asked.query, asked.api.crib
+    owner = query.owner if asked.principal.admin else asked.principal.name
+    if query.owner not in (None, owner) or owner == OWNER:
+        return paged([])
+    busy = await _busy(asked)
+    after = read_place(query.after, tuple[float, str])
+    last = None if after is None else SessionRow(after[1], "", 0, 0, 0.0, after[0])
+    found: list[SessionRow] = []
+    more = True
+    while more and len(found) <= query.limit:
+        page = await crib.store.sessions(owner, limit=500, before=last)
+        more = len(page) == 500
+        last = page[-1] if page else None
+        found += [row for row in page if row.owner != OWNER and _fits(row, query, busy)]
+    shown = found[: query.limit]
+    next = place(shown[-1].updated_at, shown[-1].id) if len(found) > len(shown) else None
+    return paged([_listed(asked, row, busy) for row in shown], next)
+
+
+Busy = dict[str, Counter[str]]
+
+
+async def _busy(asked: Request, session: str | None = None) -> Busy:
+    """How many calls of each session wait and run."""
+    rows = await asked.api.crib.store.calls(session, ("waiting", "running", "queued"), limit=COUNTED)
+    counts: Busy = {}
+    for row in rows:
+        counts.setdefault(row.session, Counter())["waiting" if row.state == "waiting" else "running"] += 1
+    return counts
+
+
+def _fits(row: SessionRow, query: Any, busy: Busy) -> bool:
+    if query.q is not None and query.q not in row.id:
+        return False
+    counts = busy.get(row.id, Counter())
+    return query.state is None or (not counts if query.state == "idle" else counts[query.state] > 0)
+
+
+def _listed(asked: Request, row: SessionRow, busy: Busy) -> forms.SessionForm:
+    session = asked.api.crib.at_hand(row.id)
+    counts = busy.get(row.id, Counter())
+    more: dict[str, Any] = {"open": session is not None}
+    if session is not None:
+        more |= {"namespaces": session.namespaces, "agent": _agent(session)}
+    return forms.session(row, counts["waiting"], counts["running"], **more)
+
+
+def _agent(session: Session) -> str | None:
+    """The agent that a message goes to, where one was at work."""
+    room = session.room
+    return None if room is None else room.thread.line.active or None
+
+
+async def _one(asked: Request, session: Session) -> forms.SessionForm:
+    row = await asked.api.crib.store.session(session.id)
+    if row is None:
+        raise missing()
+    form = _listed(asked, row, await _busy(asked, session.id))
+    form.namespaces, form.grants = session.namespaces, list(session.grants) or None
+    return form
+
+
+async def session(asked: Request) -> Reply:
+    """One session."""
+    return given(await _one(asked, await asked.api.rooms.of(asked.path[0], asked.principal)))
+
+
+async def open_session(asked: Request) -> Reply:
+    """Opens a session; 201 where it is new."""
+    body = asked.body
+    opened, made = await asked.api.rooms.open(body.id, asked.principal, body.namespaces, body.grants or ())
+    return given(await _one(asked, opened), 201 if made else 200)
+
+
+class Close(Struct, forbid_unknown_fields=True):
+    """How long what runs may take."""
+
+    timeout: Annotated[float, Meta(ge=0, le=3600)] = 30.0
+
+
+class ClosedForm(Struct):
+    """What a logout found."""
+
+    finished: int
+    timed_out: int
+    waiting: int
+    undelivered: int
+
+
+async def close(asked: Request) -> Reply:
+    """Logs out."""
+    found = await asked.api.rooms.of(asked.path[0], asked.principal)
+    closed = await found.close(asked.body.timeout)
+    return given(ClosedForm(*closed))
+
+
+# Looking
+
+
+class At(Struct, forbid_unknown_fields=True):
+    """As of which event; now, unless said. Of what is done the newest, at most `limit`."""
+
+    at: Seq | None = None
+    limit: Limit = 100
+
+
+class ListsForm(Struct):
+    """The three lists: each accepted call is in exactly one."""
+
+    unresolved: list[forms.EntryForm]
+    ongoing: list[forms.EntryForm]
+    completed: list[forms.EntryForm]
+
+
+async def lists(asked: Request) -> Reply:
+    """The three lists of a session."""
+    found, query = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query
+    store = asked.api.crib.store
+    await store.flush()
+    if query.at is None:
+        rows = await store.calls(found.id, done_after=0, limit=COUNTED)
+        done = [(await found.history(row)).entry() for row in rows[-query.limit :]]
+    else:
+        done = (await found.completed(at=query.at))[-query.limit :]
+    before = await found.unresolved(query.at), await found.ongoing(query.at)
+    unresolved, ongoing = ([forms.entry(one) for one in some] for some in before)
+    return given(ListsForm(unresolved, ongoing, [forms.entry(one) for one in done]))
+
+
+class StateAt(Struct, forbid_unknown_fields=True):
+    """As of which event; now, unless said."""
+
+    at: Seq | None = None
+
+
+class StateForm(Struct, omit_defaults=True):
+    """What tools keep in a session, the agent that a message goes to, and what the client said of its user."""
+
+    state: dict[str, Any]
+    revision: int
+    user: dict[str, Any]
+    agent: str | None = None
+
+
+async def state(asked: Request) -> Reply:
+    """The state of a session."""
+    found, crib = await asked.api.rooms.of(asked.path[0], asked.principal), asked.api.crib
+    await crib.store.flush()
+    if asked.query.at is None:
+        await found.reload_state()
+        now = found.state.now
+        return given(StateForm(dict(now), now.revision, dict(found.user), _agent(found)))
+    past, user, seq = State(crib.state_keys), {}, 0
+    while page := await crib.store.read(found.id, seq, until=asked.query.at, limit=1000):
+        for event in page:
+            seq = event.seq
+            if event.kind == "user_state":
+                user = event.data
+            elif event.kind == "run_ended":
+                past.end(event.data["run"])
+            elif event.kind == "done" and (said := event.data.get("state")) is not None:
+                past.commit([Change(**one) for one in said["changes"]], said["base"], event.call or "", said.get("run"))
+    return given(StateForm(dict(past.now), past.now.revision, user))
+
+
+# Changing
+
+
+async def set_user(asked: Request) -> Reply:
+    """What the client says of its user."""
+    found = await asked.api.rooms.of(asked.path[0], asked.principal)
+    await found.set_user(asked.body)
+    return given(UserForm(dict(found.user)))
+
+
+class Narrower(Struct, forbid_unknown_fields=True):
+    """What stays open."""
+
+    namespaces: Names | None = None
+    grants: dict[str, Any] | list[str] | None = None
+
+
+async def narrow(asked: Request) -> Reply:
+    """Takes rights away."""
+    found, body = await asked.api.rooms.of(asked.path[0], asked.principal), asked.body
+    if body.namespaces is None and not body.grants:
+        raise Problem("invalid_arguments", "There is nothing to narrow", "send namespaces or grants")
+    await found.narrow(namespaces=body.namespaces, grants=body.grants)
+    return given(await _one(asked, found))
+
+
+class Interrupt(Struct, forbid_unknown_fields=True):
+    """Whether calls in the background stop too."""
+
+    background: bool = False
+
+
+class Stopped(Struct):
+    """How many calls were stopped."""
+
+    stopped: int
+
+
+async def interrupt(asked: Request) -> Reply:
+    """Stops what runs or waits."""
+    found = await asked.api.rooms.of(asked.path[0], asked.principal)
+    return given(Stopped(await found.interrupt(background=asked.body.background)))
+
+
+class Piece(Struct, forbid_unknown_fields=True):
+    """Which bytes."""
+
+    offset: Seq = 0
+    limit: Annotated[int, Meta(ge=1, le=1024 * 1024)] = 64 * 1024
+
+
+class OutputForm(Struct, omit_defaults=True):
+    """A piece of an output; `next` is where it goes on."""
+
+    id: str
+    offset: int
+    total: int
+    text: str
+    next: int | None = None
+
+
+async def output(asked: Request) -> Reply:
+    """A piece of an output that was too large for its result."""
+    found, query, id = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query, asked.path[1]
+    text = await found.output(id, query.offset, query.limit)
+    total = len(await asked.api.crib.store.kept(found.id, id) or b"")
+    end = query.offset + query.limit
+    return given(OutputForm(id, query.offset, total, text, end if end < total else None))
+
+
+class UserForm(Struct):
+    """What the client said of its user."""
+
+    user: dict[str, Any]
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/sessions",
+        sessions,
+        "Sessions, the last used first: your own, and for who looks after the server everybody's.",
+        query=SessionsQuery,
+        gives={200: forms.Sessions},
+    ),
+    Route(
+        "POST",
+        "/v1/sessions",
+        open_session,
+        "Opens a session of yours: restores the one of that id, or makes it.",
+        "call",
+        body=NewSession,
+        gives={200: forms.SessionForm, 201: forms.SessionForm},
+    ),
+    Route("GET", "/v1/sessions/{session}", session, "One session.", gives={200: forms.SessionForm}),
+    Route(
+        "POST",
+        "/v1/sessions/{session}/close",
+        close,
+        "Logs out: waits for what runs, ends the rest at the timeout, loses nothing.",
+        "call",
+        body=Close,
+        gives={200: ClosedForm},
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/lists",
+        lists,
+        "The three lists of calls, now or as of an event.",
+        query=At,
+        gives={200: ListsForm},
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/state",
+        state,
+        "What tools keep in the session, now or as of an event.",
+        query=StateAt,
+        gives={200: StateForm},
+    ),
+    Route(
+        "PUT",
+        "/v1/sessions/{session}/user",
+        set_user,
+        "Sets what tools see as `ctx.user`. It gives no rights.",
+        "call",
+        body=dict[str, Any],
+        gives={200: UserForm},
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session}/narrow",
+        narrow,
+        "Takes rights away, from the next call on.",
+        "call",
+        body=Narrower,
+        gives={200: forms.SessionForm},
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session}/interrupt",
+        interrupt,
+        "Stops what runs or waits in the foreground, or all.",
+        "call",
+        body=Interrupt,
+        gives={200: Stopped},
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/outputs/{output}",
+        output,
+        "A piece of an output that was too large for its result.",
+        query=Piece,
+        gives={200: OutputForm},
+    ),
+]

@@ -1,0 +1,23 @@
+"""All routes of the API."""
+
+from __future__ import annotations
+
+from toolcrib.serve.api import about, admin, agents, calls, events, keys, live, questions, sessions, tools
+from toolcrib.serve.api.routing import Route
+from toolcrib.serve.fronts import a2a, agui, aisdk
+
+ROUTES: tuple[Route, ...] = (
+    *about.ROUTES,
+    *tools.ROUTES,
+    *sessions.ROUTES,
+    *calls.ROUTES,
+    *events.ROUTES,
+    *live.ROUTES,
+    *questions.ROUTES,
+    *agents.ROUTES,
+    *admin.ROUTES,
+    *keys.ROUTES,
+    *a2a.ROUTES,
+    *agui.ROUTES,
+    *aisdk.ROUTES,
+)

@@ -1,0 +1,237 @@
+"""Tools over HTTP: what there is, what a session may use, and why a call would be allowed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from toolcrib.serve.api.errors import missing
+from toolcrib.serve.api.paging import Limit, Name, Text, paged, place, read_place
+from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.tools import Tool
+from toolcrib.types import Effect
+
+
+class ToolsQuery(Struct, forbid_unknown_fields=True):
+    """Which tools: `q` are words that they mention."""
+
+    q: Text | None = None
+    namespace: Name | None = None
+    source: Name | None = None
+    effect: Effect | None = None
+    after: Text | None = None
+    limit: Limit = 100
+
+
+class ToolForm(Struct, omit_defaults=True):
+    """A tool. `run_by` is `client` for one that whoever offered it runs; `changed` is what is new and not accepted."""
+
+    id: str
+    name: str
+    namespace: str
+    description: str
+    effect: Effect
+    source: str
+    trusted: bool
+    title: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    annotations: dict[str, bool] | None = None
+    capabilities: tuple[str, ...] = ()
+    background: bool = False
+    run_by: str | None = None
+    changed: tuple[str, ...] = ()
+    model_name: str | None = None
+
+
+class ToolDetail(ToolForm, omit_defaults=True):
+    """All there is to know of a tool."""
+
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
+    knowledge: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    fingerprint: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Tools(Struct, omit_defaults=True):
+    """A page of tools; `total` are all that fit."""
+
+    items: list[ToolForm]
+    total: int
+    next: str | None = None
+
+
+def _parts(tool: Tool, model_name: str | None = None) -> dict[str, Any]:
+    return {
+        "id": tool.id,
+        "name": tool.name,
+        "namespace": tool.namespace,
+        "description": tool.description,
+        "effect": tool.does,
+        "source": tool.source,
+        "trusted": tool.trusted,
+        "title": tool.title,
+        "category": tool.category,
+        "tags": tool.tags,
+        "annotations": None if tool.annotations is None else asdict(tool.annotations),
+        "capabilities": tool.capabilities,
+        "background": tool.background,
+        "run_by": "client" if tool.run is None else None,
+        "changed": tool.changed,
+        "model_name": model_name,
+    }
+
+
+def _detail(asked: Request, tool: Tool) -> ToolDetail:
+    bounds, own = asked.api.crib.pipeline.limits, asdict(tool.limits)
+    own["timeout_s"] = own["timeout_s"] or bounds.timeout_s
+    own["output_bytes"] = own["output_bytes"] or bounds.output_bytes
+    known = tool.knowledge
+    told: dict[str, Any] = {
+        "examples": [asdict(one) for one in known.examples],
+        "anti_patterns": [asdict(one) for one in known.anti_patterns],
+    }
+    if known.help is not None:
+        told["help"] = known.help(None)
+    return ToolDetail(
+        **_parts(tool),
+        input_schema=dict(tool.input_schema),
+        output_schema=None if tool.output_schema is None else dict(tool.output_schema),
+        limits={name: value for name, value in own.items() if value is not None},
+        knowledge={name: value for name, value in told.items() if value},
+        metadata=dict(tool.metadata) or None,
+        fingerprint=tool.fingerprint,
+        warnings=tool.warnings,
+    )
+
+
+def open_tools(asked: Request) -> list[Tool]:
+    """The tools of the crib that are open to whoever asks."""
+    api = asked.api
+    return list(api.crib.catalog.view(api.rooms.allowed(asked.principal)).tools)
+
+
+def _fits(tool: Tool, query: Any) -> bool:
+    if query.namespace not in (None, tool.namespace) or query.source not in (None, tool.source):
+        return False
+    text = " ".join((tool.id, tool.title or "", tool.description, *tool.tags)).lower()
+    return query.effect in (None, tool.does) and all(word in text for word in (query.q or "").lower().split())
+
+
+def _page(asked: Request, tools: list[Tool], names: dict[str, str]) -> Reply:
+    query = asked.query
+    after = read_place(query.after, tuple[str])
+    wanted = [tool for tool in tools if _fits(tool, query)]
+    rest = wanted if after is None else [tool for tool in wanted if tool.id > after[0]]
+    page = rest[: query.limit]
+    items = [ToolForm(**_parts(tool, names.get(tool.id))) for tool in page]
+    return paged(items, place(page[-1].id) if len(rest) > len(page) else None, total=len(wanted))
+
+
+async def tools(asked: Request) -> Reply:
+    """The tools that are open to whoever asks."""
+    return _page(asked, open_tools(asked), {})
+
+
+async def tool(asked: Request) -> Reply:
+    """All of one tool."""
+    found = next((tool for tool in open_tools(asked) if tool.id == asked.path[0]), None)
+    if found is None:
+        raise missing("tool")
+    return given(_detail(asked, found))
+
+
+async def session_tools(asked: Request) -> Reply:
+    """The tools of a session, with the names that a model sees."""
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    names = {tool.id: name for name, tool in session.model_tools().items()}
+    return _page(asked, session.tools(), names)
+
+
+class Offer(Struct, forbid_unknown_fields=True):
+    """Tools that the client runs itself; those before are replaced."""
+
+    tools: Annotated[list[dict[str, Any]], Meta(max_length=1000)]
+
+
+async def offer(asked: Request) -> Reply:
+    """Takes tools that the client runs."""
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    await session.offer(asked.body.tools)
+    items = [ToolForm(**_parts(tool)) for tool in session.client_tools]
+    return paged(items, total=len(items))
+
+
+class Judged(Struct, forbid_unknown_fields=True):
+    """A call that is not made."""
+
+    tool: Annotated[str, Meta(min_length=1, max_length=1000)]
+    args: Raw | UnsetType = UNSET
+
+
+class WhyForm(Struct):
+    """A verdict, and what led to it."""
+
+    verdict: dict[str, Any]
+    capabilities: list[dict[str, Any]]
+    segments: list[str]
+    parts: list[dict[str, Any]]
+    notes: list[str]
+    lines: list[str]
+
+
+async def why(asked: Request) -> Reply:
+    """The verdict on a call without making it."""
+    session, body = await asked.api.rooms.of(asked.path[0], asked.principal), asked.body
+    explained = session.why(body.tool, b"{}" if body.args is UNSET else bytes(body.args))
+    return given({**explained.data(), "lines": explained.lines()})
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/tools",
+        tools,
+        "The tools that are open to you, sorted by id; with `q` those that mention all its words.",
+        query=ToolsQuery,
+        gives={200: Tools},
+    ),
+    Route(
+        "GET",
+        "/v1/tools/{tool}",
+        tool,
+        "All of one tool: schemas, limits, examples, usual mistakes.",
+        gives={200: ToolDetail},
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/tools",
+        session_tools,
+        "The tools that a session may use, with the names that a model sees.",
+        query=ToolsQuery,
+        gives={200: Tools},
+    ),
+    Route(
+        "PUT",
+        "/v1/sessions/{session}/tools/client",
+        offer,
+        "Offers tools that the client runs itself: their calls wait for its answer.",
+        "call",
+        body=Offer,
+        gives={200: Tools},
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session}/why",
+        why,
+        "The verdict on a call without making it, with every grant, segment and rule that was looked at.",
+        body=Judged,
+        gives={200: WhyForm},
+    ),
+]

@@ -1,0 +1,366 @@
+"""A2A 1.0 over JSON-RPC: an agent as other agents reach it. A context is a session, and a task is a run in it.
+
+A task that waits for somebody is `INPUT_REQUIRED`; a message to it answers what it waits for. A task is folded from the
+log whenever it is asked for: nothing else is kept.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from toolcrib.errors import Refused
+from toolcrib.serve.api.errors import Problem, Said
+from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.fronts.talk import Talk, agents_of, stream
+from toolcrib.store.codec import encode
+from toolcrib.types import Event
+
+PATH = "/a2a/{agent}"
+VERSION = "1.0"
+STATES = {"answered": "COMPLETED", "cancelled": "CANCELED", "interrupted": "CANCELED"}
+NOT_FOUND, NOT_CANCELABLE, UNSUPPORTED, PUSH = -32001, -32002, -32004, -32003
+UNKNOWN_METHOD, BAD_PARAMS, BAD_REQUEST, BROKEN = -32601, -32602, -32600, -32603
+_CODES = {"not_found": NOT_FOUND, "invalid_arguments": BAD_PARAMS, "internal": BROKEN}
+
+
+class RpcError(Exception):
+    """What an answer of JSON-RPC says instead of a result."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+async def card(asked: Request) -> Reply:
+    """What an agent says of itself, to everybody."""
+    name = asked.path[0]
+    agent = agents_of(asked.api).book.get(name)
+    if agent is None:
+        raise Problem("not_found", f"There is no agent '{name}'")
+    host = asked.headers.get(b"host", b"localhost").decode("latin-1")
+    scheme = asked.headers.get(b"x-forwarded-proto", b"http").decode("latin-1")
+    about = agent.description or f"The agent {name}"
+    said: dict[str, Any] = {
+        "name": name,
+        "description": about,
+        "version": "1",
+        "supportedInterfaces": [
+            {"url": f"{scheme}://{host}/a2a/{name}", "protocolBinding": "JSONRPC", "protocolVersion": VERSION}
+        ],
+        "capabilities": {"streaming": True, "pushNotifications": False},
+        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultOutputModes": ["text/plain", "application/json"],
+        "skills": [{"id": name, "name": name, "description": about, "tags": ["agent"]}],
+    }
+    if asked.api.guard is not None:
+        said["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
+        said["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
+    return given(said)
+
+
+async def rpc(asked: Request) -> Reply | None:
+    """One request of JSON-RPC; a stream answers with many results."""
+    body = asked.body
+    if not isinstance(body, dict) or not isinstance(body.get("method"), str):
+        return _failed(None, BAD_REQUEST, "This is no request of JSON-RPC")
+    id, params = body.get("id"), body.get("params")
+    try:
+        if not isinstance(params, dict | None):
+            raise RpcError(BAD_PARAMS, "`params` must be an object")
+        if (method := METHODS.get(body["method"])) is not None:
+            return given({"jsonrpc": "2.0", "id": id, "result": await method(asked, params or {})})
+        if (streams := STREAMS.get(body["method"])) is not None:
+            task, events = await streams(asked, params or {})
+            await stream(asked, Updates(task, id), events)
+            return None
+        push = "PushNotification" in body["method"]
+        raise RpcError(PUSH if push else UNKNOWN_METHOD, f"'{body['method']}' is not supported")
+    except RpcError as error:
+        return _failed(id, error.code, str(error))
+    except Refused as refused:
+        return _failed(id, _CODES.get(refused.code, UNSUPPORTED), refused.message)
+    except Problem as problem:
+        if problem.said.code not in _CODES:
+            raise
+        return _failed(id, _CODES[problem.said.code], problem.said.message)
+
+
+def _failed(id: Any, code: int, message: str) -> Reply:
+    return given({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+
+
+# Tasks
+
+
+class Task:
+    """A run as a task, folded from its events."""
+
+    def __init__(self, session: str, run: str) -> None:
+        self.id = f"{run}@{session}"
+        self.ids = {"taskId": self.id, "contextId": session}
+        self.run = run
+        self.context = session
+        self.state = "WORKING"
+        self.said: list[dict[str, Any]] | None = None
+        self.at = 0.0
+        self.artifacts: dict[str, str] = {}
+        self.history: list[dict[str, Any]] = []
+        self.questions: dict[str, dict[str, Any]] = {}
+
+    def take(self, event: Event) -> None:
+        """Takes what an event of the run says."""
+        data, kind = event.data, event.kind
+        if kind == "waiting":
+            self.questions[data["question"]["id"]] = data["question"]
+        elif kind == "answered":
+            self.questions.pop(data["question"], None)
+        elif data.get("run") != self.run:
+            return
+        elif kind == "message" and data["role"] in ("user", "assistant") and data.get("content"):
+            role = "ROLE_USER" if data["role"] == "user" else "ROLE_AGENT"
+            parts = [{"text": data["content"]}]
+            self.history.append({"messageId": f"m{event.seq}", "role": role, "parts": parts, **self.ids})
+            if role == "ROLE_AGENT":
+                self.artifacts[f"turn-{data['turn']}"] = data["content"]
+        elif kind in ("run_started", "run_resumed", "run_waiting", "run_finished"):
+            self._turn(kind, data)
+        self.at = event.at
+
+    def _turn(self, kind: str, data: Mapping[str, Any]) -> None:
+        self.said = None
+        if kind == "run_waiting":
+            self.state = "INPUT_REQUIRED"
+            asked = [self.questions[id] for id in data["questions"] if id in self.questions]
+            self.said = [part for question in asked for part in _asked(question)]
+        elif kind == "run_finished":
+            self.state = STATES.get(data["reason"], "FAILED")
+            if self.state == "FAILED":
+                self.said = [{"text": data.get("detail") or f"The run ended: {data['reason']}"}]
+        else:
+            self.state = "WORKING"
+
+    def status(self) -> dict[str, Any]:
+        """Where it stands."""
+        at = datetime.fromtimestamp(self.at, UTC).isoformat().replace("+00:00", "Z")
+        said: dict[str, Any] = {"state": f"TASK_STATE_{self.state}", "timestamp": at}
+        if self.said:
+            said["message"] = {"messageId": f"{self.id}-status", "role": "ROLE_AGENT", "parts": self.said, **self.ids}
+        return said
+
+    def form(self, history: int | None = None) -> dict[str, Any]:
+        """All of it."""
+        shown = self.history if history is None else self.history[len(self.history) - history :] if history else []
+        artifacts = [{"artifactId": id, "name": id, "parts": [{"text": text}]} for id, text in self.artifacts.items()]
+        return {
+            "id": self.id,
+            "contextId": self.context,
+            "status": self.status(),
+            "artifacts": artifacts,
+            "history": shown,
+        }
+
+
+def _asked(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+    names = ("id", "kind", "tool", "arguments", "schema")
+    said = {name: question[name] for name in names if question.get(name) is not None}
+    return [{"text": question["prompt"]}, {"data": {"question": said}}]
+
+
+async def _folded(talk: Talk, run: str) -> Task:
+    task = Task(talk.session.id, run)
+    found = False
+    async for event in talk.session.events(follow=False):
+        found = found or event.data.get("run") == run
+        task.take(event)
+    if not found:
+        raise RpcError(NOT_FOUND, "There is no such task")
+    return task
+
+
+async def _task(asked: Request, params: Mapping[str, Any]) -> tuple[Talk, Task]:
+    """The task that a request names, and the conversation that it is part of."""
+    run, at, session = str(params.get("id")).partition("@")
+    if not at:
+        raise RpcError(NOT_FOUND, "There is no such task")
+    await asked.api.rooms.row(session, asked.principal)
+    talk = await Talk.open(asked.api, asked.principal, session, asked.path[0])
+    return talk, await _folded(talk, run)
+
+
+# Methods
+
+
+async def _sent(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:
+    """Takes a message: to a task that waits, or for a new one."""
+    message = params.get("message")
+    if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
+        raise RpcError(BAD_PARAMS, "`message` with `parts` is missing")
+    text = "\n".join(part["text"] for part in message["parts"] if isinstance(part, dict) and part.get("text"))
+    data = next((part["data"] for part in message["parts"] if isinstance(part, dict) and "data" in part), None)
+    if message.get("taskId"):
+        talk, task = await _task(asked, {"id": message["taskId"]})
+        if task.state != "INPUT_REQUIRED":
+            raise RpcError(UNSUPPORTED, f"The task does not wait for a message: it is {task.state}")
+        before = await talk.seen()
+        await _answer(talk, task, text, data)
+        task.state, task.said = "WORKING", None
+        return task, await talk.rest(before)
+    if not text and data is None:
+        raise RpcError(BAD_PARAMS, "The message has no text and no data")
+    context = message.get("contextId") or f"a2a-{secrets.token_hex(8)}"
+    talk = await Talk.open(asked.api, asked.principal, str(context), asked.path[0])
+    key = f"a2a:{message['messageId']}" if message.get("messageId") else None
+    events = await talk.say(text or encode(data).decode(), asked.path[0], key)
+    first = await _first(events)
+    task = Task(talk.session.id, first.data["run"])
+    task.take(first)
+    return task, events
+
+
+async def _first(events: AsyncIterator[Event]) -> Event:
+    async for event in events:
+        if event.kind == "run_started" or (event.kind == "message" and "run" in event.data):
+            return event
+    raise RpcError(BROKEN, "The message was not taken")
+
+
+async def _answer(talk: Talk, task: Task, text: str, data: Any) -> None:
+    """A message answers the question that it names, or all that are open."""
+    named = data.get("question") if isinstance(data, dict) else None
+    for question in list(task.questions.values()):
+        if named not in (None, question["id"]):
+            continue
+        if question["kind"] != "confirm":
+            value = data["value"] if isinstance(data, dict) and "value" in data else text if data is None else data
+            await talk.answer(question["id"], "accept", value)
+        else:
+            yes = data.get("approved") if isinstance(data, dict) else text.strip().lower() in ("yes", "y", "approve")
+            reason = data.get("reason") if isinstance(data, dict) else None if yes else text or None
+            await talk.answer(question["id"], "accept" if yes else "decline", reason=reason)
+
+
+async def _send(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+    task, events = await _sent(asked, params)
+    wanted = params.get("configuration") or {}
+    if not wanted.get("returnImmediately"):
+        async for event in events:
+            task.take(event)
+    return {"task": task.form(wanted.get("historyLength"))}
+
+
+async def _get(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+    return (await _task(asked, params))[1].form(params.get("historyLength"))
+
+
+async def _cancel(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+    talk, task = await _task(asked, params)
+    if task.state not in ("WORKING", "INPUT_REQUIRED"):
+        raise RpcError(NOT_CANCELABLE, f"The task is over: {task.state}")
+    await talk.session.interrupt()
+    await talk.agents.settled(talk.session)
+    return (await _folded(talk, task.run)).form()
+
+
+async def _list(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
+    context = params.get("contextId")
+    if not context:
+        raise RpcError(BAD_PARAMS, "`contextId` is missing: tasks are listed by their context")
+    await asked.api.rooms.row(str(context), asked.principal)
+    talk = await Talk.open(asked.api, asked.principal, str(context), asked.path[0])
+    tasks: dict[str, Task] = {}
+    async for event in talk.session.events(follow=False):
+        if event.kind == "run_started" and "parent" not in event.data:
+            tasks[event.data["run"]] = Task(talk.session.id, event.data["run"])
+        for task in tasks.values():
+            task.take(event)
+    wanted = params.get("status")
+    found = [task.form(params.get("historyLength")) for task in reversed(tasks.values())]
+    shown = [task for task in found if wanted in (None, "TASK_STATE_UNSPECIFIED", task["status"]["state"])]
+    return {"tasks": shown, "nextPageToken": "", "pageSize": len(shown), "totalSize": len(shown)}
+
+
+async def _subscribe(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:
+    talk, task = await _task(asked, params)
+    if task.state != "WORKING":
+        raise RpcError(UNSUPPORTED, f"Nothing goes on in the task: it is {task.state}")
+    return task, await talk.rest()
+
+
+METHODS = {"SendMessage": _send, "GetTask": _get, "CancelTask": _cancel, "ListTasks": _list}
+STREAMS = {"SendStreamingMessage": _sent, "SubscribeToTask": _subscribe}
+
+
+class Updates:
+    """Turns events of a run into updates of its task."""
+
+    def __init__(self, task: Task, id: Any) -> None:
+        self._task = task
+        self._id = id
+        self._begun: set[str] = set()
+
+    def begin(self) -> Iterator[bytes]:
+        """The task as it stands."""
+        yield self._result({"task": self._task.form()})
+
+    def end(self) -> Iterable[bytes]:
+        """Nothing: the last status has been told."""
+        return ()
+
+    def fail(self, said: Said) -> Iterator[bytes]:
+        """What went wrong."""
+        yield _piece({"jsonrpc": "2.0", "id": self._id, "error": {"code": BROKEN, "message": said.message}})
+
+    def take(self, event: Event) -> Iterator[bytes]:
+        """Pieces of text as they come, and every change of status."""
+        task, data = self._task, event.data
+        before = task.state
+        task.take(event)
+        if event.kind == "text" and data["run"] == task.run:
+            yield self._text(f"turn-{data['turn']}", data["delta"])
+        elif event.kind == "message" and f"turn-{data.get('turn')}" in task.artifacts and data.get("run") == task.run:
+            if f"turn-{data['turn']}" not in self._begun:
+                yield self._text(f"turn-{data['turn']}", data["content"])
+        elif event.kind == "accepted":
+            yield self._status(task.status() | {"message": self._note(event, data["label"])})
+        elif event.kind == "progress" and data.get("message"):
+            yield self._status(task.status() | {"message": self._note(event, data["message"])})
+        elif task.state != before:
+            yield self._status(task.status())
+
+    def _note(self, event: Event, text: str) -> dict[str, Any]:
+        parts = [{"text": text}]
+        return {"messageId": f"m{event.seq}", "role": "ROLE_AGENT", "parts": parts, **self._task.ids}
+
+    def _text(self, id: str, text: str) -> bytes:
+        append = id in self._begun
+        self._begun.add(id)
+        artifact = {"artifactId": id, "name": id, "parts": [{"text": text}]}
+        return self._result({"artifactUpdate": {**self._task.ids, "artifact": artifact, "append": append}})
+
+    def _status(self, status: dict[str, Any]) -> bytes:
+        return self._result({"statusUpdate": {**self._task.ids, "status": status}})
+
+    def _result(self, result: dict[str, Any]) -> bytes:
+        return _piece({"jsonrpc": "2.0", "id": self._id, "result": result})
+
+
+def _piece(said: dict[str, Any]) -> bytes:
+    return b"data: %b\n\n" % encode(said)
+
+
+ROUTES = [
+    Route("GET", f"{PATH}/.well-known/agent-card.json", card, "The card of an agent for other agents.", right=None),
+    Route(
+        "POST",
+        PATH,
+        rpc,
+        "A2A over JSON-RPC: SendMessage, SendStreamingMessage, GetTask, ListTasks, CancelTask, SubscribeToTask.",
+        body=Any,
+        streams=True,
+        right="call",
+    ),
+]

@@ -1,0 +1,257 @@
+"""A conversation with an agent through a door: a session, what a person says in it, and the run that takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from toolcrib.agent import Agents, Outcome
+from toolcrib.crib import SESSION_ID
+from toolcrib.errors import Refused
+from toolcrib.serve.api.errors import Problem, Said, problem_of
+from toolcrib.serve.api.request import Request
+from toolcrib.serve.api.streams import STILL_HERE
+from toolcrib.serve.asgi import STREAM, Gone, Header, Send, gone
+from toolcrib.serve.principal import Principal
+from toolcrib.store import OWNER
+from toolcrib.types import Event, Question
+
+if TYPE_CHECKING:
+    from toolcrib.agent.room import Room
+    from toolcrib.serve.api import Api
+    from toolcrib.session import Session
+
+PAGE = 200
+
+
+class Reader(Protocol):
+    """Turns the events of a run into pieces of a stream."""
+
+    def begin(self) -> Iterable[bytes]:
+        """What comes before any event."""
+
+    def take(self, event: Event) -> Iterable[bytes]:
+        """What an event becomes."""
+
+    def fail(self, said: Said) -> Iterable[bytes]:
+        """What says that it could not go on."""
+
+    def end(self) -> Iterable[bytes]:
+        """What comes last."""
+
+
+class Talk:
+    """One session as a front end uses it, which calls it a thread, a chat or a context.
+
+    `whole` says that the runs of other agents within a run are heard too.
+    """
+
+    def __init__(self, api: Api, session: Session, agents: Agents, principal: Principal) -> None:
+        self.whole = False
+        self.api = api
+        self.session = session
+        self.agents = agents
+        self.principal = principal
+
+    @classmethod
+    async def open(cls, api: Api, principal: Principal, thread: str, agent: str) -> Talk:
+        """The session of a thread, made where there is none.
+
+        Raises:
+            Problem: there is no such agent here, or the thread is somebody else's.
+        """
+        agents = agents_of(api)
+        if agent not in agents.book:
+            raise Problem("not_found", f"There is no agent '{agent}'", "GET /v1/agents lists them")
+        try:
+            session, _ = await api.rooms.open(session_id(thread), principal, None, ())
+        except Refused as refused:
+            if refused.code == "denied":
+                raise Problem("not_found", "There is no such conversation") from None
+            raise
+        return cls(api, session, agents, principal)
+
+    async def seen(self) -> int:
+        """The number of its last event."""
+        row = await self.api.crib.store.session(self.session.id)
+        return 0 if row is None else row.seq
+
+    async def open_questions(self) -> dict[str, Question]:
+        """What it waits for, by id."""
+        return {question.id: question for question in await self.session.questions()}
+
+    async def answer(self, question: str, action: str, value: Any = None, **more: Any) -> None:
+        """Answers a question as the principal. One that is not open any more was answered: that is no fault of a page.
+
+        Raises:
+            Refused: the answer does not fit.
+        """
+        try:
+            await self.session.answer(question, action, value, actor=self.principal.name, **more)
+        except Refused as refused:
+            if refused.code not in ("already_answered", "not_found", "expired"):
+                raise
+
+    async def say(self, text: str, agent: str, key: str | None = None) -> AsyncIterator[Event]:
+        """Sends a message; the events of the run that takes it. Once one runs here, handovers say who is spoken to.
+
+        Raises:
+            Refused: there is no such agent.
+        """
+        after = await self.seen()
+        first = None if await self.spoken() else agent
+        known = None if key is None else self._room.thread.keys.get(key)
+        if known is not None:  # it was sent before: whoever lost the connection hears all of its run
+            after = await self._begin(known if isinstance(known, str) else self._room.thread.taken.get(known)) or after
+        return self._until(after, self.agents.send(self.session, text, agent=first, key=key))
+
+    async def rest(self, after: int | None = None) -> AsyncIterator[Event]:
+        """The events past `after`, until nothing goes on any more; from now on where it is not said."""
+        return self._until(await self.seen() if after is None else after, self.agents.settled(self.session))
+
+    async def spoken(self) -> bool:
+        """Whether an agent has run here."""
+        await self.agents.active(self.session)
+        return self._room.thread.line.active is not None
+
+    async def going(self) -> int | None:
+        """The number of the event before the run that goes on right now; None where none does."""
+        await self.agents.active(self.session)
+        run = self._room.thread.foreground
+        return None if run is None or run.status == "waiting" else await self._begin(run.id)
+
+    @property
+    def _room(self) -> Room:
+        return self.agents.room(self.session)
+
+    async def _begin(self, run: str | None) -> int | None:
+        """The number of the event before a run."""
+        begun = None
+        async for event in self.session.events(follow=False):
+            if event.kind == "run_started" and event.data["run"] == run:
+                begun = event.seq - 1
+        return begun
+
+    async def _until(self, after: int, outcome: Coroutine[Any, Any, Outcome | None]) -> AsyncIterator[Event]:
+        """What the run does until it is over or waits. It goes on whether somebody listens or not."""
+        ended = self.api.crib.pipeline.loop.create_task(outcome)
+        self.api.crib.pipeline.aside(_quietly(ended))
+        store, ours = self.api.crib.store, _Ours(self.whole)
+        while True:
+            over = ended.done()
+            page = await store.read(self.session.id, after, limit=PAGE)
+            for event in page:
+                after = event.seq
+                if ours.has(event):
+                    yield event
+            if over and not page:
+                ended.result()
+                return
+            if not page:
+                await _first(store.wait(self.session.id, after), ended)
+
+
+class _Ours:
+    """Tells the events of a run in the foreground from those of runs and calls within it, and of others' calls."""
+
+    def __init__(self, whole: bool) -> None:
+        self._whole = whole
+        self._runs: set[str] = set()
+        self._calls: set[str] = set()
+
+    def has(self, event: Event) -> bool:
+        data = event.data
+        if event.kind == "run_started" and "parent" in data and not self._whole:
+            self._runs.add(data["run"])
+        elif event.kind == "accepted" and ("parent" in data or data.get("run") in (None, *self._runs)):
+            self._calls.add(event.call or "")
+        return event.call not in self._calls if event.call is not None else data.get("run") not in self._runs
+
+
+async def _quietly(ended: asyncio.Task[Any]) -> None:
+    """Who listens hears of what went wrong; who left does not."""
+    await asyncio.wait([ended])
+    if not ended.cancelled():
+        ended.exception()
+
+
+async def _first(news: Coroutine[Any, Any, Any], ended: asyncio.Task[Any]) -> None:
+    """Waits for news, or until there will be none."""
+    waiting = asyncio.ensure_future(news)
+    try:
+        await asyncio.wait({waiting, ended}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+
+# The way in and out
+
+
+def session_id(thread: str) -> str:
+    """The session of a thread; a name that no session may have becomes its digest."""
+    if SESSION_ID.fullmatch(thread) and not thread.startswith(f"{OWNER}."):
+        return thread
+    return f"thread-{hashlib.sha256(thread.encode()).hexdigest()[:40]}"
+
+
+def agents_of(api: Api) -> Agents:
+    """The agents of the crib.
+
+    Raises:
+        Problem: it has none.
+    """
+    agents = api.crib.agents
+    if not isinstance(agents, Agents):
+        raise Problem("not_found", "This crib has no agents", "name their files under `agents` in crib.yaml")
+    return agents
+
+
+async def stream(asked: Request, reader: Reader, events: AsyncIterator[Event], headers: Iterable[Header] = ()) -> None:
+    """Sends what a reader makes of events, as they come. Who hangs up ends the stream, and nothing else."""
+    with asked.api.gate.stream(asked.principal):
+        await asked.send({"type": "http.response.start", "status": 200, "headers": [*STREAM, *headers]})
+        sending = asyncio.ensure_future(_send(asked.send, _pieces(reader, events)))
+        left = asyncio.ensure_future(gone(asked.receive))
+        try:
+            while not (sending.done() or left.done()):
+                await asyncio.wait(
+                    {sending, left}, timeout=asked.api.limits.ping_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not (sending.done() or left.done()):
+                    await _piece(asked.send, STILL_HERE)
+        finally:
+            sending.cancel()
+            left.cancel()
+            await asyncio.wait([sending, left])
+        if not sending.cancelled():
+            sending.result()
+
+
+async def _pieces(reader: Reader, events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+    """All of a stream. What goes wrong behind it is told in the words of its protocol: it has begun already."""
+    for piece in reader.begin():
+        yield piece
+    try:
+        async for event in events:
+            for piece in reader.take(event):
+                yield piece
+    except Exception as error:  # noqa: BLE001 - a front end is told, in one form
+        for piece in reader.fail(problem_of(error).said):
+            yield piece
+    for piece in reader.end():
+        yield piece
+
+
+async def _send(send: Send, pieces: AsyncIterator[bytes]) -> None:
+    with suppress(Gone, OSError):
+        async for piece in pieces:
+            await _piece(send, piece)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _piece(send: Send, piece: bytes) -> None:
+    await send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -1,0 +1,75 @@
+"""Agents over the API: who there is, messages, runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.serve.api.place import Desk, desk, until
+from tests.serve.tools import TOOLS
+from toolcrib import Crib
+from toolcrib.agent import Agent, Agents
+from toolcrib.agent.scripted import ScriptedModel
+
+SCRIPT: dict[str, list[dict[str, Any]]] = {
+    "desk": [
+        {"calls": [{"tool": "add", "args": {"a": 1, "b": 2}}]},
+        {"text": "It is 3."},
+        {"calls": [{"tool": "erase", "args": {"what": "x"}}]},
+        {"text": "Gone."},
+    ]
+}
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Desk]:
+    agents = Agents(
+        [
+            Agent(name="desk", description="Answers.", tools=["add", "erase"], sub_agents=["clerk"]),
+            Agent(name="clerk", description="Files."),
+        ],
+        model=ScriptedModel(SCRIPT),
+    )
+    async with desk(Crib(TOOLS, agents=agents)) as made:
+        yield made
+
+
+async def test_agents_and_who_may_reach_whom(served: Desk) -> None:
+    said = await served.get("/agents")
+    assert [(one["name"], one.get("default", False)) for one in said["items"]] == [("desk", True), ("clerk", False)]
+    assert {(edge["source"], edge["target"]) for edge in said["edges"]} == {("desk", "clerk")}
+    assert (await served.get("/agents/desk"))["definition"]["tools"] == ["add", "erase"]
+    assert await served.refused("GET", "/agents/nobody") == (404, "not_found")
+    assert (await served.get("/me"))["features"]["agents"] is True
+
+
+async def test_a_message_starts_a_run_that_can_be_followed(served: Desk) -> None:
+    session = await served.open()
+    answer = await served.ask("POST", f"/sessions/{session}/messages", {"text": "1 + 2?", "key": "m"})
+    assert answer.status_code == 202
+    taken = answer.json()
+    async with served.stream(f"/sessions/{session}/events?after={taken['seq']}") as events:
+        assert (await until(events, "run_finished")).data["data"]["run"] == taken["run"]
+    again = await served.post(f"/sessions/{session}/messages", text="1 + 2?", key="m", wait=True)
+    assert (again["run"], again["status"], again["answer"]) == (taken["run"], "done", "It is 3.")
+    (run,) = (await served.get(f"/sessions/{session}/runs"))["items"]
+    assert (run["agent"], run["status"], run["turns"]) == ("desk", "done", 2)
+
+
+async def test_a_run_that_waits_says_for_what(served: Desk) -> None:
+    session = await served.open()
+    await served.post(f"/sessions/{session}/messages", text="1 + 2?", wait=True)
+    waits = await served.post(f"/sessions/{session}/messages", text="erase x", wait=True)
+    (question,) = waits["questions"]
+    assert (waits["status"], question["tool"]) == ("waiting", "default.erase")
+    body = {"text": "x", "agent": "nobody"}
+    assert await served.refused("POST", f"/sessions/{session}/messages", body) == (404, "not_found")
+
+
+async def test_a_crib_without_agents_says_so() -> None:
+    async with desk(Crib(TOOLS)) as served:
+        session = await served.open()
+        assert await served.get("/agents") == {"items": [], "edges": []}
+        assert await served.refused("POST", f"/sessions/{session}/messages", {"text": "hi"}) == (409, "conflict")

@@ -1,0 +1,77 @@
+"""Questions over the API: answers, the inbox, who sees what, and the badge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.serve.api.place import SOON_S, Desk, desk, until
+from tests.serve.tools import TOOLS
+from toolcrib import Crib
+from toolcrib.serve.keys import ApiKeys, new_key
+from toolcrib.serve.principal import Principal
+
+PEOPLE = ("ada", "bob", "eve", "root")
+
+
+@pytest.fixture
+async def desks() -> AsyncIterator[dict[str, Desk]]:
+    """One server, and several people who use it; bob is an approver of what ada does."""
+    keys = {name: new_key() for name in PEOPLE}
+    known = {kept: Principal(name, auth="key") for name, (_, kept) in keys.items()}
+    known[keys["root"][1]] = Principal("root", scopes=frozenset({"admin"}), auth="key")
+    rules = [{"ask": "erase", "approvers": ["managers"]}]
+    policy = {"rules": rules, "groups": {"managers": ["bob"]}}
+    async with desk(Crib(TOOLS, policy=policy), guard=ApiKeys(known)) as made:
+        yield {name: made.as_(keys[name][0]) for name in PEOPLE}
+
+
+async def test_a_question_is_answered_and_the_call_goes_on(desks: dict[str, Desk]) -> None:
+    ada = desks["ada"]
+    session = await ada.open()
+    call = (await ada.post(f"/sessions/{session}/calls", tool="greet", wait=False))["id"]
+    (question,) = (await ada.get(f"/sessions/{session}/questions"))["items"]
+    said = {"question": question["id"], "action": "accept", "value": {"name": "Ada"}, "key": "k"}
+    answer = await ada.post(f"/sessions/{session}/answers", **said)
+    assert (answer["actor"], answer["value"]) == ("ada", {"name": "Ada"})
+    assert await ada.post(f"/sessions/{session}/answers", **said) == answer
+    other = said | {"key": "other"}
+    assert await ada.refused("POST", f"/sessions/{session}/answers", other) == (409, "already_answered")
+    assert (await ada.get(f"/sessions/{session}/calls/{call}/result", wait=SOON_S))["data"] == "Hello, Ada!"
+    forged = {"question": question["id"], "action": "accept", "actor": "bob"}
+    assert await ada.refused("POST", f"/sessions/{session}/answers", forged) == (403, "denied")
+
+
+async def test_an_approver_sees_what_is_put_to_them_and_nothing_else(desks: dict[str, Desk]) -> None:
+    ada, bob, eve, root = desks["ada"], desks["bob"], desks["eve"], desks["root"]
+    session = await ada.open("s")
+    call = (await ada.post("/sessions/s/calls", tool="erase", args={"what": "x"}, wait=False))["id"]
+    await ada.post("/sessions/s/calls", tool="greet", wait=False)
+    assert len((await ada.get("/questions"))["items"]) == 2
+    assert len((await root.get("/questions", owner="ada"))["items"]) == 2
+    assert (await eve.get("/questions"))["items"] == []
+    (question,) = (await bob.get("/questions"))["items"]
+    assert (question["tool"], question["arguments"], question["owner"]) == ("default.erase", {"what": "x"}, "ada")
+    assert question["demands"][0]["approvers"] == ["managers"]
+    said = {"question": question["id"], "action": "accept"}
+    assert await bob.refused("GET", "/sessions/s/questions") == (404, "not_found")
+    assert await eve.refused("POST", "/sessions/s/answers", said) == (404, "not_found")
+    assert await ada.refused("POST", "/sessions/s/answers", said) == (403, "denied")
+    assert (await bob.post("/sessions/s/answers", **said))["actor"] == "bob"
+    assert (await ada.get(f"/sessions/{session}/calls/{call}/result", wait=SOON_S))["data"] == "erased x"
+    assert await bob.refused("POST", "/sessions/s/answers", said | {"key": "k"}) == (409, "already_answered")
+
+
+async def test_the_badge_is_told_of_what_comes_and_goes(desks: dict[str, Desk]) -> None:
+    ada, bob, eve = desks["ada"], desks["bob"], desks["eve"]
+    session = await ada.open()
+    async with bob.stream("/questions/events") as badge, eve.stream("/questions/events") as other:
+        call = (await ada.post(f"/sessions/{session}/calls", tool="erase", args={"what": "x"}, wait=False))["id"]
+        asked = await until(badge, "asked")
+        assert asked.data["call"] == call
+        await ada.post(f"/sessions/{session}/calls/{call}/cancel")
+        assert (await until(badge, "gone")).data == {"id": asked.data["id"]}
+        mine = await eve.open()
+        await eve.post(f"/sessions/{mine}/calls", tool="greet", wait=False)
+        assert (await until(other, "asked")).data["session"] == mine
