@@ -1,0 +1,178 @@
+"""Programs and commands, in a place of their own: one folder can be written to, the system can be read, there is no
+network and nothing of the environment. Without such a place nothing runs.
+
+What a command may start is said by grants (`exec:cmd:<program>`), for which it is taken apart before it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from toolcrib.context import Context
+from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.sources.files.running.cli import listener
+from toolcrib.toolkits.files.root import Root
+from toolcrib.toolkits.kit import Toolkit, kit
+from toolcrib.toolkits.shell.running import KEPT, SHOWN, Place, Said, run
+from toolcrib.types import AntiPattern, Example, Result
+
+_SPARE_S = 30.0
+_PREVIEW = 2000
+_OUTPUT = 4 * 1024 * 1024
+_MISTAKES = [
+    AntiPattern("No sandbox available", "Programs can not be run on this machine. Do without, or ask a person."),
+    AntiPattern("can not be started", "The program is not installed here. Use another one; nothing can be installed."),
+    AntiPattern("took longer", "Do less at once, or set a longer timeout (600 at the most)."),
+    AntiPattern("is no folder", "cwd is a folder below the root, such as src."),
+]
+
+Timeout = Annotated[int, Field(ge=1, le=600)]
+Folder = Annotated[str, Field(max_length=4096)]
+
+
+def tools(  # noqa: PLR0913 - the settings of the toolkit
+    root: str | os.PathLike[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    visible: Iterable[str | os.PathLike[str]] = (),
+    network: bool = False,
+    memory: int = 1024**3,
+    processes: int = 64,
+    file_bytes: int = 64 * 1024**2,
+) -> Toolkit:
+    """`shell` and `run_command`, whose programs may write to the folder `root` and to nothing else.
+
+    `env` is all that they find in their environment beside PATH, HOME and LANG. `visible` are further files and
+    folders that they may read.
+
+    Raises:
+        BadTool: a folder is not there.
+    """
+    if not Path(root).is_dir() or os.path.realpath(root) == "/":
+        raise BadTool("shell", "root", f"there is no folder {os.fspath(root)}, or it is the whole system")
+    seen = tuple(os.path.realpath(path) for path in visible)
+    for path in seen:
+        if not Path(path).exists():
+            raise BadTool("shell", "visible", f"there is no {path}")
+    place = Place(os.path.realpath(root), dict(env or {}), seen, network, memory, processes, file_bytes)
+    made = _Shell(place)
+    shared: dict[str, Any] = {
+        "effect": "once",
+        "destructive": True,
+        "open_world": network,
+        "timeout": 600 + _SPARE_S,
+        "output_bytes": _OUTPUT,
+        "anti_patterns": _MISTAKES,
+    }
+    return kit(
+        "shell",
+        [
+            (
+                made.shell,
+                {
+                    **shared,
+                    "capabilities": ("exec:cmd:{command}",),
+                    "examples": [Example({"command": "grep -rn TODO src | head -20"}, "Look for something")],
+                },
+            ),
+            (
+                made.run_command,
+                {
+                    **shared,
+                    "capabilities": ("exec:cmd:{argv[0]}",),
+                    "examples": [Example({"argv": ["wc", "-l", "notes.md"]}, "Count lines")],
+                },
+            ),
+        ],
+    )
+
+
+class _Shell:
+    """The tools, with the place that they run in."""
+
+    def __init__(self, place: Place) -> None:
+        self._place, self._root = place, Root(place.root)
+
+    async def shell(
+        self,
+        ctx: Context,
+        command: Annotated[str, Field(min_length=1, max_length=100_000)],
+        cwd: Folder | None = None,
+        timeout: Timeout = 60,
+    ) -> Result:
+        """Run a bash command in the folder, and give its exit code and what it printed. There is no network.
+
+        Args:
+            command: The command line.
+            cwd: The folder to start in, from the root of the folder.
+            timeout: How many seconds it may take.
+        """
+        return await self._run(ctx, ["/bin/bash", "--noprofile", "--norc", "-c", command], None, cwd, timeout)
+
+    async def run_command(
+        self,
+        ctx: Context,
+        argv: Annotated[list[str], Field(min_length=1, max_length=1000)],
+        stdin: str | None = None,
+        cwd: Folder | None = None,
+        timeout: Timeout = 60,
+    ) -> Result:
+        """Run a program without a shell: nothing in its arguments is expanded. There is no network.
+
+        Args:
+            argv: The program and its arguments, one by one.
+            stdin: What it reads from its standard input.
+            cwd: The folder to start in, from the root of the folder.
+            timeout: How many seconds it may take.
+        """
+        given = None if stdin is None else stdin.encode(errors="replace")
+        return await self._run(ctx, argv, given, cwd, timeout)
+
+    async def _run(self, ctx: Context, argv: list[str], stdin: bytes | None, cwd: str | None, timeout: int) -> Result:
+        if sys.platform != "linux":
+            raise ToolFailure("unavailable", "No sandbox available", retryable=False)
+        if any("\0" in word for word in argv) or not argv[0]:
+            raise ToolFailure("invalid_arguments", "A command holds no NUL, and names a program")
+        folder = self._root.plain(cwd or ".")
+        with self._root.folder(folder):
+            pass  # says what is wrong with it
+        order = self._place.order([_sendable(word) for word in argv], folder, timeout)
+        stdout, stderr = Said(listener(ctx)), Said(listener(ctx))
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(timeout):
+                code = await run(order, stdin, stdout, stderr)
+        except TimeoutError:
+            message = f"The command took longer than {timeout} s and was ended"
+            raise ToolFailure("timeout", message, metadata={"stdout": stdout.shown[-_PREVIEW:]}) from None
+        data = {
+            "exit_code": code,
+            "stdout": stdout.shown,
+            "stderr": stderr.shown,
+            "seconds": round(time.monotonic() - begun, 3),
+            "truncated": max(stdout.size, stderr.size) > SHOWN,
+        }
+        return _spilled(ctx, data, stdout, stderr) if data["truncated"] else Result(data)
+
+
+def _sendable(word: str) -> str:
+    return word.encode(errors="replace").decode()
+
+
+def _spilled(ctx: Context, data: dict[str, Any], stdout: Said, stderr: Said) -> Result:
+    """The result with what it shows, and all that was kept beside the log, where it can be read."""
+    whole = msgspec.json.encode({"stdout": stdout.whole, "stderr": stderr.whole, "kept_of_each": KEPT})
+    id = hashlib.sha256(whole).hexdigest()
+    ctx.host.spill = (id, whole)
+    where = {"output": id, "bytes": len(whole)}
+    return Result({**data, "spilled": {**where, "preview": stdout.shown[:_PREVIEW]}}, metadata={"spilled": where})

@@ -1,0 +1,157 @@
+"""SQLite files: what only reads can not write, since the file is opened so, and each part of a statement is looked at
+by the database before it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from toolcrib.errors import ToolFailure
+from toolcrib.toolkits.sql.rows import TIME_S, Parameters, Rows
+
+_STEPS = 1000
+_LARGEST = 4 * 1024 * 1024
+_READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE})
+_FORBIDDEN = frozenset(
+    {sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_PRAGMA}
+    | {sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT}
+)
+_FUNCTIONS = frozenset(
+    {"load_extension", "readfile", "writefile", "fts3_tokenizer", "edit", "lsmode", "sqlite_log"}
+    | {"printf", "format"}  # `%.*c` makes them run for half a minute, and nothing can stop a function
+)
+_TABLES = (
+    "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+)
+_VIRTUAL = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%' LIMIT 100"
+
+
+@dataclass(frozen=True, slots=True)
+class Sqlite:
+    """One file; with `tables` only those are read."""
+
+    name: str
+    path: Path
+    tables: frozenset[str] | None = None
+
+    async def schema(self, table: str | None) -> list[dict[str, Any]]:
+        """The tables, or one of them."""
+        return await asyncio.to_thread(self._schema, table)
+
+    async def query(self, sql: str, params: Parameters, limit: int) -> Rows:
+        """What a statement that only reads gives."""
+        return await asyncio.to_thread(self._query, sql, params, limit)
+
+    async def execute(self, sql: str, params: Parameters) -> int:
+        """How many rows a statement changed."""
+        return await asyncio.to_thread(self._execute, sql, params)
+
+    def _schema(self, table: str | None) -> list[dict[str, Any]]:
+        with self._opened("ro") as database:
+            names = [(name, kind) for name, kind in database.execute(_TABLES + " ORDER BY name") if self._shows(name)]
+            return [
+                {"table": name, "type": kind, "columns": _columns(database, name)}
+                for name, kind in names
+                if table is None or name.lower() == table.lower()
+            ]
+
+    def _query(self, sql: str, params: Parameters, limit: int) -> Rows:
+        with self._opened("ro") as database:
+            _connect_virtual(database)
+            database.set_authorizer(self._reads)
+            cursor = database.execute(sql, tuple(params))
+            if cursor.description is None:
+                raise ToolFailure("denied", "This statement gives no rows; only queries can be run here")
+            rows = Rows([column[0] for column in cursor.description], limit)
+            for row in cursor:
+                if not rows.add(row):
+                    break
+            return rows
+
+    def _execute(self, sql: str, params: Parameters) -> int:
+        with self._opened("rw") as database:
+            database.set_authorizer(self._writes)
+            before = database.total_changes
+            cursor = database.execute(sql, tuple(params))
+            cursor.fetchall()
+            return database.total_changes - before
+
+    def _shows(self, table: str) -> bool:
+        return self.tables is None or table.lower() in self.tables
+
+    def _reads(self, action: int, first: str | None, second: str | None, base: str | None, view: str | None) -> int:
+        """What a statement may do that only reads."""
+        if action in _READS:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FUNCTIONS:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_READ and (self._shows(first or "") or self._shows(view or "")):
+            return sqlite3.SQLITE_OK
+        # Full-text indexes ask for it themselves.
+        if action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None:
+            return sqlite3.SQLITE_OK
+        return sqlite3.SQLITE_DENY
+
+    def _writes(self, action: int, first: str | None, second: str | None, base: str | None, view: str | None) -> int:
+        """What a statement may do that a person agreed to: not leave its database, nor its transaction."""
+        dangerous = action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS
+        return sqlite3.SQLITE_DENY if dangerous or action in _FORBIDDEN else sqlite3.SQLITE_OK
+
+    @contextmanager
+    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        """A connection within its bounds; what the database says against a statement is told without its place."""
+        until = time.monotonic() + TIME_S
+        try:
+            address = f"file:{quote(str(self.path))}?mode={mode}"
+            with closing(sqlite3.connect(address, uri=True, isolation_level=None, timeout=TIME_S)) as database:
+                if mode == "ro":
+                    database.execute("PRAGMA query_only = ON")
+                database.execute("PRAGMA trusted_schema = OFF")
+                database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+                database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+                database.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 500)
+                database.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+                yield database
+        except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+            raise _failure(self.name, error) from None
+
+
+def _connect_virtual(database: sqlite3.Connection) -> None:
+    """Lets virtual tables (full-text indexes) say what they are, by statements of their own, before any is judged."""
+    for (name,) in database.execute(_VIRTUAL).fetchall():
+        try:
+            database.execute(f'SELECT 1 FROM "{name.replace(chr(34), chr(34) * 2)}" LIMIT 0')
+        except sqlite3.Error:
+            continue  # of a kind that is not known here
+
+
+def _columns(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+    found = database.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (table,))
+    return [{"name": n, "type": t, "nullable": not required, "primary_key": bool(key)} for n, t, required, key in found]
+
+
+def _failure(name: str, error: Exception) -> ToolFailure:
+    said = str(error)
+    for mark, code, message in (
+        ("one statement", "denied", "Only one statement can be run at a time"),
+        ("not authorized", "denied", "This statement does more than it may here"),
+        ("authorization denied", "denied", "This statement does more than it may here"),
+        ("prohibited", "denied", f"This statement reads what is closed: {said}"),
+        ("readonly", "denied", "This database can only be read"),
+        ("interrupted", "timeout", f"The statement took longer than {TIME_S:g} s"),
+        ("too big", "too_large", "A value is larger than can be shown"),
+        ("unable to open", "unavailable", f"The database {name} can not be opened"),
+        ("not a database", "unavailable", f"The database {name} can not be read"),
+        ("locked", "unavailable", f"The database {name} is busy"),
+    ):
+        if mark in said:
+            return ToolFailure(code, message)
+    return ToolFailure("failed", f"The database says: {said[:300]}")

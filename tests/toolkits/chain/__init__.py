@@ -1,0 +1,1 @@
+"""Tests of the chain toolkits, on a real chain."""
