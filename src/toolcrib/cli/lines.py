@@ -15,6 +15,7 @@ COLUMNS = ("Seq", "Time", "Kind", "Call", "What")
 STYLES = {
     "accepted": "cyan",
     "waiting": "bold yellow",
+    "paused": "yellow",
     "endorsed": "magenta",
     "escalated": "bold yellow",
     "answered": "magenta",
@@ -144,6 +145,7 @@ def _run_finished(data: Mapping[str, Any]) -> str:
 _WORDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "accepted": _accepted,
     "waiting": _waiting,
+    "paused": lambda data: f"waits for {', '.join(data['children'])}",
     "endorsed": lambda data: f"{_answered(data)}, others have to agree too",
     "escalated": lambda data: f"{', '.join(data['to'])} may approve it too from now on",
     "answered": _answered,
