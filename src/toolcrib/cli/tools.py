@@ -103,9 +103,11 @@ async def _list_crib(
     async with stocked(terminal.crib) as crib:
         view = crib.catalog.view(crib.catalog.resolve(namespace) if namespace else ("*",))
         tools = [tool for tool in view.tools if _mentions(tool, search)]
+        if not terminal.json:  # the schemas of thousands of tools need not be made for it
+            if tools:
+                terminal.table(("Tool", "Effect", "Says", "What it does"), [_row(tool) for tool in tools])
+            return [{"id": tool.id} for tool in tools]
         names = _model_names(view)
-        if tools and not terminal.json:
-            terminal.table(("Tool", "Effect", "Says", "What it does"), [_row(tool) for tool in tools])
         entries = [described(crib, tool, names[tool.id]) for tool in tools]
     for entry in entries:
         if numbers is not None:
