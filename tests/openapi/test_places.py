@@ -45,9 +45,7 @@ async def test_servers_have_variables() -> None:
     assert (await tools(said, variables={"region": "us", "port": "443"}))["a"].capabilities == (
         "net:egress:us.shop.example",
     )
-    with pytest.raises(
-        BadDocument, match="the variable 'region' of the server is 'evil.example/#'; it is one of eu, us"
-    ):
+    with pytest.raises(BadDocument, match="it is one of eu, us"):
         await tools(said, variables={"region": "evil.example/#"})
 
 

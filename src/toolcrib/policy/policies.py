@@ -117,11 +117,12 @@ class RulePolicy:
 
     def hides(self, tool: Tool, session: Subject | None = None) -> bool:
         """Whether every call of the tool is denied by a rule, so that a model need not see it."""
+        known = self._known.get(tool)  # the rules alone are asked: to work out more, the schema would be made
         return any(
             bound.rule.effect == "deny"
             and not (bound.conditional or bound.excepts)
             and (not bound.when or (session is not None and bound.fits(session)))
-            for bound in self.known(tool).rules
+            for bound in (self._set.plan(tool) if known is None else known).rules
         )
 
     def offer(self, session: Subject, tool: Tool, arguments: Arguments) -> str | None:
