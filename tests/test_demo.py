@@ -55,7 +55,7 @@ def test_the_tour_can_be_taken_again_in_the_same_place(tour: Toured) -> None:
 def test_what_the_tour_recommends_works(tour: Toured) -> None:
     lines = tour.told.partition("What to try next")[2].splitlines()
     recommended = [line.partition("toolcrib ")[2].split() for line in lines if "toolcrib " in line]
-    assert len(recommended) == 6
+    assert len(recommended) == 7
     env = environment() | {"TOOLCRIB_DEMO": str(tour.folder), "TOOLCRIB_CRIB": "toolcrib.demo:crib"}
     for line in recommended[:-1]:  # the last one follows a session until somebody stops it
         done = subprocess.run(command(*line), env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)

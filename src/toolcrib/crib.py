@@ -22,6 +22,7 @@ from toolcrib.calls.overdue import end_overdue
 from toolcrib.calls.pausing import look_after_all
 from toolcrib.calls.recovery import recover
 from toolcrib.calls.scheduler import Clock, SystemClock
+from toolcrib.calls.tracing import traced
 from toolcrib.catalog import Catalog
 from toolcrib.context import Agents, Deps
 from toolcrib.engine import Engine, open_engine
@@ -145,6 +146,7 @@ class Crib:
         limits = self.pipeline.limits
         # A plain function keeps its thread while it waits for one that it called.
         self.pipeline.attach(ThreadPoolExecutor(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
+        self.pipeline.layer = traced(self.pipeline.layer)
         await self.store.start(self.pipeline.worker)
         clock = self.pipeline.clock
         if isinstance(clock, SystemClock):  # where machines share a store, they share its time
@@ -214,6 +216,16 @@ class Crib:
 
     def _in_memory(self) -> list[Session]:
         return [*self._sessions.values(), *self._attached.values()]
+
+    @property
+    def in_memory(self) -> int:
+        """How many sessions this process holds."""
+        return len(self._sessions) + len(self._attached)
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls this process works on."""
+        return sum(len(session.live) for session in self._in_memory())
 
     # Tools
 

@@ -47,6 +47,7 @@ class Pipeline(Checks):
         self.scheduler = Scheduler(limits, clock)
         self.deps = Deps()
         self.layer: Layer | None = None
+        self.observer: Callable[[LiveCall], None] | None = None
         self.engine: Engine | None = None
         self.worker = f"w-{secrets.token_hex(8)}"
         self.refused_after_done = 0
@@ -431,6 +432,8 @@ class Pipeline(Checks):
         live.session.live.pop(live.id, None)
         if live.seated or live.queued:
             self.scheduler.leave(live)
+        if self.observer is not None and live.result is not None:
+            self.observer(live)
         parent = live.parent_id
         if parent is not None and live.result is not None and parent not in live.session.live and not self.stopping:
             self.aside(child_ended(live.session, parent))

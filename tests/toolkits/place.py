@@ -1,6 +1,7 @@
 """What the tests of the toolkits share: a session over a toolkit, and a web server on this machine."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -84,10 +85,10 @@ class Web:
 
 
 @asynccontextmanager
-async def web(handler: Handler) -> AsyncIterator[Web]:
+async def web(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[Web]:
     """A server that answers as the handler says."""
     server = Web(handler, 0)
-    async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls) as listening:
         server.port = listening.sockets[0].getsockname()[1]
         try:
             yield server

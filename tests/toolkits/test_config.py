@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import Crib, toolkits
+from toolcrib import Crib, testing, toolkits
 from toolcrib.cli.config import BadConfig, load
 
 CRIB = """
@@ -74,3 +74,12 @@ def test_nothing_is_loaded_for_those_who_use_no_toolkit() -> None:
     names = {"httpx", "asyncpg", "eth_abi", "Crypto", "sqlite3", "toolcrib.toolkits.kit"}
     done = subprocess.run([sys.executable, "-c", code.format(names=names)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_tools_can_be_tried_by_themselves(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    kit = toolkits.files.tools(tmp_path)
+    assert (await testing.run(kit["read_file"], {"path": "a.txt"})).data["text"] == "hello"
+    assert (await testing.run(kit["grep"], {"pattern": "hel"})).data["matches"]
+    refused = await testing.run(toolkits.http.tools()["http_fetch"], {"url": "http://127.0.0.1/"})
+    assert "Address not allowed" in str(refused.failure)

@@ -3,11 +3,18 @@
 import asyncio
 import gzip
 import json
+import ssl
 import zlib
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tests.requirements import requirement
 from tests.toolkits.place import Seen, names, opened, reply, web
@@ -396,6 +403,43 @@ async def test_each_host_has_to_be_granted() -> None:
         assert failure is not None
         assert failure.code == "denied"
         assert "net:egress:https://example.org:443 is not granted" in failure.message
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for site.test that nobody has signed but itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "site.test")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 7, now - timedelta(days=1), now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("site.test")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "site.pem").write_bytes(secret + made.public_bytes(Encoding.PEM))
+    return tmp_path / "site.pem"
+
+
+@requirement("http.2")
+async def test_a_certificate_is_checked_for_the_name_though_a_number_is_dialled(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    serving.load_cert_chain(certificate)
+    policy = {"grants": {"allow": ["net:egress:site.test:*", "net:egress:other.test:*"]}}
+    known = names(site_test=["127.0.0.1"], other_test=["127.0.0.1"])
+    async with web(pages, serving) as site, opened(http.tools(ports=[site.port], resolve=known), policy) as session:
+
+        async def fetched(host: str) -> Any:
+            return await session.call("http_fetch", {"url": f"https://{host}:{site.port}/json"})
+
+        assert "no certificate that can be trusted" in (await fetched("site.test")).text
+        trusting = ssl.create_default_context(cafile=certificate)
+        monkeypatch.setattr("toolcrib.toolkits.fetching._tls", lambda: trusting)
+        assert (await fetched("site.test")).data["status"] == 200
+        assert "no certificate that can be trusted" in (await fetched("other.test")).text
 
 
 async def test_settings_that_mean_nothing_are_refused() -> None:

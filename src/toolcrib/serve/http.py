@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolcrib.calls.tracing import joined, tracer
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError
+from toolcrib.serve.api.errors import problem_of
 from toolcrib.serve.asgi import App, Message, Receive, Scope, Send, reply
 from toolcrib.serve.cookies import Cookies, guarded
+from toolcrib.serve.metrics import KIND
 from toolcrib.serve.origins import LOCAL, Origins
-from toolcrib.serve.principal import Guard, started, stopped
+from toolcrib.serve.principal import Guard, NotAdmitted, started, stopped
 
 if TYPE_CHECKING:
     import uvicorn
@@ -70,6 +73,7 @@ class Site:
         self._wings: dict[str, App] = {API: self.api}
         self._signs: dict[str, App] = {}
         self._sweeping: asyncio.Task[None] | None = None
+        self._traces = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Finds the door of a request."""
@@ -83,6 +87,14 @@ class Site:
             await self._signs.get(scope["path"], _nothing)(scope, receive, send)
             return
         headers = dict(scope["headers"])
+        if self._traces and b"traceparent" in headers:
+            with joined(headers):
+                await self._let_in(door, headers, scope, receive, send)
+        else:
+            await self._let_in(door, headers, scope, receive, send)
+
+    async def _let_in(self, door: App, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
+        """Looks at where a request comes from, and lets it in."""
         if b"cookie" in headers and self.api.cookies is not None:
             key = self.api.cookies.key(headers)
             if key is not None and not guarded(scope["method"], headers):
@@ -126,6 +138,7 @@ class Site:
         from toolcrib.serve.mcp.seal import kept_secret
         from toolcrib.serve.mcp.server import Server
         from toolcrib.serve.mcp.sse import LISTEN, POST, McpSse
+        from toolcrib.serve.metrics import Metrics
 
         await started(self._guard)
         if self._guard is not None:
@@ -139,7 +152,10 @@ class Site:
         self.api.features |= {"mcp": True, **{name: f"/{name.replace('_', '-')}" in self._wings for name in FEATURES}}
         documents = {} if self._guard is None else self._guard.documents
         self._signs = {path: _document(said) for path, said in {"/healthz": {"ok": True}, **documents}.items()}
-        self._signs["/readyz"] = self._ready
+        self._signs |= {"/readyz": self._ready, "/metrics": self._numbers}
+        self.api.metrics = Metrics(self._crib)
+        self._crib.pipeline.observer = self.api.metrics.called
+        self._traces = tracer() is not None
         self._sweeping = asyncio.ensure_future(self._crib.sweep_hourly())
 
     async def quiet(self) -> None:
@@ -148,6 +164,17 @@ class Site:
             self._sweeping.cancel()
         await self.api.close()
         await stopped(self._guard)
+
+    async def _numbers(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The numbers of the server, for who may see them."""
+        try:
+            if self._guard is not None and not (await self._guard.admit(dict(scope["headers"]))).may("metrics"):
+                raise NotAdmitted(403, "This needs the scope 'metrics'")
+            assert self.api.metrics is not None
+            await reply(send, 200, await self.api.metrics.text(self.api), (KIND,))
+        except (NotAdmitted, StoreError) as error:
+            status, body, headers = problem_of(error).reply()
+            await reply(send, status, body, headers)
 
     async def _ready(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Whether requests can be carried out here: a balancer sends none to a server that says no."""

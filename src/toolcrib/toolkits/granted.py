@@ -33,7 +33,7 @@ class Granted:
 
     def _means(self, target: Target) -> bool:
         """Whether every layer of grants lets a place be reached, and one of them names it, or all that is private."""
-        rules = rules_of(self._call.policy)
+        rules = _rules(self._call)
         if rules is None:
             return False
         needs = rules.explain(asker(self._call), self._call.tool, lambda: self._arguments(target.text)).needs
@@ -42,6 +42,8 @@ class Granted:
 
     def redirect(self, url: str) -> bool:
         """Whether the same call with this address would run without asking."""
+        if not hasattr(self._call, "policy"):
+            return False
         try:
             policy, arguments = self._call.policy, self._arguments(url)
             return bool(policy.decide(asker(self._call), self._call.tool, lambda: arguments).effect == "allow")
@@ -50,6 +52,11 @@ class Granted:
 
     def _arguments(self, url: str) -> dict[str, Any]:
         return {**self._call.normalised(), "url": url}
+
+
+def _rules(call: Any) -> Any:
+    """The rules that judge a call; none where a tool is tried by itself, without a crib."""
+    return rules_of(call.policy) if hasattr(call, "policy") else None
 
 
 def _at(target: Target, address: str) -> Target:
@@ -71,7 +78,7 @@ class Spared:
     """Tells of single files of a set that was granted as a whole whether a grant speaks against them."""
 
     def __init__(self, ctx: Context, root: str) -> None:
-        rules = rules_of(ctx.host.policy)
+        rules = _rules(ctx.host)
         layers: Any = () if rules is None else getattr(rules, "layers", (rules,))
         self._root = root.rstrip("/")
         self._grants = [found for layer in layers if (found := layer.granted(ctx.host.session.folders)) is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.serve.api.place import SOON_S, Desk, desk
 from tests.serve.tools import TOOLS
 from toolcrib import Context, Crib, Result, tool
+from toolcrib.serve.api import ServeLimits
 
 
 @tool(namespace="time", read_only=True)
@@ -158,3 +160,14 @@ async def test_the_server_says_who_one_is(served: Desk) -> None:
     assert me["features"]["mcp"] is True
     described = await served.get("/openapi.json")
     assert "/v1/sessions/{session}/calls" in described["paths"]
+
+
+async def test_a_session_that_nobody_uses_leaves_the_memory() -> None:
+    crib = Crib(TOOLS)
+    async with desk(crib, limits=ServeLimits(idle_s=0.1)) as served:
+        session = await served.open()
+        await served.call(session, "add", {"a": 1})
+        async with asyncio.timeout(SOON_S):
+            while crib.at_hand(session) is not None:  # noqa: ASYNC110 - it is let go without a word
+                await asyncio.sleep(0.05)
+        assert (await served.call(session, "add", {"a": 2}))["data"] == 3

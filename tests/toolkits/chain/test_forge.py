@@ -26,7 +26,7 @@ from tests.toolkits.chain.place import (
 )
 from tests.toolkits.chain.test_ethereum import called
 from tests.toolkits.chain.test_wallet import local
-from toolcrib import Crib, Session
+from toolcrib import Crib, Session, testing
 from toolcrib.testing.chain import Anvil
 from toolcrib.toolkits.chain import Chain, Chains
 
@@ -140,8 +140,26 @@ async def test_a_plan_without_failures_completes(box: Anvil) -> None:
     assert all(box.ask("eth_getTransactionReceipt", hash)["status"] == "0x1" for hash in hashes)
 
 
-@requirement("forge.run.3")
+@requirement("forge.run.3", "wallet.5")
 async def test_a_question_that_nobody_answers_ends_the_plan(box: Anvil) -> None:
+    async with testing.crib(*kits(mainnet(box.url)), policy=GRANTED) as crib:
+        session = await crib.open("s-1", owner="ada", namespaces=NAMESPACES)
+        await session.set_user({"address": USER, "chainId": 1, "isConnected": True})
+        call = await session.submit(
+            "forge_execute", {"plan": [{"calls": [WRAP]}, {"calls": [WRAP], "dependencies": [0]}]}
+        )
+        async for event in session.events(call=call.id):
+            if event.kind == "waiting":
+                break
+        await crib.clock.advance(16 * 60)
+        result = await session.result(call.id)
+    assert result.failure is not None
+    assert result.failure.code == "timeout"
+    assert box.ask("eth_getTransactionCount", USER, "latest") == "0x0"
+
+
+@requirement("forge.run.3")
+async def test_a_question_that_is_declined_ends_the_plan(box: Anvil) -> None:
     async with opened(mainnet(box.url)) as session:
         call = await session.submit("forge_execute", {"plan": [{"calls": [WRAP]}]})
         async for event in session.events(call=call.id):

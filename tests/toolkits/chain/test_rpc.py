@@ -91,7 +91,7 @@ async def test_reads_are_tried_three_times_where_a_node_is_busy() -> None:
 async def test_what_a_node_says_becomes_a_clear_failure(
     reply: dict[str, Any], code: str, retryable: bool, said: str
 ) -> None:
-    others = [{"method": method, "result": "0x0"} for method in ("eth_getTransactionCount", "eth_getCode")]
+    others = [{"method": "eth_getTransactionCount", "result": "0x0"}, {"method": "eth_getCode", "result": "0x"}]
     async with node(RIGHT, *others, {"method": "eth_getBalance", **reply}) as (session, _):
         failure = await failure_of(session, "get_account_info", address=USER)
     assert (failure.code, failure.retryable) == (code, retryable)
@@ -248,7 +248,7 @@ async def test_a_node_that_answers_nonsense_breaks_no_tool() -> None:
         return 200, {}, json.dumps({"jsonrpc": "2.0", "id": 1, "result": said}).encode()
 
     async with serving(answer) as url, opened(mainnet(url)) as session:
-        for _ in range(25):
+        for _ in range(6):
             for tool, arguments in every_read(f"0x{rng.getrandbits(160):040x}"):
                 call = await session.submit(tool, arguments)
                 async for event in session.events(call=call.id):

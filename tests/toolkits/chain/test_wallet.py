@@ -10,6 +10,7 @@ from tests.requirements import requirement
 from tests.toolkits.chain.place import CLOSED, MAKER, OTHER, USER, Wallet, deployed, opened, send
 from tests.toolkits.chain.test_values import cases
 from toolcrib import Refused, Session
+from toolcrib.interop import aomi
 from toolcrib.testing.chain import Anvil
 from toolcrib.toolkits.chain import Chain, Chains, Limits, proposals
 from toolcrib.toolkits.chain.abi import encode_call as encoded
@@ -89,6 +90,8 @@ async def test_the_question_holds_what_a_wallet_needs(anvil_server: Anvil) -> No
         assert int(transaction["maxFeePerGas"], 16) == 2 * int(block["baseFeePerGas"], 16) + tip
         assert transaction["type"] == "0x2"
         assert int(transaction["gas"], 16) == 31500
+        inline = aomi.inline_call(question)["InlineCall"]
+        assert (inline["type"], inline["payload"]) == ("wallet_tx_request", data)
         assert data.keys() >= {"summary", "moves", "warnings", "expires_at", "digest", "from", "chain_id"}
         await session.cancel(question.call)
 

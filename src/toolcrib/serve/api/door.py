@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from toolcrib.crib import Crib
@@ -20,6 +19,7 @@ from toolcrib.serve.principal import ADMIN, KNOWN, Guard, Headers, NotAdmitted, 
 if TYPE_CHECKING:
     from toolcrib.serve.cookies import Cookies
     from toolcrib.serve.keyring import Keyring
+    from toolcrib.serve.metrics import Metrics
     from toolcrib.types import By
 
 UNKNOWN = Principal("anyone", scopes=KNOWN, roles=frozenset({ADMIN}))
@@ -46,6 +46,7 @@ class Api:
         self.guard = guard
         self.keys: Keyring | None = None
         self.cookies: Cookies | None = None
+        self.metrics: Metrics | None = None
         self.limits = limits or ServeLimits()
         self.gate = Gate(self.limits)
         self.rooms = Rooms(crib, namespaces, self.limits.idle_s)
@@ -58,19 +59,21 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
+        route: Route | None = None
         try:
-            await self._answer(scope, receive, send)
+            raw = scope.get("raw_path", b"")
+            path = scope["path"] if b"%" not in raw else raw.decode("ascii", "replace")
+            route, values = self.table.find(scope["method"], path)
+            status = await self._answer(route, values, scope, receive, send)
         except (Gone, OSError):
             return
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
             status, body, headers = problem_of(error).reply()
             await reply(send, status, body, headers)
+        if self.metrics is not None:
+            self.metrics.requested("" if route is None else route.path, scope["method"], status)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"] if b"%" not in scope.get("raw_path", b"") else scope["raw_path"].decode("ascii", "replace")
-        route, values = self.table.find(scope["method"], path)
+    async def _answer(self, route: Route, values: list[str], scope: Scope, receive: Receive, send: Send) -> int:
         headers: Headers = dict(scope["headers"])
         principal = NOBODY if route.right is None else await self.admit(headers, route)
         asked = Request(self, route, values, principal, headers, receive, send)
@@ -79,8 +82,10 @@ class Api:
         try:
             await asked.load(scope["query_string"])
             answer = await route.handler(asked)
-            if answer is not None:
-                await reply(send, answer.status, answer.body, answer.headers)
+            if answer is None:
+                return 200
+            await reply(send, answer.status, answer.body, answer.headers)
+            return answer.status
         finally:
             self.gate.leave(principal)
 

@@ -105,6 +105,11 @@ class Desk:
     def _key(self, key: str) -> str:
         return f"{self.ctx.call}:{key}"
 
+    def _now(self) -> float:
+        """By the clock that questions expire by."""
+        pipeline: Any = getattr(self.ctx.host, "pipeline", None)
+        return time.time() if pipeline is None else float(pipeline.clock.now())
+
     async def request(self, key: str, proposed: Sequence[Proposed]) -> dict[str, Any]:
         """The data of the question, once limits and simulation say yes.
 
@@ -216,7 +221,7 @@ class Desk:
             "moves": [move for outcome in simulation.outcomes for move in outcome.moves],
             "warnings": warnings,
             "simulated_at_block": simulation.block,
-            "expires_at": int(time.time()) + EXPIRES_S,
+            "expires_at": int(self._now()) + EXPIRES_S,
             "digest": digest_of({"chain": self.chain.id, "from": self.sender, "calls": what}),
         }
 
@@ -253,7 +258,7 @@ class Desk:
             self.chains.cache.withdraw(key=self._key(key))
             raise ToolFailure("declined", value.get("reason") or "Rejected in the wallet")
         self.chains.cache.sent(self._key(key))
-        if answer.at > request["expires_at"] + 1:
+        if min(answer.at, self._now()) > request["expires_at"] + 1:
             raise ToolFailure("timeout", "The wallet answered after the request had expired", retryable=False)
         return [tx_hash(hash) for hash in value["hashes"]]
 

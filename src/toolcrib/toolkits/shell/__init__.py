@@ -173,6 +173,7 @@ def _spilled(ctx: Context, data: dict[str, Any], stdout: Said, stderr: Said) -> 
     """The result with what it shows, and all that was kept beside the log, where it can be read."""
     whole = msgspec.json.encode({"stdout": stdout.whole, "stderr": stderr.whole, "kept_of_each": KEPT})
     id = hashlib.sha256(whole).hexdigest()
-    ctx.host.spill = (id, whole)
+    if hasattr(ctx.host, "spill"):  # not where the tool is tried by itself, without a crib
+        ctx.host.spill = (id, whole)
     where = {"output": id, "bytes": len(whole)}
     return Result({**data, "spilled": {**where, "preview": stdout.shown[:_PREVIEW]}}, metadata={"spilled": where})

@@ -1,0 +1,103 @@
+"""What a server tells of itself to those who watch it: numbers, readiness, spans; and that it sweeps."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from datetime import timedelta
+
+from tests.requirements import requirement
+from tests.serve.api.place import desk
+from tests.serve.tools import TOOLS
+from tests.shared import ROOT
+from toolcrib import Crib
+from toolcrib.serve.keys import ApiKeys, new_key
+from toolcrib.serve.principal import Principal
+from toolcrib.testing import FakeClock
+
+LINE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"\n]*"(,[a-z_]+="[^"\n]*")*\})? [0-9.e+-]+|# (HELP|TYPE) [a-z_]+ .+')
+
+
+async def test_calls_streams_and_requests_are_counted() -> None:
+    async with desk(Crib(TOOLS)) as served:
+        session = await served.open()
+        await served.call(session, "add", {"a": 1})
+        await served.call(session, "add", {"a": "x"})
+        await served.call(session, "no-such-tool")
+        await served.post(f"/sessions/{session}/calls", tool="greet", wait=False)
+        async with served.stream(f"/sessions/{session}/events"):
+            text = (await served.http.get("/metrics")).text
+    lines = text.splitlines()
+    assert [line for line in lines if not LINE.fullmatch(line)] == []
+    for line in (
+        'toolcrib_calls_total{tool="default.add",outcome="succeeded"} 1',
+        'toolcrib_calls_total{tool="default.add",outcome="invalid_arguments"} 1',
+        'toolcrib_calls_total{tool="none",outcome="not_found"} 1',
+        'toolcrib_call_duration_seconds_count{tool="default.add"} 1',
+        'toolcrib_call_duration_seconds_bucket{tool="default.add",le="+Inf"} 1',
+        'toolcrib_calls{state="waiting"} 1',
+        "toolcrib_streams_open 1",
+        'toolcrib_http_requests_total{route="/v1/sessions/{session}/calls",method="POST",status="200"} 3',
+        'toolcrib_http_requests_total{route="/v1/sessions",method="POST",status="201"} 1',
+    ):
+        assert line in lines, line
+    assert "no-such-tool" not in text
+
+
+async def test_numbers_are_for_who_may_see_them() -> None:
+    keys = {name: new_key() for name in ("ada", "watch")}
+    known = {keys["ada"][1]: Principal("ada"), keys["watch"][1]: Principal("w", scopes=frozenset({"metrics"}))}
+    async with desk(Crib(TOOLS), guard=ApiKeys(known)) as served:
+        statuses = []
+        for key in (None, keys["ada"][0], keys["watch"][0]):
+            headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+            statuses.append((await served.http.get("/metrics", headers=headers)).status_code)
+    assert statuses == [401, 403, 200]
+
+
+async def test_a_server_that_stops_is_alive_and_not_ready() -> None:
+    async with desk(Crib(TOOLS)) as served:
+        assert (await served.http.get("/readyz")).json() == {"ready": True}
+        await served.api.quiet()
+        assert (await served.http.get("/healthz")).status_code == 200
+        answer = await served.http.get("/readyz")
+        assert (answer.status_code, answer.json()["ready"]) == (503, False)
+        session = await served.open()
+        headers = {"Accept": "text/event-stream"}
+        assert await served.refused("GET", f"/sessions/{session}/events", headers=headers) == (503, "unavailable")
+
+
+@requirement("aomi.sweep.3")
+async def test_a_server_sweeps_every_hour() -> None:
+    clock = FakeClock()
+    crib = Crib(TOOLS, clock=clock, retention=timedelta(hours=3))
+    async with desk(crib) as served:
+        session = await served.open()
+        for _ in range(5):
+            await clock.advance(3601)
+        assert await served.refused("GET", f"/sessions/{session}") == (404, "not_found")
+
+
+def test_calls_become_spans_of_the_trace_that_asked_for_them() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.serve.api.traced"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    spans = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [span["name"] for span in spans] == [f"execute_tool default.{tool}" for tool in ("add", "fails", "greet")]
+    assert {(span["trace"], span["parent"]) for span in spans} == {
+        ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+    }
+    added, failed, asks = (span["attributes"] for span in spans)
+    assert (added["gen_ai.operation.name"], added["gen_ai.tool.name"]) == ("execute_tool", "default.add")
+    assert {"gen_ai.tool.call.id", "gen_ai.conversation.id"} <= added.keys()
+    assert failed["error.type"] == "failed"
+    assert asks["toolcrib.call.paused"] is True
+    assert [span["events"] for span in spans] == [0, 0, 0]
+    assert "no paint left" not in done.stdout
