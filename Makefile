@@ -20,7 +20,7 @@ ARGS ?=
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## Run the order desk in the terminal
+demo: $(INSTALLED) ## Start Toolcrib with its console at an order desk (ARGS="--port 8080"; "--tour" stays in the terminal)
 	@$(BIN)/python -m toolcrib.demo $(ARGS)
 
 test: $(INSTALLED) ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)

@@ -1,9 +1,12 @@
 """The demo: the tour runs by itself, and what it recommends works."""
 
+import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.request import urlopen
 
 import pytest
 
@@ -18,7 +21,7 @@ class Toured(NamedTuple):
 
 
 def words(folder: Path) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "toolcrib.demo", "--folder", str(folder)]
+    return [sys.executable, "-W", "error", "-m", "toolcrib.demo", "--tour", "--folder", str(folder)]
 
 
 def take_tour(folder: Path) -> Toured:
@@ -68,3 +71,34 @@ def test_a_person_decides_about_the_refund(tmp_path: Path) -> None:
         assert screen.ended() == 0
     assert "[declined] not today" in screen.shown
     assert "The bank's book has 0 payments for this call." in screen.shown
+
+
+def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> None:
+    argv = [sys.executable, "-W", "error", "-m", "toolcrib.demo", "--folder", str(tmp_path), "--port", "0"]
+    for _ in range(2):  # the second time it finds what it did before
+        with subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                told = []
+                for line in process.stdout:
+                    told.append(line)
+                    if line.startswith("Toolcrib at "):
+                        break
+                address = told[-1].removeprefix("Toolcrib at ").strip()
+                with urlopen(address, timeout=60) as page:
+                    assert b"<title>Toolcrib</title>" in page.read()
+                sessions = got(f"{address}/v1/sessions")
+                assert {row["id"] for row in sessions} == {"monday", "chat-with-the-desk", "printer"}
+                asked = [row["tool"] for row in got(f"{address}/v1/questions")]
+                assert sorted(asked) == ["desk.readdress", "desk.refund", "desk.refund"]
+                assert [row["tool"] for row in got(f"{address}/v1/calls?state=unknown")] == ["desk.print_label"]
+            finally:
+                process.send_signal(signal.SIGINT)
+            process.stdout.read()
+            assert process.wait(60) == 0
+
+
+def got(url: str) -> list[dict[str, Any]]:
+    with urlopen(url, timeout=60) as answer:
+        items: list[dict[str, Any]] = json.load(answer)["items"]
+    return items

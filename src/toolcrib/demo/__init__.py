@@ -1,4 +1,7 @@
-"""The demo: an order desk, and a tour of it (`python -m toolcrib.demo`). `--crib toolcrib.demo:crib` names its crib."""
+"""The demo: an order desk with its console (`python -m toolcrib.demo`), and a tour of it in the terminal (`--tour`).
+
+`--crib toolcrib.demo:crib` names its crib.
+"""
 
 from __future__ import annotations
 
