@@ -459,6 +459,35 @@ AGENTS: dict[str, str] = {
     "agents.model.3": "A recorded run of fifty turns replays to the same log.",
 }
 
+KITS: dict[str, str] = {  # files, http, search, shell, sql, time
+    "time.1": "The time is told as seconds and date; an unknown zone is refused.",
+    "time.2": "A time is told in two zones with the hours between.",
+    "search.brave.1": "Arguments outside the service's bounds are not sent.",
+    "search.brave.2": "The service is asked in its own words.",
+    "search.brave.3": "Results are clean text and data.",
+    "search.brave.4": "A full second is waited for, a spent month is not.",
+    "search.brave.5": "Without a key a model does not see it; the key is never told.",
+    "search.docs.1": "Sections of a folder are found by their words.",
+    "shape.brave.1": "Every shape of the search service gives what is expected.",
+    "files.1": "Nine tools, each saying what it does.",
+    "files.2": "No path, link, swap, device or second name leads out of the folder.",
+    "files.3": "Reading is bounded; an edit fits once or changes nothing; writes are one step.",
+    "files.4": "Secrets are closed, destroying is asked for, quotas and time hold.",
+    "files.5": "Grants decide by the resolved path, file by file in a search.",
+    "shell.1": "A command, or a program without a shell, gives code and output.",
+    "shell.2": "Nothing outside is reached: no file, no network, no environment; where there is no sandbox, nothing runs.",
+    "shell.3": "Limits hold, and no process is left.",
+    "shell.4": "Output streams, the rest is kept beside; each program needs its grant.",
+    "http.1": "Pages come as markdown in pieces; requests happen once and are asked for.",
+    "http.2": "Nothing inside the network is reached unless a grant names it.",
+    "http.3": "Plain web addresses, three redirects, credentials for one host each.",
+    "http.4": "Size, time, types and hosts are bounded.",
+    "sql.1": "Databases by name, values as parameters.",
+    "sql.2": "No statement writes to a SQLite file or runs away.",
+    "sql.3": "None writes to PostgreSQL, whoever the role is.",
+    "sql.4": "A write is one statement, asked for and counted.",
+}
+
 CHAPTERS: dict[str, dict[str, str]] = {
     "contract": CONTRACT,
     "aomi": SESSIONS,
@@ -468,6 +497,7 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "yaml": YAML,
     "mcp": MCP,
     "agents": AGENTS,
+    "kits": KITS,
 }
 
 DONE: dict[str, str] = {id: words for chapter in CHAPTERS.values() for id, words in chapter.items()}

@@ -176,6 +176,7 @@ def swapped(root: Path) -> Iterator[Root]:
     (root / "real").mkdir()
     (root / "real/secret.txt").write_text("harmless")
     (root / "spare").symlink_to("../outside")
+    (root / "flip").symlink_to("src")
     stop = threading.Event()
 
     def swap() -> None:

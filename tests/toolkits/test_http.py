@@ -5,7 +5,6 @@ import gzip
 import json
 import ssl
 import zlib
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from tests.requirements import requirement
 from tests.toolkits.place import Seen, names, opened, reply, web
 from toolcrib import BadTool, Crib
 from toolcrib.toolkits import http
-from toolcrib.toolkits.markdown import markdown
 
 LOOPBACK = {"grants": {"allow": ["net:egress:127.0.0.1:*", "net:egress:site.test:*"]}}
 SITE = names(site_test=["127.0.0.1"])
@@ -185,19 +183,18 @@ async def test_a_grant_that_names_it_opens_what_lies_inside(grant: str) -> None:
 
 @requirement("http.2")
 async def test_a_name_that_changes_its_answer_gains_nothing() -> None:
-    """Each lookup gives another address: what was checked is dialled, and nothing is looked up in between."""
-    answers: Iterator[list[str]] = iter([["192.0.2.1"], ["127.0.0.1"], ["127.0.0.1"]])
+    """The first lookup gives a public address, every later one this machine: what was checked is what is dialled."""
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> list[str]:
         asked.append(host)
-        return next(answers)
+        return ["198.51.99.7"] if len(asked) == 1 else ["127.0.0.1"]
 
-    kit = http.tools(resolve=rebinding, connect_s=0.2)
-    async with opened(kit, {"grants": {"allow": ["net:egress:*"]}}) as session:
-        # 192.0.2.1 is kept for documentation, and so is not public.
-        assert (await session.call("http_fetch", {"url": "http://rebind.test/"})).failure is not None
-        assert asked == ["rebind.test"]
+    async with web(pages) as site:
+        kit = http.tools(ports=[site.port], resolve=rebinding, connect_s=0.2, total_s=2)
+        async with opened(kit, {"grants": {"allow": ["net:egress:rebind.test:*"]}}) as session:
+            assert (await session.call("http_fetch", {"url": f"http://rebind.test:{site.port}/"})).failure is not None
+        assert (asked, site.seen) == (["rebind.test"], [])
 
 
 @requirement("http.2")
@@ -458,26 +455,3 @@ async def test_a_host_that_nobody_knows_or_that_is_not_there_is_unavailable() ->
         assert there is not None
         assert known is not None
         assert (there.code, known.code) == ("unavailable", "unavailable")
-
-
-@pytest.mark.parametrize(
-    ("html", "expected"),
-    [
-        ("<ul><li>a<li>b<ol><li>c</ol></ul>", "- a\n- b\n  1. c"),
-        ("<pre>  a\n  b</pre>", "```\n  a\n  b\n```"),
-        ("<a href='javascript:x'>n</a><br>&lt;b&gt;", "n\n<b>"),
-        ("<style>x</style><p>a</p><p>b</p></div></a>", "a\n\nb"),
-        ("<table><tr><td>1<td>2</table>", "| 1 | 2"),
-        ("<h2>T</h2>x<hr>y", "## T\n\nx\n\n---\n\ny"),
-    ],
-)
-def test_html_becomes_markdown(html: str, expected: str) -> None:
-    assert markdown(html) == expected
-
-
-@pytest.mark.parametrize(
-    "piece", ["<div>", "<ul><li>", "<", "<a ", "<!--", "</", '<a href="', "<svg>", "<script></script"]
-)
-def test_hostile_html_takes_no_longer_than_its_size(piece: str) -> None:
-    """A parser that goes back takes minutes for some of these."""
-    assert markdown("x" + piece * 50_000).startswith("x")

@@ -84,6 +84,7 @@ async def test_a_wallet_that_rejects_ends_one_branch_alone(box: Anvil) -> None:
         wallet = Wallet(box)
         async for event in session.events(call=call.id):
             if event.kind == "waiting":
+                await session.set_user({"address": OTHER, "chainId": 5, "isConnected": False})  # that comes too late
                 question = event.data["question"]
                 first = question["data"]["transactions"][0]["to"] == WETH
                 answer = {"rejected": True} if first else await asyncio.to_thread(wallet.sign, question["data"])

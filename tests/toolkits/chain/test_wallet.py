@@ -119,6 +119,19 @@ async def test_a_transaction_is_signed_and_waited_for(anvil_server: Anvil) -> No
         assert balance.data["balance"] == "60"
 
 
+@requirement("wallet.7")
+async def test_a_user_who_disconnects_after_signing_changes_nothing(anvil_server: Anvil) -> None:
+    both = [Chain(31337, "anvil", anvil_server.url, local=True, propose=True), Chain(5, "five", CLOSED)]
+    async with opened(Chains(both)) as session:
+        question = await asked(session)
+        answer = await asyncio.to_thread(Wallet(anvil_server).sign, question.data)
+        await session.set_user({"address": OTHER, "chainId": 5, "isConnected": False})
+        await session.answer(question.id, "accept", answer)
+        result = await session.result(question.call)
+    assert result.ok, result.failure
+    assert (result.data["from"], result.data["chain_id"]) == (USER, 31337)
+
+
 @requirement("wallet.9")
 async def test_without_the_grant_nothing_is_proposed(anvil_server: Anvil) -> None:
     async with opened(local(anvil_server), policy={"grants": {"allow": []}}) as session:

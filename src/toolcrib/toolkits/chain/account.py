@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, as_chains, chain_kit
+from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, Settings, as_chains, chain_kit
 from toolcrib.toolkits.chain.ethereum import ADDRESS, CHAIN, HOLDER
 from toolcrib.toolkits.chain.explorers import PAGE
 from toolcrib.toolkits.chain.rpc import Rpc, together
@@ -23,7 +23,7 @@ _METHODS = ("eth_blockNumber", "eth_getBlockByNumber", "eth_getTransactionReceip
 Transaction = dict[str, Any]
 
 
-def tools(chains: Chains | Iterable[Chain]) -> ChainKit:
+def tools(chains: Settings) -> ChainKit:
     """`get_account_info` and `get_account_transaction_history`.
 
     Raises:

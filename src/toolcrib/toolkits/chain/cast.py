@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
 from toolcrib.toolkits.chain import contracts
 from toolcrib.toolkits.chain.abi import decode, encode_call
-from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, as_chains, by_schema, chain_kit
+from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, Settings, as_chains, by_schema, chain_kit
 from toolcrib.toolkits.chain.ethereum import ADDRESS, CHAIN, HOLDER, USDC
 from toolcrib.toolkits.chain.limits import denied
 from toolcrib.toolkits.chain.rpc import Reverted, Rpc, Unreachable, together
@@ -48,7 +48,7 @@ SENDING = (
 )
 
 
-def tools(chains: Chains | Iterable[Chain]) -> ChainKit:
+def tools(chains: Settings) -> ChainKit:
     """`get_account_balance`, `call_view_function`, `simulate_contract_call`, blocks, transactions and more.
 
     `send_transaction` is there only if a chain is `local`.

@@ -10,6 +10,7 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from toolcrib.errors import ToolFailure
 from toolcrib.toolkits.chain.cache import Cache
@@ -22,6 +23,7 @@ from toolcrib.toolkits.chain.secrets import Scrubber
 from toolcrib.toolkits.chain.signatures import Signature, parse_signature
 from toolcrib.toolkits.chain.values import invalid
 from toolcrib.toolkits.kit import Given, Toolkit, kit
+from toolcrib.tools import digest_of
 
 if TYPE_CHECKING:
     from toolcrib.context import Context
@@ -184,9 +186,44 @@ def by_schema(function: Any, said: Mapping[str, Any], properties: Mapping[str, A
     return function, {**said, "input_schema": schema, "parser": None, "run": function}
 
 
-def as_chains(given: Chains | Iterable[Chain]) -> Chains:
-    """The settings, or plain chains with the defaults of all others."""
-    return given if isinstance(given, Chains) else Chains(given)
+Settings = Chains | Mapping[str, Any] | Iterable[Chain | Mapping[str, Any]]
+"""What a toolkit is made over: settings that several share, chains alone, or either as a file writes them."""
+
+
+def as_chains(given: Settings) -> Chains:
+    """The settings that are meant; the same ones, as a file writes them, are made once.
+
+    Raises:
+        BadChain: a setting does not hold.
+    """
+    if isinstance(given, Chains):
+        return given
+    if not isinstance(given, Mapping):
+        listed = list(given)
+        if all(isinstance(one, Chain) for one in listed):
+            return Chains(listed)  # type: ignore[arg-type]
+        given = {"chains": listed}
+    key = digest_of(dict(given))
+    made = _MADE.get(key)
+    if made is None:
+        made = _MADE[key] = _read(given)
+    return made
+
+
+_MADE: WeakValueDictionary[str, Chains] = WeakValueDictionary()
+
+
+def _read(given: Mapping[str, Any]) -> Chains:
+    try:
+        settings = dict(given)
+        chains = [Chain(**one) for one in settings.pop("chains")]
+        if settings.get("limits") is not None:
+            settings["limits"] = Limits(**settings["limits"])
+        return Chains(chains, **settings)
+    except KeyError:
+        raise BadChain("Name the chains: {chains: [{id: 1, name: ethereum, rpc: ...}]}") from None
+    except TypeError as error:
+        raise BadChain(f"Settings of chains: {str(error).rpartition('__init__() ')[2]}") from None
 
 
 def user_chain(ctx: Context) -> int | None:
@@ -202,9 +239,11 @@ def user_chain(ctx: Context) -> int | None:
 
 
 def _check(chain: Chain, limits: Limits | None) -> None:
-    if not 0 < chain.id <= LARGEST:
-        raise BadChain(f"Chain {chain.name}: {chain.id} is no chain id")
-    if urlsplit(chain.rpc).scheme not in ("http", "https") or not urlsplit(chain.rpc).hostname:
+    id: Any = chain.id  # a file may say anything
+    url = urlsplit(str(chain.rpc))
+    if not isinstance(id, int) or not 0 < id <= LARGEST:
+        raise BadChain(f"Chain {chain.name}: {id!r} is no chain id")
+    if url.scheme not in ("http", "https") or not url.hostname:
         raise BadChain(f"Chain {chain.name}: its rpc is no http or https URL")
     bounded = limits is not None and limits.tx_wei is not None and limits.day_wei is not None
     if chain.propose and not chain.local and not bounded:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
 from toolcrib.toolkits.chain import contracts
 from toolcrib.toolkits.chain.abi import decode, encode_call
-from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, as_chains, chain_kit
+from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, Settings, as_chains, chain_kit
 from toolcrib.toolkits.chain.explorers import Contract
 from toolcrib.toolkits.chain.names import chain_id, chain_name
 from toolcrib.toolkits.chain.rpc import Reverted, Rpc, together
@@ -43,7 +42,7 @@ _LARGE = AntiPattern("above 2^53-1", "Write large integers as decimal strings.")
 _UNVERIFIED = AntiPattern(contracts.UNVERIFIED, "Nobody published its source; ask the user for an ABI.")
 
 
-def tools(chains: Chains | Iterable[Chain]) -> ChainKit:
+def tools(chains: Settings) -> ChainKit:
     """`get_time_and_onchain_context`, `encode_function_call`, `decode_abi`, `get_contract_abi` and more.
 
     Raises:

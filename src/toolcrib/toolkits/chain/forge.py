@@ -9,7 +9,16 @@ from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
 from toolcrib.toolkits.chain import contracts
 from toolcrib.toolkits.chain.abi import decode, encode_call
-from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, as_chains, by_schema, chain_kit, user_chain
+from toolcrib.toolkits.chain.chains import (
+    Chain,
+    ChainKit,
+    Chains,
+    Settings,
+    as_chains,
+    by_schema,
+    chain_kit,
+    user_chain,
+)
 from toolcrib.toolkits.chain.ethereum import HOLDER, USDC
 from toolcrib.toolkits.chain.plans import Group, behind, filled, read_plan, ready
 from toolcrib.toolkits.chain.proposals import Desk, Proposed, check_open, sender_of
@@ -73,7 +82,7 @@ _SET = {"groups": _PLAN, "chain_id": _CHAIN, "plan_id": {"type": ["string", "nul
 _ID = {"type": "string", "description": "The plan, as set_execution_plan named it."}
 
 
-def tools(chains: Chains | Iterable[Chain]) -> ChainKit:
+def tools(chains: Settings) -> ChainKit:
     """`forge_execute`, `set_execution_plan` and `next_groups`.
 
     Raises:
@@ -119,12 +128,10 @@ class _Forge:
     async def forge_execute(self, ctx: Context, values: dict[str, Any]) -> Any:
         """Carry out a plan of transactions: each group is simulated, signed in the user's wallet and waited for."""
         said, groups = read_plan(values["plan"], values.get("chain_id"))
-        chain = self.chains.pick(ctx, said or user_chain(ctx))
         for group in groups:
             _check_calls(group)
-        check_open(chain)
-        run = _Run(self.chains, chain, ctx, groups)
-        await run.start({"status": "started", "message": "Forge execution started", "groups": len(groups)})
+        started = {"status": "started", "message": "Forge execution started", "groups": len(groups)}
+        run = _Run(await self._desk(ctx, said, started), groups)
         while (index := run.next()) is not None:
             await run.carry_out(index)
         return await run.outcome()
@@ -164,19 +171,31 @@ class _Forge:
         plan_id = values["plan_id"]
         plan = await ctx.step("plan", lambda: _kept(ctx, plan_id))
         _, groups = read_plan(plan["groups"], plan["chain_id"])
-        chain = self.chains.pick(ctx, plan["chain_id"])
-        run = _Run(self.chains, chain, ctx, groups, plan["status"])
-        turn = run.ready()
+        done = [index for index, status in enumerate(plan["status"]) if status == "done"]
+        turn = [index for index in _ready(groups, done) if plan["status"][index] == "todo"]
         for index in turn:
             _check_calls(groups[index])
-        check_open(chain)
-        await run.start(None)
+        run = _Run(await self._desk(ctx, plan["chain_id"]), groups, plan["status"])
         for index in turn:
             await run.carry_out(index)
         shown = [run.inner(one) for one in groups if run.status[one.index] != plan["status"][one.index]]
         left = sum(one in OPEN for one in run.status)
         change = Change("set", _key(plan_id), {**plan, "status": run.status})
-        return Result({"results": shown, "remaining_groups": left, "chain_id": chain.id}, changes=[change])
+        told = {"results": shown, "remaining_groups": left, "chain_id": plan["chain_id"]}
+        return Result(told, changes=[change])
+
+    async def _desk(self, ctx: Context, chain: int | None, chunk: dict[str, Any] | None = None) -> Desk:
+        """Where the plan is carried out and whose wallet signs it, which stays so to the end whatever the user does."""
+
+        def begun() -> dict[str, Any]:
+            sender, found = sender_of(ctx), self.chains.pick(ctx, chain or user_chain(ctx))
+            check_open(found)
+            if chunk is not None:
+                ctx.output(chunk)
+            return {"sender": sender, "chain_id": found.id}
+
+        where = await ctx.step("start", begun)
+        return Desk(self.chains, self.chains.pick(ctx, where["chain_id"]), ctx, where["sender"])
 
 
 def _key(plan_id: str) -> str:
@@ -190,6 +209,10 @@ def _kept(ctx: Context, plan_id: str) -> dict[str, Any]:
     return dict(plan)
 
 
+def _ready(groups: Iterable[Group], done: list[int]) -> list[int]:
+    return ready([group.dependencies for group in groups], done)
+
+
 def _check_calls(group: Group) -> None:
     if not group.calls:
         raise invalid(f"Group {group.index} has no calls")
@@ -198,35 +221,17 @@ def _check_calls(group: Group) -> None:
 class _Run:
     """One pass over a plan. Whatever has an effect, also a chunk, is a recorded step: a later pass repeats nothing."""
 
-    def __init__(
-        self, chains: Chains, chain: Chain, ctx: Context, groups: list[Group], status: Iterable[str] | None = None
-    ) -> None:
-        self.chains, self.chain, self.ctx, self.groups = chains, chain, ctx, groups
+    def __init__(self, desk: Desk, groups: list[Group], status: Iterable[str] | None = None) -> None:
+        self.desk, self.ctx, self.groups = desk, desk.ctx, groups
         self.status = ["todo"] * len(groups) if status is None else list(status)
         self.mined: dict[int, list[dict[str, Any]]] = {}
         self.hashes: dict[int, list[str]] = {}
         self.errors: dict[int, ToolFailure] = {}
 
-    async def start(self, chunk: dict[str, Any] | None) -> None:
-        """Takes note of whose wallet it is, which stays the same to the end."""
-        self.sender: str = await self.ctx.step("start", lambda: self._begin(chunk))
-        self.desk = Desk(self.chains, self.chain, self.ctx, self.sender)
-
-    def _begin(self, chunk: dict[str, Any] | None) -> str:
-        sender = sender_of(self.ctx)
-        if chunk is not None:
-            self.ctx.output(chunk)
-        return sender
-
-    def ready(self) -> list[int]:
-        """The groups that may start."""
-        done = [index for index, status in enumerate(self.status) if status == "done"]
-        others = [index for index, status in enumerate(self.status) if status not in ("todo", "done")]
-        return ready([group.dependencies for group in self.groups], done, others)
-
     def next(self) -> int | None:
-        """The first of them."""
-        return next(iter(self.ready()), None)
+        """The first group that may start."""
+        done = [index for index, status in enumerate(self.status) if status == "done"]
+        return next((index for index in _ready(self.groups, done) if self.status[index] == "todo"), None)
 
     async def carry_out(self, index: int) -> None:
         """Reads, simulates, has the wallet sign, and waits for what was mined; a failure ends what is behind it."""
@@ -267,16 +272,17 @@ class _Run:
 
     async def _known(self, group: Group) -> dict[str, Any]:
         """What the names of a group stand for, now that it starts."""
-        rpc = self.chains.node(self.chain, "eth_call", "eth_getBlockByNumber")
+        chains, chain, sender = self.desk.chains, self.desk.chain, self.desk.sender
+        rpc = chains.node(chain, "eth_call", "eth_getBlockByNumber")
         block = await rpc("eth_getBlockByNumber", "latest", False)
         time = quantity(block.get("timestamp")) if isinstance(block, Mapping) else None
-        known: dict[str, Any] = {"sender": self.sender, "deadline": str((time or 0) + DEADLINE_S)}
+        known: dict[str, Any] = {"sender": sender, "deadline": str((time or 0) + DEADLINE_S)}
         for one in group.reads:
             data = encode_call(one.function, filled(one.args, known))
             try:
-                result = await rpc.data("eth_call", {"to": one.to, "data": data, "from": self.sender}, "latest")
+                result = await rpc.data("eth_call", {"to": one.to, "data": data, "from": sender}, "latest")
             except Reverted as error:
-                message = f"Reading ${one.name}: {contracts.why(self.chains, self.chain, one.to, error)}"
+                message = f"Reading ${one.name}: {contracts.why(chains, chain, one.to, error)}"
                 raise ToolFailure("failed", message, retryable=False) from None
             values = decode(parse_signature(one.function).outputs, result)
             known[one.name] = values[0] if len(values) == 1 else values

@@ -14,7 +14,7 @@ from toolcrib.toolkits.chain.values import address
 INFINITE = 2**255
 
 
-class BadChain(ToolcribError):
+class BadChain(ToolcribError, ValueError):
     """Settings of chains that do not hold."""
 
 

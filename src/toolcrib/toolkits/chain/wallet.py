@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, as_chains, chain_kit, user_chain
+from toolcrib.toolkits.chain.chains import ChainKit, Chains, Settings, as_chains, chain_kit, user_chain
 from toolcrib.toolkits.chain.ethereum import HOLDER
-from toolcrib.toolkits.chain.proposals import Desk, Proposed, check_open, sender_of
+from toolcrib.toolkits.chain.proposals import Desk, Proposed, sender_of
 from toolcrib.toolkits.chain.simulate import Call
 from toolcrib.toolkits.chain.values import address, amount, invalid
 from toolcrib.types import AntiPattern, Example
@@ -18,7 +17,7 @@ from toolcrib.types import AntiPattern, Example
 TIMEOUT_S = 300
 
 
-def tools(chains: Chains | Iterable[Chain]) -> ChainKit:
+def tools(chains: Settings) -> ChainKit:
     """`send_transaction_to_wallet`.
 
     Raises:
@@ -66,16 +65,19 @@ class _Wallet:
             gas_limit: A limit of gas, if it has to be another one than the simulation finds.
         """
         proposed = _proposed(to, value, data, description, gas_limit)
-        sender, chain = sender_of(ctx), self.chains.pick(ctx, user_chain(ctx))
-        check_open(chain)
-        desk = Desk(self.chains, chain, ctx, sender)
-        request = await ctx.step("request", lambda: desk.request("tx", [proposed]))
+        request = await ctx.step("request", lambda: self._request(ctx, proposed))
+        # The user may have switched chain and wallet since; what was asked for is what counts.
+        desk = Desk(self.chains, self.chains.pick(ctx, request["chain_id"]), ctx, request["from"])
         hashes = await desk.ask("tx", request, f"Sign in the wallet: {description}")
         settled = await ctx.step("settled", lambda: desk.settle(request, hashes))
         if "failure" in settled:
             told = {"tx_hash": hashes[0], "pending": settled.get("pending", False)}
             raise ToolFailure(**settled["failure"], retryable=False, metadata=told)
         return {"status": "confirmed", **settled["mined"][0]}
+
+    async def _request(self, ctx: Context, proposed: Proposed) -> dict[str, Any]:
+        sender, chain = sender_of(ctx), self.chains.pick(ctx, user_chain(ctx))
+        return await Desk(self.chains, chain, ctx, sender).request("tx", [proposed])
 
 
 def _proposed(to: str, value: Any, data: str, description: str, gas_limit: Any) -> Proposed:

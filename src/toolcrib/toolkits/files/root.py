@@ -167,7 +167,12 @@ class _Walk:
 
     def _follow(self, name: str) -> None:
         self._links += 1
-        target: str | None = os.readlink(name, dir_fd=self._at[-1])
+        try:
+            target: str | None = os.readlink(name, dir_fd=self._at[-1])
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # it was a link a moment ago
+                raise ToolFailure("denied", "A part of the path changed while it was looked up") from None
+            raise
         if target is not None and target.startswith("/"):
             target = self._root.within(os.path.normpath(target))
             del self._at[1:], self._names[:]
