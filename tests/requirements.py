@@ -475,7 +475,7 @@ KITS: dict[str, str] = {  # files, http, search, shell, sql, time
     "files.4": "Secrets are closed, destroying is asked for, quotas and time hold.",
     "files.5": "Grants decide by the resolved path, file by file in a search.",
     "shell.1": "A command, or a program without a shell, gives code and output.",
-    "shell.2": "Nothing outside is reached: no file, no network, no environment; where there is no sandbox, nothing runs.",
+    "shell.2": "No file, network or environment outside is reached; where there is no sandbox, nothing runs.",
     "shell.3": "Limits hold, and no process is left.",
     "shell.4": "Output streams, the rest is kept beside; each program needs its grant.",
     "http.1": "Pages come as markdown in pieces; requests happen once and are asked for.",
@@ -497,9 +497,10 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "yaml": YAML,
     "mcp": MCP,
     "agents": AGENTS,
-    "kits": KITS,
 }
 
+for _id, _words in KITS.items():
+    CHAPTERS.setdefault(_id.partition(".")[0], {})[_id] = _words
 DONE: dict[str, str] = {id: words for chapter in CHAPTERS.values() for id, words in chapter.items()}
 
 
