@@ -32,7 +32,7 @@ def test_a_package_is_held_against_its_hash(tmp_path: Path, monkeypatch: pytest.
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
 
 
-@requirement("anvil.2", "anvil.3")
+@requirement("anvil.2")
 def test_a_chain_starts_on_loopback_with_nothing_of_ours_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_OF_OURS", "x")
     with need(lambda: anvil(chain_id=7).__enter__()) as chain:

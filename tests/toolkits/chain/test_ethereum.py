@@ -10,7 +10,7 @@ from tests.toolkits.chain.explorer import KEY, Explorer, exploring
 from tests.toolkits.chain.place import CLOSED, HERE, MAKER, OTHER, USER, compiled, deployed, opened, send
 from toolcrib import Session
 from toolcrib.testing.chain import Anvil, anvil
-from toolcrib.toolkits.chain import Chain, Chains
+from toolcrib.toolkits.chain import Chain, Chains, contracts
 from toolcrib.toolkits.chain.abi import encode_call as encoded
 from toolcrib.toolkits.chain.ethereum import REGISTRY, namehash
 
@@ -125,6 +125,19 @@ async def test_what_nobody_has_is_not_asked_for_again(anvil_server: Anvil) -> No
             assert failure is not None
             assert (failure.code, failure.message) == ("not_found", "Contract source code not verified")
     assert explorer.seen == {"sourcify": 1, "etherscan": 1}
+
+
+@requirement("eth.contract.2")
+async def test_where_a_proxy_leads_to_is_asked_for_again(anvil_server: Anvil, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy, token, echo = (deployed(anvil_server, name) for name in ("Echo", "Token", "Echo"))
+    explorer = Explorer(anvil_server, sourcify={proxy: "Echo", token: "Token", echo: "Echo"}, proxies={proxy: token})
+    async with exploring(explorer) as settings, opened(over(anvil_server, **settings)) as session:
+        for target, old in ((token, 3600.0), (token, 3600.0), (echo, 0.0)):
+            monkeypatch.setattr(contracts, "TARGET_S", old)
+            shown = await called(session, "get_contract_abi", address=proxy)
+            assert shown["contracts"][0]["implementation_address"] == target
+            explorer.proxies[proxy] = echo
+    assert explorer.seen == {"sourcify": 4}
 
 
 @requirement("eth.contract.3")

@@ -24,11 +24,12 @@ from tests.toolkits.chain.place import (
     mainnet,
     opened,
 )
+from tests.toolkits.chain.test_cast import without
 from tests.toolkits.chain.test_ethereum import called
 from tests.toolkits.chain.test_wallet import local
 from toolcrib import Crib, Session, testing
 from toolcrib.testing.chain import Anvil
-from toolcrib.toolkits.chain import Chain, Chains
+from toolcrib.toolkits.chain import Chain, Chains, Limits
 
 WRAP = {"to": WETH, "function": "deposit()", "args": [], "value": "1000"}
 
@@ -46,7 +47,7 @@ async def chunks(session: Session, call: str) -> list[dict[str, Any]]:
 
 
 @requirement("forge.run.1", "forge.run.2", "forge.run.3", "forge.run.4", "forge.run.5", "forge.plan.3")
-@requirement("anvil.4", "anvil.5")
+@requirement("anvil.5")
 async def test_a_plan_goes_on_after_its_process_was_killed_between_question_and_answer(
     box: Anvil, tmp_path: Path
 ) -> None:
@@ -249,3 +250,17 @@ async def test_a_plan_needs_a_wallet_with_funds(user: str | None, box: Anvil) ->
         )
     else:
         assert failure.message == "Operation 0 failed: Insufficient funds: needs 1000 wei, has 0"
+
+
+@requirement("forge.sim.4")
+async def test_a_strange_node_without_simulation_takes_one_call_at_a_time(box: Anvil) -> None:
+    limits = Limits(tx_wei=10**18, day_wei=10**18)
+    plan = [{"calls": [WRAP, WRAP]}, {"calls": [WRAP]}]
+    async with without(box, "eth_simulateV1") as url:
+        chains = Chains([Chain(1, "ethereum", url, propose=True)], limits=limits)
+        async with opened(chains) as session:
+            call = await session.submit("forge_execute", {"plan": plan})
+            result = await Wallet(box).attend(session, call.id)
+    assert result.failure is not None
+    assert result.failure.message == "Operation 0 failed: This endpoint can not simulate several calls"
+    assert [one["status"] for one in result.metadata["groups"]] == ["failed", "done"]

@@ -147,6 +147,21 @@ class SessionTests(Frame):
             assert [await again.cursor("s", name) for name in ("ui", "model", "audit")] == [12, 1, 0]
             assert await again.cursor("t", "ui") == 0
 
+    async def test_a_cursor_moves_with_the_events_of_a_write(self) -> None:
+        def moving(session: str, seq: int) -> Write:
+            write = note(session)
+            write.cursor = ("model", seq)
+            return write
+
+        async with self.opened("s", "t") as store:
+            store.put(moving("t", 2))
+            assert [await store.commit(moving("s", seq)) for seq in (7, 3)] == [None, None]
+            assert await refused(store.commit(moving("x", 9)))
+            assert [len(await store.read(session)) for session in ("s", "t")] == [2, 1]
+            again = await self.restarted(store)
+            assert [await again.cursor(session, "model") for session in ("s", "t", "x")] == [7, 2, 0]
+            assert await again.cursor("s", "ui") == 0
+
     async def test_a_kept_value_stays_what_it_was_first(self) -> None:
         async with self.opened("s", "t") as store:
             large = bytes(range(256)) * 4096
