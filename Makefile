@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test services check format bench bench-durable bench-mcp conformance soak requirements clean
+.PHONY: help demo test services check format bench bench-durable bench-http bench-mcp conformance soak requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,6 +44,9 @@ bench: $(BENCH_INSTALLED) ## Run the benchmarks (ARGS go to bench/run.py)
 
 bench-durable: $(BENCH_INSTALLED) ## Run those over PostgreSQL and NATS (ARGS go to bench/cluster.py)
 	$(BIN)/python -m bench.cluster $(ARGS)
+
+bench-http: $(BENCH_INSTALLED) ## Run those of the HTTP server (ARGS go to bench/http.py)
+	$(BIN)/python -m bench.http $(ARGS)
 
 bench-mcp: $(BENCH_INSTALLED) ## Run those of the MCP server (ARGS go to bench/mcp.py)
 	$(BIN)/python -m bench.mcp $(ARGS)

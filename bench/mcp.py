@@ -4,28 +4,18 @@ All are served by uvicorn with uvloop and httptools and called by the same load 
 what counts is how far a row is from the bare one beside it.
 """
 
-import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from statistics import median
 
-from rich.console import Console
-
-from bench import docs
-from bench.environments import NotInstalled, ensure
-from bench.peers import ROOT, Peer
-from bench.probe import RESULTS, Failed, probe
-from bench.report import draw, markdown, parser, report
+from bench.probe import Failed, probe
 from bench.section import Section
-from bench.servers import started
+from bench.served import FASTMCP, Part, Run, Served, run_parts, served
 
 MODULES = "bench.probes.mcp"
-MARKERS = ("<!-- bench-mcp: begin -->", "<!-- bench-mcp: end -->")
 BARE = "bare ASGI"
 OURS = "toolcrib (2 tools)"
 MANY = "toolcrib (5,000 tools)"
@@ -33,71 +23,7 @@ KEPT = "toolcrib (sqlite)"
 CONNECTIONS = (16, 64)
 
 
-class Served(Peer):
-    """A peer that is served as we are."""
-
-    @property
-    def requirements(self) -> tuple[str, ...]:
-        """What is installed."""
-        return (*super().requirements, "uvicorn", "uvloop", "httptools")
-
-
-PEERS = (
-    Served("mcp-served", "mcp==2.3.0", "sdk"),
-    Served("fastmcp-served", "fastmcp==4.1.2", "fast"),
-)
-
-
-@dataclass(slots=True)
-class Run:
-    """How much is measured, and by whom."""
-
-    told: Console
-    quick: bool = False
-    peers: bool = True
-    problems: list[str] = field(default_factory=list)
-
-    def say(self, text: str, style: str = "dim") -> None:
-        """A line of progress."""
-        self.told.print(text, style=style, highlight=False, soft_wrap=True)
-
-
-def main() -> int:
-    """Measure, show, keep."""
-    options = parser("python -m bench.mcp", __doc__, tuple(PARTS)).parse_args()
-    run = Run(Console(stderr=True), options.quick, not options.no_peers)
-    RESULTS.mkdir(exist_ok=True)
-    sections = list(_measured(run, options.only))
-    made = report(sections, quick=options.quick)
-    text = json.dumps(made, indent=2)
-    (RESULTS / "mcp.json").write_text(text + "\n")
-    if options.json:
-        print(text)
-    else:
-        draw(sections)
-    if options.write_docs:
-        docs.write(options.write_docs, markdown(made, sections), MARKERS)
-    return 0
-
-
-def _measured(run: Run, only: tuple[str, ...]) -> Iterator[Section]:
-    """One part that does not run leaves the others alone."""
-    for name in (name for name in PARTS if name in only):
-        try:
-            yield PARTS[name](run)
-        except Failed as reason:
-            run.say(f"{name} does not run: {reason}", "red")
-            yield Section(name, name, ("row", "result"), (("toolcrib", "does not run"),), (str(reason),))
-
-
-@contextmanager
-def _served(argv: list[str]) -> Iterator[tuple[int, int]]:
-    """A server that runs; its port and its process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with started([argv[0], "-m", argv[1], str(port), *argv[2:]], {"PYTHONPATH": str(ROOT)}) as pid:
-        yield port, pid
+SDK = Served("mcp-served", "mcp==2.3.0", f"{MODULES}.peers.sdk")
 
 
 def _servers(run: Run) -> dict[str, list[str]]:
@@ -109,11 +35,7 @@ def _servers(run: Run) -> dict[str, list[str]]:
         MANY: [own, f"{MODULES}.crib", "5000", "memory"],
         KEPT: [own, f"{MODULES}.crib", "2", "sqlite"],
     }
-    for peer in PEERS if run.peers else ():
-        try:
-            rows[peer.requirement] = [str(ensure(peer, run.told)), f"{MODULES}.peers.{peer.worker}"]
-        except NotInstalled as reason:
-            run.problems.append(f"{peer.requirement} can not be installed: {reason}")
+    run.add_peers(rows, SDK, FASTMCP)
     return rows
 
 
@@ -126,7 +48,7 @@ def _calls(run: Run) -> Section:
         for row, argv in rows.items():
             run.say(f"measuring: {row}, turn {turn + 1} of {turns}")
             try:
-                with _served(argv) as (port, _):
+                with served(argv) as (port, _):
                     for width in CONNECTIONS:
                         one = probe("mcp.load", port, width, seconds)
                         found.setdefault(row, {}).setdefault(width, []).append(one)
@@ -203,7 +125,7 @@ def _weight(run: Run) -> Section:
     """What clients cost that do nothing, and what is left of those that hang up."""
     sessions, streams, hangups = (500, 200, 1_000) if run.quick else (5_000, 1_000, 10_000)
     run.say(f"measuring: {sessions:,} sessions, {streams:,} streams, {hangups:,} clients that hang up")
-    with _served([sys.executable, f"{MODULES}.crib", "2", "memory"]) as (port, pid):
+    with served([sys.executable, f"{MODULES}.crib", "2", "memory"]) as (port, pid):
         found = probe("mcp.weigh", port, pid, sessions, streams, hangups)
     return Section(
         name="weight",
@@ -219,8 +141,8 @@ def _weight(run: Run) -> Section:
     )
 
 
-PARTS: dict[str, Callable[[Run], Section]] = {"calls": _calls, "stdio": _pipes, "weight": _weight}
+PARTS: dict[str, Part] = {"calls": _calls, "stdio": _pipes, "weight": _weight}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts("mcp", __doc__, PARTS))

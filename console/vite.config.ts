@@ -5,7 +5,13 @@ import { defineConfig } from "vite";
 export default defineConfig({
   plugins: [preact({ devToolsEnabled: false, prefreshEnabled: false })],
   base: "./",
-  resolve: { alias: { react: "preact/compat", "react-dom": "preact/compat" } },
+  resolve: {
+    alias: {
+      react: "preact/compat",
+      "react-dom": "preact/compat",
+      "@rjsf/validator-ajv8": new URL("src/parts/unchecked.ts", import.meta.url).pathname,
+    },
+  },
   build: {
     outDir: "../src/toolcrib/console/page",
     emptyOutDir: true,

@@ -1,7 +1,7 @@
 // Talking to the server: one function for requests, one for streams, and what is known of the connection.
 
 import { signal } from "@preact/signals";
-import type { Me } from "./types";
+import type { Event, Me } from "./types";
 
 export class Problem extends Error {
   constructor(
@@ -20,6 +20,15 @@ export type Link = "open" | "lost";
 export const me = signal<Me | null | undefined>(undefined);
 /** Whether the server answers. */
 export const link = signal<Link>("open");
+/** How often the server came back: what is on the screen is asked for anew then. */
+export const returns = signal(0);
+/** Whether somebody was signed in and is not any more. */
+export const ended = signal(false);
+
+function answered(): void {
+  if (link.value === "lost") returns.value++;
+  link.value = "open";
+}
 
 const base = new URL(".", location.href).pathname;
 
@@ -37,13 +46,16 @@ export async function api<T>(method: string, path: string, body?: unknown, abort
     link.value = "lost";
     throw new Problem(0, "unavailable", "The server does not answer", "It is tried again by itself.");
   }
-  link.value = "open";
+  answered();
   if (reply.ok) return reply.status === 204 ? (undefined as T) : await reply.json();
   throw await problem(reply);
 }
 
 async function problem(reply: Response): Promise<Problem> {
-  if (reply.status === 401) me.value = null;
+  if (reply.status === 401 || reply.headers.get("WWW-Authenticate")?.includes("invalid_token")) {
+    if (me.value) ended.value = true;
+    me.value = null;
+  }
   try {
     const { error } = await reply.json();
     return new Problem(reply.status, error.code, error.message, error.hint);
@@ -63,6 +75,14 @@ export function asked(query: Record<string, unknown>): string {
 
 export const at = (...parts: (string | number)[]) => "v1/" + parts.map((part) => encodeURIComponent(part)).join("/");
 
+let paths: Promise<Record<string, unknown>> | undefined;
+
+/** Whether this server has a path; older ones have fewer. */
+export async function knows(path: string): Promise<boolean> {
+  paths ??= get<{ paths: Record<string, unknown> }>("v1/openapi.json").then((said) => said.paths);
+  return path in (await paths.catch(() => { paths = undefined; return {}; }));
+}
+
 /** Asks who is signed in. A server that is away is asked again until it is back. */
 export async function meet(): Promise<void> {
   for (let wait = 250; ; wait = Math.min(wait * 2, 4000)) {
@@ -70,10 +90,8 @@ export async function meet(): Promise<void> {
       me.value = await get<Me>("v1/me");
       return;
     } catch (error) {
-      if (error instanceof Problem && error.status === 401) {
-        me.value = null;
-        return;
-      }
+      if (me.value === null) return;
+      if (error instanceof Problem && error.status >= 400 && error.status < 500) throw error;
       await new Promise((done) => setTimeout(done, wait));
     }
   }
@@ -81,35 +99,54 @@ export async function meet(): Promise<void> {
 
 /**
  * Follows a stream of the server; returns how to stop it. A lost connection is opened again past the last event that was
- * heard, and so is one that the server ended; nothing is heard twice.
+ * heard, and so is one that the server ended; nothing is heard twice. A page that nobody looks at lets go of it unless it
+ * is `always` wanted: browsers have few connections for all pages of a server.
  */
-export function follow(path: string, heard: (data: any, kind: string) => void): () => void {
+export function follow<T = Event>(path: string, heard: (data: T, kind: string) => void, always = false): () => void {
   const over = new AbortController();
   let last = "";
 
-  const listen = async () => {
+  const listen = async (pause: AbortController) => {
     const headers: Record<string, string> = { Accept: "text/event-stream", "X-Toolcrib": "1" };
     if (last) headers["Last-Event-ID"] = last;
-    const reply = await fetch(base + path, { headers, signal: over.signal });
-    if (!reply.ok || !reply.body) throw await problem(reply);
-    link.value = "open";
-    for await (const line of lines(reply.body)) {
-      if (line.id !== undefined) last = line.id;
-      if (line.kind !== "end" && line.data) heard(JSON.parse(line.data), line.kind);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const alive = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => pause.abort(), SILENCE_MS);
+    };
+    try {
+      alive();
+      const reply = await fetch(base + path, { headers, signal: AbortSignal.any([over.signal, pause.signal]) });
+      if (!reply.ok || !reply.body) throw await problem(reply);
+      answered();
+      for await (const line of lines(reply.body, alive)) {
+        if (line.id !== undefined) last = line.id;
+        if (line.kind !== "end" && line.data) heard(JSON.parse(line.data), line.kind);
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  const once = async () => {
+    const pause = new AbortController();
+    const hide = () => document.hidden && !always && pause.abort();
+    document.addEventListener("visibilitychange", hide);
+    try {
+      await listen(pause);
+      return true;
+    } catch (error) {
+      if (over.signal.aborted || pause.signal.aborted) return true;
+      if (error instanceof Problem && error.status === 404) over.abort();
+      if (!(error instanceof Problem) || error.status >= 500) link.value = "lost";
+      return false;
+    } finally {
+      document.removeEventListener("visibilitychange", hide);
     }
   };
   const keep = async () => {
-    for (let wait = 500; !over.signal.aborted; wait = Math.min(wait * 2, 5000)) {
-      const begun = Date.now();
-      try {
-        await listen();
-        wait = 250;
-      } catch (error) {
-        if (over.signal.aborted) return;
-        if (error instanceof Problem && error.status === 404) return;
-        if (!(error instanceof Problem) || error.status >= 500) link.value = "lost";
-        if (Date.now() - begun > 10_000) wait = 500;
-      }
+    for (let wait = 250; !over.signal.aborted; ) {
+      if (document.hidden && !always) await looked();
+      wait = (await once()) ? 250 : Math.min(wait * 2, 4000);
       await new Promise((done) => setTimeout(done, wait));
     }
   };
@@ -117,19 +154,25 @@ export function follow(path: string, heard: (data: any, kind: string) => void): 
   return () => over.abort();
 }
 
+const looked = () => new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
+
+/** A stream that says nothing for so long, not even that it is alive, is dead. */
+const SILENCE_MS = 45_000;
+
 interface Line {
   id?: string;
   kind: string;
   data: string;
 }
 
-async function* lines(body: ReadableStream<Uint8Array>): AsyncGenerator<Line> {
+async function* lines(body: ReadableStream<Uint8Array>, alive: () => void): AsyncGenerator<Line> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
   let rest = "";
   let line: Line = { kind: "message", data: "" };
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    alive();
     const pieces = (rest + value).split(/\r?\n/);
     rest = pieces.pop() ?? "";
     for (const piece of pieces) {

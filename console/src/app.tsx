@@ -1,10 +1,11 @@
 // The frame: where one can go, who one is, and whether the server is there.
 
-import { signal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import type { ComponentType } from "preact";
-import { useEffect } from "preact/hooks";
-import { api, follow, get, link, me, meet } from "./api";
-import { route, to } from "./router";
+import { useEffect, useRef } from "preact/hooks";
+import { api, link, me, meet, returns } from "./api";
+import { attend, questions, refresh } from "./questions";
+import { go, route, to } from "./router";
 import { Agents } from "./screens/agents";
 import { Audit } from "./screens/audit";
 import { Cluster } from "./screens/cluster";
@@ -13,6 +14,8 @@ import { Live } from "./screens/live";
 import { Sessions } from "./screens/sessions";
 import { SignIn } from "./screens/signin";
 import { Tools } from "./screens/tools";
+import { bare, Choice, Trouble } from "./parts/basics";
+import { theme } from "./theme";
 
 const SCREENS: [string, string, ComponentType][] = [
   ["tools", "Tools", Tools],
@@ -24,36 +27,34 @@ const SCREENS: [string, string, ComponentType][] = [
   ["audit", "Audit", Audit],
 ];
 
-/** How many questions wait for somebody. */
-export const waiting = signal(0);
-
-const theme = signal(localStorage.getItem("theme") ?? "");
+const COLOURS = [["", "as the system"], "light", "dark"] as const;
 
 export function App() {
-  useEffect(() => void meet(), []);
+  const refused = useSignal<unknown>(undefined);
+  useEffect(() => void meet().catch((error) => (refused.value = error)), []);
+  if (refused.value) return <main class="screen signin"><Trouble of={refused.value} /></main>;
   if (me.value === undefined) return link.value === "lost" ? <p class="nothing">The server does not answer; it is tried again…</p> : null;
   if (me.value === null) return <SignIn />;
   return <Frame />;
 }
 
 function Frame() {
+  const keys = useRef<HTMLDialogElement>(null);
+  const waiting = questions.value?.length ?? 0;
+  useEffect(() => void refresh(), [returns.value]);
+  useEffect(attend, []);
   useEffect(() => {
-    const count = () => void get<{ items: unknown[] }>("v1/questions").then((page) => (waiting.value = page.items.length), () => {});
-    count();
-    return follow("v1/questions/events", count);
-  }, []);
-  useEffect(() => {
-    document.documentElement.dataset.theme = theme.value;
-    localStorage.setItem("theme", theme.value);
-  }, [theme.value]);
-  useEffect(() => {
-    document.title = waiting.value ? `(${waiting.value}) Toolcrib` : "Toolcrib";
-  }, [waiting.value]);
+    document.title = waiting ? `(${waiting}) Toolcrib` : "Toolcrib";
+  }, [waiting]);
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
-      if (event.key !== "/" || (event.target as HTMLElement).closest("input, textarea, select")) return;
+      if (!bare(event)) return;
+      const screen = SCREENS[Number(event.key) - 1];
+      if (event.key === "/") document.querySelector<HTMLElement>("[data-search]")?.focus();
+      else if (event.key === "?") keys.current?.showModal();
+      else if (screen) go(to(screen[0]));
+      else return;
       event.preventDefault();
-      document.querySelector<HTMLElement>("[data-search]")?.focus();
     };
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
@@ -62,35 +63,45 @@ function Frame() {
   const [, title, Screen] = SCREENS.find(([key]) => key === name) ?? SCREENS[0]!;
   return (
     <div class="frame">
+      <button class="skip" onClick={() => document.querySelector("main")?.focus()}>Skip to the content</button>
       <header class="rail">
         <a class="name" href={to("tools")}><img src="./icon.svg" width="24" height="24" alt="" />Toolcrib</a>
         <nav aria-label="Screens">
           {SCREENS.map(([key, text]) => (
             <a key={key} href={to(key)} aria-current={key === name ? "page" : undefined}>
               {text}
-              {key === "inbox" && waiting.value > 0 && <span class="count" aria-label={`${waiting.value} open`}>{waiting.value}</span>}
+              {key === "inbox" && waiting > 0 && <span class="count" aria-label={`${waiting} open`}>{waiting}</span>}
             </a>
           ))}
         </nav>
         <div class="foot">
           <span>{me.value!.name}{me.value!.admin && me.value!.auth !== "off" ? " (admin)" : ""}</span>
-          <label>
-            <span class="hidden-text">Colours</span>
-            <select value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value)}>
-              <option value="">as the system</option>
-              <option value="light">light</option>
-              <option value="dark">dark</option>
-            </select>
-          </label>
+          <Choice label="Colours" value={theme.value} choices={COLOURS} changed={(value) => (theme.value = value)} />
           {me.value!.auth !== "off" && <button onClick={() => api("POST", "v1/signout", {}).finally(() => (me.value = null))}>Sign out</button>}
-          <span>Toolcrib {me.value!.version}</span>
+          <button class="bare" onClick={() => keys.current?.showModal()}>Keys (?)</button>
+          <span class="version">Toolcrib {me.value!.version}</span>
         </div>
       </header>
       <div class="main-area">
         {link.value === "lost" && <div class="lost" role="status">The connection is lost. It is tried again by itself.</div>}
         {me.value!.auth === "off" && <div class="notice">No sign-in: everybody on this machine may do everything here.</div>}
-        <main class="screen" aria-label={title}><Screen /></main>
+        <main class="screen" aria-label={title} tabIndex={-1}><Screen /></main>
       </div>
+      <dialog ref={keys} aria-label="Keys">
+        <h2>Keys</h2>
+        <dl>{KEYS.map(([key, what]) => <><dt><kbd>{key}</kbd></dt><dd>{what}</dd></>)}</dl>
+        <form method="dialog"><button class="main">Close</button></form>
+      </dialog>
     </div>
   );
 }
+
+const KEYS = [
+  ["1 … 7", "go to a screen, from the top"],
+  ["/", "search"],
+  ["↑ ↓", "go through a list that has the focus"],
+  ["Enter", "open the chosen line"],
+  ["j k", "next and previous question in the inbox"],
+  ["a d", "approve or decline it"],
+  ["?", "this list"],
+] as const;

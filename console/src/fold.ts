@@ -1,6 +1,15 @@
 // The log is the truth: what the screens show of calls and conversations is folded from its events, here as on the server.
 
-import type { Event, Failure, Question } from "./types";
+import type { Entry, Event, Failure, Question, Verdict } from "./types";
+
+export interface Answered {
+  action: string;
+  actor: string;
+  reason?: string;
+  scope?: string;
+  edited?: boolean;
+  at: number;
+}
 
 export interface Card {
   id: string;
@@ -15,8 +24,8 @@ export interface Card {
   message?: string;
   output: string;
   question?: Question;
-  answers: { action: string; actor: string; reason?: string; at: number }[];
-  verdict?: { effect: string; by?: string; message?: string };
+  answers: Answered[];
+  verdict?: Verdict;
   data?: unknown;
   failure?: Failure;
   background?: boolean;
@@ -43,8 +52,7 @@ export function take(cards: Map<string, Card>, event: Event): Card | undefined {
       status: "queued", output: "", answers: [], background: data.background, accepted: event.time, seq: event.seq, children: [],
     };
     cards.set(event.call, card);
-    const parent = card.parent ? cards.get(card.parent) : undefined;
-    if (parent) cards.set(parent.id, { ...parent, children: [...parent.children, card.id] });
+    below(cards, card);
     return card;
   }
   if (!card) return undefined;
@@ -53,23 +61,53 @@ export function take(cards: Map<string, Card>, event: Event): Card | undefined {
   return card;
 }
 
+/** Hangs a call below the one that made it. */
+function below(cards: Map<string, Card>, card: Card): void {
+  const parent = card.parent ? cards.get(card.parent) : undefined;
+  if (parent && !parent.children.includes(card.id)) cards.set(parent.id, { ...parent, children: [...parent.children, card.id] });
+}
+
+/** A call as lists know it; all else comes with its events. */
+export function listed(cards: Map<string, Card>, entry: Entry, session: string): void {
+  if (cards.has(entry.id)) return;
+  const { id, tool, label, status, parent, seq, started_at: started, done_at: done, result } = entry;
+  const card: Card = {
+    id, session, tool, label, status, parent, seq, started, done, args: undefined, output: "", answers: [], children: [],
+    accepted: entry.accepted_at, data: result?.data, failure: result?.failure, duration: done && started ? done - started : undefined,
+  };
+  cards.set(id, card);
+  below(cards, card);
+}
+
+/** Adds to a call of a list how it was made. */
+export function known(cards: Map<string, Card>, id: string, accepted: Event["data"]): void {
+  const card = cards.get(id);
+  if (!card || card.by) return;
+  const fuller = { ...card, parent: accepted.parent, args: accepted.args, by: accepted.by };
+  cards.set(id, fuller);
+  below(cards, fuller);
+}
+
+const OVER = ["succeeded", "failed", "cancelled", "timed_out", "unknown"];
+export const over = (card: Card) => OVER.includes(card.status);
+
 function changed(card: Card, event: Event): Partial<Card> {
   const data = event.data;
   switch (event.kind) {
     case "waiting":
       return { status: "waiting", question: { ...data.question, session: event.session }, verdict: data.verdict ?? card.verdict };
+    case "endorsed":
+      return { answers: [...card.answers, answer(event)] };
     case "answered":
-      return {
-        status: "queued", question: undefined,
-        answers: [...card.answers, { action: data.action, actor: data.actor, reason: data.reason, at: event.time }],
-      };
+      return { status: "queued", question: undefined, answers: [...card.answers, answer(event)] };
     case "started":
       return { status: "running", started: event.time, args: data.args ?? card.args, verdict: data.verdict ?? card.verdict };
     case "progress":
-      return { status: "running", progress: data.progress ?? card.progress, message: data.message ?? card.message };
+      return { status: card.output ? "streaming" : "running", progress: data.progress ?? card.progress, message: data.message ?? card.message };
     case "output":
-      return { status: "streaming", output: (card.output + text(data.delta ?? data.text)).slice(-MOST_OUTPUT) };
-    case "done": {
+      return { status: "streaming", output: (card.output + text(data.delta ?? data.value)).slice(-MOST_OUTPUT) };
+    case "done":
+    case "settled": {
       const failure: Failure | undefined = data.failure;
       return {
         status: data.ok ? "succeeded" : (ENDS[failure?.code ?? ""] ?? "failed"), question: undefined, done: event.time,
@@ -80,6 +118,9 @@ function changed(card: Card, event: Event): Partial<Card> {
       return {};
   }
 }
+
+const answer = ({ data, time }: Event): Answered =>
+  ({ action: data.action, actor: data.actor, reason: data.reason, scope: data.scope, edited: "args" in data, at: time });
 
 const text = (value: unknown) => (typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value) + "\n");
 
@@ -108,17 +149,20 @@ export class Talk {
 
   take(event: Event): void {
     const data = event.data;
-    take(this.cards, event);
+    const card = take(this.cards, event);
     switch (event.kind) {
       case "message":
         if (data.role === "assistant") this.streaming = "";
+        this.tokens += data.usage?.total ?? 0;
+        this.cost += data.usage?.cost ?? 0;
         if (data.content) this.lines.push({ kind: "message", role: data.role, text: text(data.content), agent: data.agent, seq: event.seq });
         break;
       case "text":
         this.streaming += data.delta ?? "";
         break;
       case "accepted":
-        this.lines.push({ kind: "call", id: event.call!, seq: event.seq });
+        // A handover has a line of its own, and a child stands below its parent.
+        if (card && !card.parent && card.tool !== "builtin.transfer_to_agent") this.lines.push({ kind: "call", id: card.id, seq: event.seq });
         break;
       case "handover":
         this.agent = data.to;
@@ -137,8 +181,6 @@ export class Talk {
       case "run_finished":
         this.running = false;
         this.streaming = "";
-        this.tokens += data.usage?.total ?? 0;
-        this.cost += data.usage?.cost ?? 0;
         if (data.reason !== "answered") this.lines.push({ kind: "end", reason: data.reason, detail: data.detail, seq: event.seq });
         break;
     }

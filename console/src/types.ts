@@ -31,13 +31,50 @@ export interface ToolLine {
   capabilities?: string[];
   source?: string;
   health?: string;
-  deprecated?: boolean;
+  tags?: string[];
+  trusted?: boolean;
+  changed?: string[];
 }
 
 export interface Example {
-  description?: string;
-  args: Json;
+  arguments: Json;
+  title?: string;
   result?: Json;
+}
+
+/** How calls ended lately, and the last of them. */
+export interface Counts {
+  calls: number;
+  failures: Record<string, number>;
+  per_s: number;
+  p50_ms?: number | null;
+  p95_ms?: number | null;
+  points: { at: number; calls: number; failures: number; p50_ms: number | null; p95_ms: number | null }[];
+  last: { session: string; call: string; tool: string; at: number; outcome: string; duration_ms: number }[];
+}
+
+export interface Audited {
+  cursor: string;
+  session: string;
+  owner: string;
+  call: string;
+  accepted_at: number;
+  ended_at: number;
+  chain: string[];
+  tool: string;
+  arguments: Json;
+  verdict?: Verdict | null;
+  approver?: string | null;
+  answers: { action: string; actor: string; kind: string; reason?: string; scope?: string; edited: boolean; at: number }[];
+  outcome: string;
+  message?: string | null;
+  duration_ms: number;
+}
+
+export interface Verdict {
+  effect: string;
+  by?: string;
+  message?: string;
 }
 
 export interface ToolWhole extends ToolLine {
@@ -45,11 +82,11 @@ export interface ToolWhole extends ToolLine {
   output_schema?: Record<string, Json>;
   limits?: Record<string, Json>;
   knowledge?: {
-    quirks?: string[];
-    anti_patterns?: { pattern?: string; why?: string; instead?: string; [more: string]: Json }[];
+    help?: string;
+    anti_patterns?: { match: string; hint: string }[];
     examples?: Example[];
-    [more: string]: Json;
   };
+  warnings?: string[];
 }
 
 export interface Failure {
@@ -81,15 +118,35 @@ export interface Question {
   id: string;
   session: string;
   call: string;
+  tool: string;
   kind: "confirm" | "input" | "client" | "external";
-  [more: string]: any;
+  prompt: string;
+  arguments: Record<string, Json>;
+  asked_at: number;
+  expires_at: number;
+  schema?: Record<string, Json> | null;
+  path?: string[];
+  offer?: string | null;
+  data?: Json;
+  demands?: Record<string, Json>[];
+  approved_by?: string[];
+  escalated?: boolean;
+  owner?: string;
 }
 
 export interface Entry {
   id: string;
   tool: string;
+  label: string;
   status: string;
-  [more: string]: any;
+  accepted_at: number;
+  started_at?: number;
+  done_at?: number;
+  seq: number;
+  session?: string;
+  owner?: string;
+  parent?: string;
+  result?: Result;
 }
 
 export interface SessionLine {

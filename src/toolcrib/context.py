@@ -104,6 +104,9 @@ class Host(Protocol):
     async def child(self, tool: str, args: Any) -> Result:
         """Another tool, through the whole pipeline."""
 
+    async def credential(self, name: str) -> str:
+        """What the owner of the session brings under that name."""
+
     async def stopped(self) -> None:
         """Returns when the call is asked to stop."""
 
@@ -285,6 +288,14 @@ class Context:
         """
         return self._host.step(key, do)
 
+    def credential(self, name: str) -> Awaitable[str]:
+        """A key or token of the session's owner, from the crib's `credentials`; the log never shows it.
+
+        Raises:
+            ToolFailure: `denied`, the owner has none of that name.
+        """
+        return self._host.credential(name)
+
     @property
     def call(self) -> Caller:
         """This call's id; called itself, `ctx.call(tool, args)` runs another tool as a child of this call."""
@@ -307,6 +318,10 @@ class ThreadContext(Context):
     def step(self, key: str, do: Callable[[], Any]) -> Any:
         """As in an async tool, without `await`; `do` runs in a thread too."""
         return self._wait(super().step(key, lambda: _in_thread(do)))
+
+    def credential(self, name: str) -> Any:
+        """As in an async tool, without `await`."""
+        return self._wait(super().credential(name))
 
     @property
     def call(self) -> Any:

@@ -37,7 +37,7 @@ from toolcrib.state import Key, Mode
 from toolcrib.stock import Stock
 from toolcrib.store import OWNER, SessionRow, Store, open_store
 from toolcrib.tools import Tool
-from toolcrib.types import Change, CribLimits, Layer, Question
+from toolcrib.types import Change, Credentials, CribLimits, Layer, Question
 
 if TYPE_CHECKING:
     from toolcrib.policy.paths import Folders
@@ -56,7 +56,8 @@ class Crib:
     cribs over one Postgres store one cluster: a URL such as `nats://host` or an `Engine`. `policy` is a `Policy`, or
     what a file would say; `workspace` is the folder that paths start from. `deps` are given to tools by name or type.
     `state_keys` declares commutative keys; `declare` says by id or glob what tools do not say of themselves. `layer`
-    wraps the execution of every call. `agents`, see `toolcrib.agent.Agents`, run over its sessions.
+    wraps the execution of every call. `agents`, see `toolcrib.agent.Agents`, run over its sessions. `credentials` gives
+    tools the keys of the session's owner: a function of owner and name.
     """
 
     def __init__(  # noqa: PLR0913 - the one place where everything is put together, all by name
@@ -78,6 +79,7 @@ class Crib:
         layer: Layer | None = None,
         clock: Clock | None = None,
         agents: Agents | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.agents = agents
         self.catalog = Catalog(precedence, namespace_aliases)
@@ -89,6 +91,7 @@ class Crib:
         self.pipeline.engine = open_engine(engine) if isinstance(engine, str) else engine
         self.pipeline.deps = Deps(deps)
         self.pipeline.layer = layer
+        self.pipeline.credentials = credentials
         self.pipeline.expiry_changed = self._expiry_changed
         self.retention = retention
         self.state_keys = dict(state_keys or {})

@@ -29,7 +29,7 @@ from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
 from toolcrib.policy import Policy
 from toolcrib.store import Conflict, Draft, Row, Store, Write
 from toolcrib.store.codec import LARGE
-from toolcrib.types import CribLimits, Failure, Layer, Result
+from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
 
 RETRY_S = 1.0
 CONFLICT_RETRIES = 3
@@ -47,6 +47,7 @@ class Pipeline(Checks):
         self.scheduler = Scheduler(limits, clock)
         self.deps = Deps()
         self.layer: Layer | None = None
+        self.credentials: Credentials | None = None
         self.observer: Callable[[LiveCall], None] | None = None
         self.engine: Engine | None = None
         self.worker = f"w-{secrets.token_hex(8)}"

@@ -350,6 +350,10 @@ class Session(Lists):
         """A line for people: shown in every stream, never to the model."""
         await self.log("notice", {"text": text, **more})
 
+    async def error(self, text: str, **more: Any) -> None:
+        """A line for people and for the model, which reads it before it is asked next."""
+        await self.log("error", {"text": text, **more})
+
     async def set_user(self, state: Mapping[str, Any]) -> None:
         """What the client says of its user; tools see it as `ctx.user`. It gives no rights.
 

@@ -57,7 +57,7 @@ class Stock:
     async def stop(self) -> None:
         """Has all sources let go of what they hold; a crib that is started again starts them again."""
         for source in self.sources:
-            if not isinstance(source, Fixed) and self._given.pop(id(source), None) is not None:
+            if isinstance(source, Fixed) or self._given.pop(id(source), None) is not None:
                 await source.stop()
         if self._pins is not None:
             await self._pins.stop()

@@ -399,3 +399,6 @@ class Closed(NamedTuple):
 
 Layer = Callable[[Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """A wrapper around execute: `(context, go_on)`; what it returns is the tool's value."""
+
+Credentials = Callable[[str, str], Awaitable[str | None] | str | None]
+"""What an owner brings to tools: `(owner, name)` to a key or token, or None."""

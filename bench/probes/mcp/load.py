@@ -4,6 +4,8 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 
 import uvloop
 
@@ -11,15 +13,18 @@ from bench.probes.mcp.messages import ADD, modern
 
 WARM_S = 0.5
 
+Work = Iterator[tuple[bytes, bytes]]
+"""The requests of a connection, each with what a right answer to it holds."""
+
 
 class _Caller(asyncio.Protocol):
     """One connection: it sends, waits for the whole answer, and sends again."""
 
-    def __init__(self, request: bytes, times: list[float]) -> None:
-        self._request = request
+    def __init__(self, work: Work, times: list[float]) -> None:
+        self._work = work
         self._times = times
         self._got = b""
-        self.wrong = 0
+        self.wrong = b""
         self.on = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -27,16 +32,17 @@ class _Caller(asyncio.Protocol):
         self._send()
 
     def _send(self) -> None:
+        request, self._right = next(self._work)
         self._began = time.perf_counter()
-        self._transport.write(self._request)
+        self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         self._got = self._got + data if self._got else data
-        if not _whole(self._got):
+        if not whole(self._got):
             return
         self._times.append(time.perf_counter() - self._began)
-        if b'"text":"3"' not in self._got:
-            self.wrong += 1
+        if self._right not in self._got:
+            self.wrong = self._got
         self._got = b""
         if self.on and not self.wrong:
             self._send()
@@ -44,7 +50,8 @@ class _Caller(asyncio.Protocol):
             self._transport.close()
 
 
-def _whole(answer: bytes) -> bool:
+def whole(answer: bytes) -> bool:
+    """Whether an answer came to its end."""
     head, found, body = answer.partition(b"\r\n\r\n")
     if not found:
         return False
@@ -54,33 +61,43 @@ def _whole(answer: bytes) -> bool:
     return len(body) >= int(head[at + 16 :].split(b"\r\n", 1)[0])
 
 
-async def main(port: int, connections: int, seconds: float) -> None:
-    """Warm up, measure, tell."""
+def _idle() -> float:
+    return 0.0
+
+
+async def load(
+    port: int, works: Sequence[Work], seconds: float, cpu_s: Callable[[], float] = _idle
+) -> dict[str, float]:
+    """Warms up and measures, one connection for each work; `cpu_s` is what the server has used so far."""
     times: list[float] = []
     loop = asyncio.get_running_loop()
     callers = []
-    for _ in range(connections):
-        _, caller = await loop.create_connection(lambda: _Caller(modern(ADD), times), "127.0.0.1", port)
+    for work in works:
+        _, caller = await loop.create_connection(lambda work=work: _Caller(work, times), "127.0.0.1", port)  # type: ignore[misc]
         callers.append(caller)
     await asyncio.sleep(WARM_S)
     times.clear()
-    began = time.perf_counter()
+    began, used = time.perf_counter(), cpu_s()
     await asyncio.sleep(seconds)
-    took, done = time.perf_counter() - began, sorted(times)
+    took, used, done = time.perf_counter() - began, cpu_s() - used, sorted(times)
     for caller in callers:
         caller.on = False
     await asyncio.sleep(0.1)
-    if not done or any(caller.wrong for caller in callers):
-        raise SystemExit("the server gave a wrong answer, or none")
-    print(
-        json.dumps(
-            {
-                "calls_s": round(len(done) / took),
-                "p50_ms": round(done[len(done) // 2] * 1e3, 2),
-                "p99_ms": round(done[int(len(done) * 0.99)] * 1e3, 2),
-            }
-        )
-    )
+    wrong = [caller.wrong for caller in callers if caller.wrong]
+    if not done or wrong:
+        raise SystemExit(f"the server gave a wrong answer, or none: {b''.join(wrong[:1])[:500]!r}")
+    return {
+        "calls_s": round(len(done) / took, 1),
+        "cpu_us": round(used / len(done) * 1e6, 1),
+        "p50_ms": round(done[len(done) // 2] * 1e3, 2),
+        "p99_ms": round(done[int(len(done) * 0.99)] * 1e3, 2),
+    }
+
+
+async def main(port: int, connections: int, seconds: float) -> None:
+    """Measure, tell."""
+    add = modern(ADD), b'"text":"3"'
+    print(json.dumps(await load(port, [repeat(add) for _ in range(connections)], seconds)))
 
 
 if __name__ == "__main__":

@@ -2,17 +2,37 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
-import { Problem } from "../api";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { get, link, Problem, returns } from "../api";
+import type { Page } from "../types";
 
 const TONES: Record<string, string> = {
   succeeded: "good", done: "good", ok: "good", healthy: "good", running: "busy", streaming: "busy", queued: "soft", waiting: "warn",
-  failed: "bad", timed_out: "bad", denied: "bad", unhealthy: "bad", cancelled: "soft", unknown: "odd",
+  failed: "bad", timed_out: "bad", timeout: "bad", denied: "bad", declined: "bad", not_found: "bad", invalid_arguments: "bad",
+  unavailable: "bad", rate_limited: "bad", too_large: "bad", internal: "bad", unhealthy: "bad", dead: "bad", alive: "good",
+  cancelled: "soft", unknown: "odd",
 };
 
+export const tone = (state: string) => TONES[state] ?? "soft";
+
 export const State = ({ of }: { of: string }) => (
-  <span class={`state ${TONES[of] ?? "soft"}`}>{of.replace("_", " ")}</span>
+  <span class={`state ${tone(of)}`}>{of.replaceAll("_", " ")}</span>
 );
+
+// Marks that turn text around, and controls: what they hide must be seen before somebody says yes to it.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+
+/** Text with what can not be seen in it written out. */
+export const plain = (text: string) =>
+  text.replace(UNSEEN, (mark) => "\\u" + mark.charCodeAt(0).toString(16).padStart(4, "0"));
+
+const MOST_SAID = 2_000;
+
+/** Words of somebody else: text and never markup, kept to itself, and cut where they do not end. */
+export function Said({ of, most = MOST_SAID }: { of: unknown; most?: number }) {
+  const text = typeof of === "string" ? of : of === undefined || of === null ? "" : JSON.stringify(of);
+  return <bdi>{plain(text.length > most ? text.slice(0, most) + "…" : text)}</bdi>;
+}
 
 export function Time({ at }: { at: number | undefined }) {
   if (!at) return null;
@@ -27,7 +47,7 @@ export function Time({ at }: { at: number | undefined }) {
 
 export function length(seconds: number | undefined): string {
   if (seconds === undefined) return "";
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 1) return `${(seconds * 1000).toLocaleString(undefined, { maximumSignificantDigits: 2 })} ms`;
   return seconds < 90 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`;
 }
 
@@ -36,23 +56,24 @@ const MOST_SHOWN = 20_000;
 /** A value as text, never as markup; a huge one is cut, and said to be. */
 export function Value({ of, label }: { of: unknown; label?: string }) {
   const whole = useSignal(false);
-  const text = typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? "";
+  const text = useMemo(() => (typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? ""), [of]);
   const cut = text.length > MOST_SHOWN && !whole.value;
   return (
     <div class="json" tabIndex={0} role="region" aria-label={label ?? "value"}>
-      <pre dir="auto">{cut ? text.slice(0, MOST_SHOWN) : text}</pre>
+      <pre dir="auto">{plain(cut ? text.slice(0, MOST_SHOWN) : text)}</pre>
       {cut && <button onClick={() => (whole.value = true)}>Show all {text.length.toLocaleString()} characters</button>}
     </div>
   );
 }
 
 export function Trouble({ of }: { of: unknown }) {
-  if (!of) return null;
   const problem = of instanceof Problem ? of : undefined;
+  // That the connection is lost is said once, above.
+  if (!of || (problem?.status === 0 && link.value === "lost")) return null;
   return (
     <p class="trouble" role="alert">
-      {problem ? problem.message : String(of)}
-      {problem?.hint && <span class="soft">{problem.hint}</span>}
+      <Said of={problem ? problem.message : String(of)} />
+      {problem?.hint && <span class="soft"><Said of={problem.hint} /></span>}
     </p>
   );
 }
@@ -71,12 +92,60 @@ export function useAsked<T>(ask: (abort: AbortSignal) => Promise<T>, keys: unkno
       (trouble) => !abort.signal.aborted && (found.value = { value: found.value.value, trouble, busy: false }),
     );
     return () => abort.abort();
-  }, [...keys, turn.value]);
+  }, [...keys, turn.value, returns.value]);
   return { ...found.value, again: () => turn.value++ };
 }
 
+// The first page is there at once; who scrolls on wants many.
+const FEW = 200;
+const MORE = 1000;
+
+/** A list that comes in pages: the next is asked for when the end comes near, all anew when what is asked for changes. */
+export function usePages<T>(path: string, query: Record<string, unknown>) {
+  const items = useSignal<T[]>([]);
+  const next = useSignal<string | undefined>(undefined);
+  const total = useSignal<number | undefined>(undefined);
+  const trouble = useSignal<unknown>(undefined);
+  const busy = useSignal(true);
+  const abort = useRef<AbortController>(undefined);
+  const asked = JSON.stringify(query);
+
+  const load = async (after?: string) => {
+    if (after && busy.value) return;
+    abort.current?.abort();
+    const { signal } = (abort.current = new AbortController());
+    busy.value = true;
+    try {
+      const page = await get<Page<T>>(path, { ...query, after, limit: after ? MORE : FEW }, signal);
+      if (signal.aborted) return;
+      items.value = after ? [...items.value, ...page.items] : page.items;
+      next.value = page.next;
+      total.value = page.total;
+      trouble.value = undefined;
+    } catch (error) {
+      if (signal.aborted) return;
+      trouble.value = error;
+    }
+    busy.value = false;
+  };
+  useEffect(() => void load(), [path, asked, returns.value]);
+  useEffect(() => () => abort.current?.abort(), []);
+  return {
+    items: items.value, total: total.value, trouble: trouble.value, busy: busy.value,
+    more: () => { if (next.value) void load(next.value); },
+    again: () => void load(),
+  };
+}
+
+interface Work {
+  work: () => Promise<unknown>;
+  children: ComponentChildren;
+  class?: string;
+  disabled?: boolean;
+}
+
 /** A button for work that takes a while: it can not be pressed twice, and says what went wrong. */
-export function Do({ work, children, class: look }: { work: () => Promise<unknown>; children: ComponentChildren; class?: string }) {
+export function Do({ work, children, class: look, disabled }: Work) {
   const busy = useSignal(false);
   const trouble = useSignal<unknown>(undefined);
   const press = async () => {
@@ -92,18 +161,42 @@ export function Do({ work, children, class: look }: { work: () => Promise<unknow
   };
   return (
     <>
-      <button class={look} disabled={busy.value} onClick={press}>{children}</button>
+      <button type="button" class={look} disabled={busy.value || disabled} onClick={press}>{children}</button>
       <Trouble of={trouble.value} />
     </>
   );
 }
 
-/** Calls back once the person stopped typing. */
-export function useLater(wait = 200) {
+/** A field whose value counts once the person stopped typing. */
+export function Search({ label, changed, first }: { label: string; changed: (text: string) => void; first?: boolean }) {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
-  return (work: () => void) => {
+  const typed = (text: string) => {
     clearTimeout(timer.current);
-    timer.current = setTimeout(work, wait);
+    timer.current = setTimeout(() => changed(text.trim()), 200);
   };
+  return (
+    <input type="search" aria-label={label} placeholder={first ? `${label} (press /)` : label} data-search={first ? "" : undefined}
+      onInput={(event) => typed(event.currentTarget.value)} />
+  );
 }
+
+interface Choices {
+  label: string;
+  value: string;
+  choices: readonly (string | readonly [string, string])[];
+  changed: (value: string) => void;
+  asked?: () => void;
+}
+
+/** One of a few: each a value, or a value and what is shown for it. */
+export const Choice = ({ label, value, choices, changed, asked }: Choices) => (
+  <select aria-label={label} value={value} onFocus={asked} onChange={(event) => changed(event.currentTarget.value)}>
+    {choices.map((one) => (typeof one === "string" ? [one, one] as const : one)).map(([key, text]) => <option key={key} value={key}>{text}</option>)}
+  </select>
+);
+
+/** Whether a key was pressed for itself, and not into a field or together with others. */
+export const bare = (event: KeyboardEvent) =>
+  !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented &&
+  !(event.target as HTMLElement).closest("input:not([type=range]), textarea, select, dialog");

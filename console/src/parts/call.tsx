@@ -1,70 +1,133 @@
 // One call with all that is known of it.
 
-import { at, post } from "../api";
-import type { Card } from "../fold";
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { at, get, knows, post } from "../api";
+import { folded, over, take, type Answered, type Card } from "../fold";
 import { go, to } from "../router";
-import { Do, length, State, Time, Value } from "./basics";
+import type { Event, Page } from "../types";
+import { Do, length, plain, Said, State, Time, Value } from "./basics";
 import { Answering } from "./question";
 
-const OVER = ["succeeded", "failed", "cancelled", "timed_out", "unknown"];
+interface Given {
+  card: Card;
+  cards: Map<string, Card>;
+  small?: boolean;
+  /** Where one gets to from a call that was made again. */
+  again?: (session: string, call: string) => void;
+}
 
-export function CallCard({ card, cards, small }: { card: Card; cards: Map<string, Card>; small?: boolean }) {
+export function CallCard({ card, cards, small, again }: Given) {
   const where = at("sessions", card.session, "calls", card.id);
-  const over = OVER.includes(card.status);
+  const repeat = async () => {
+    const made = await post<{ id: string }>(where + "/again");
+    if (again) again(card.session, made.id);
+    else go(to("live", card.session, made.id));
+  };
   return (
     <article class="sheet call" aria-label={`${card.tool} ${card.status}`}>
       <div class="head">
-        <b dir="auto">{card.label || card.tool}</b>
+        <b><Said of={card.label || card.tool} /></b>
         <code class="soft">{card.tool}</code>
         <span class="grow" />
         <State of={card.status} />
       </div>
       <p class="small soft">
-        {card.by?.name && <>{card.by.kind} {card.by.name} · </>}
-        <Time at={card.accepted} />{card.duration !== undefined && <> · {length(card.duration)}</>}
-        {card.verdict && <> · {card.verdict.effect}{card.verdict.message ? ` (${card.verdict.message})` : ""}</>}
+        {card.by?.name && <>{card.by.kind} {plain(card.by.name)} · </>}
+        <Time at={card.accepted} />{card.duration !== undefined && <> · took {length(card.duration)}</>}
       </p>
-      {!over && card.progress !== undefined && (
-        <div class="bar" role="progressbar" aria-label={card.message ?? "progress"} aria-valuenow={Math.round(card.progress * 100)} aria-valuemin={0} aria-valuemax={100}>
-          <i style={{ width: `${card.progress * 100}%` }} />
-        </div>
-      )}
-      {!over && card.message && <p class="small" dir="auto">{card.message}</p>}
-      {card.question ? <Answering question={card.question} /> : (
-        <details open={!small}><summary class="small soft">arguments</summary><Value of={card.args} label="Arguments" /></details>
-      )}
-      {card.output && <><h3>output</h3><Value of={card.output} label="Output" /></>}
+      {card.verdict && <Verdict of={card.verdict} />}
+      <Progress card={card} />
+      {card.question ? <Answering key={card.question.id} question={card.question} />
+        : card.args !== undefined && <Part title="arguments" open={!small} of={card.args} />}
+      {card.output && <Part title="output" open of={card.output} />}
       {card.failure && (
-        <p class="trouble" dir="auto">[{card.failure.code}] {card.failure.message}{card.failure.hint && <span class="soft">{card.failure.hint}</span>}</p>
+        <p class="trouble"><b>{card.failure.code.replaceAll("_", " ")}</b> <Said of={card.failure.message} />{card.failure.hint && <span class="soft"><Said of={card.failure.hint} /></span>}</p>
       )}
-      {card.data !== undefined && card.data !== null && (small
-        ? <details><summary class="small soft">result</summary><Value of={card.data} label="Result" /></details>
-        : <><h3>result</h3><Value of={card.data} label="Result" /></>)}
-      {card.answers.length > 0 && (
-        <p class="small soft">{card.answers.map((one) => `${one.actor}: ${one.action}${one.reason ? ` (${one.reason})` : ""}`).join("; ")}</p>
-      )}
+      {card.data !== undefined && card.data !== null && <Part title="result" open={!small} of={card.data} />}
+      <Answers of={card.answers} />
       {!small && (
         <div class="actions">
-          {!over && <Do class="bad" work={() => post(where + "/cancel")}>Cancel</Do>}
-          {over && <Do work={async () => { await post(where + "/again"); }}>Run again</Do>}
+          {!over(card) && <Do class="bad" work={() => post(where + "/cancel")}>Cancel</Do>}
+          {over(card) && <Do work={repeat}>Run again</Do>}
           {card.status === "unknown" && <Settle where={where} />}
-          <button onClick={() => go(to("sessions", card.session))}>Its session</button>
+          <a class="button" href={to("sessions", card.session)}>Its session</a>
         </div>
       )}
       {card.children.map((id) => cards.get(id)).filter((child) => child !== undefined).map((child) => (
-        <div key={child.id} style={{ marginTop: "10px" }}><CallCard card={child} cards={cards} small /></div>
+        <div key={child.id} class="child"><CallCard card={child} cards={cards} small /></div>
       ))}
     </article>
   );
 }
 
+const Part = ({ title, open, of }: { title: string; open: boolean; of: unknown }) => (
+  <details open={open}><summary class="small soft">{title}</summary><Value of={of} label={title} /></details>
+);
+
+const VERDICTS: Record<string, string> = { allow: "allowed", ask: "asks first", deny: "denied" };
+
+const Verdict = ({ of }: { of: NonNullable<Card["verdict"]> }) => (
+  <p class="small soft">policy: <b>{VERDICTS[of.effect] ?? of.effect}</b>{of.message && <> because <Said of={of.message} /></>}{of.by && ` (${plain(of.by)})`}</p>
+);
+
+export function Progress({ card }: { card: Card }) {
+  if (over(card) || (card.progress === undefined && !card.message)) return null;
+  const done = card.progress === undefined ? undefined : Math.round(Math.min(1, Math.max(0, card.progress)) * 100);
+  return (
+    <>
+      {done !== undefined && (
+        <div class="bar" role="progressbar" aria-label="Progress" aria-valuenow={done} aria-valuemin={0} aria-valuemax={100}>
+          <i style={{ width: `${done}%` }} />
+        </div>
+      )}
+      {card.message && <p class="small"><Said of={card.message} /></p>}
+    </>
+  );
+}
+
+/** Who answered what. */
+export const Answers = ({ of }: { of: Answered[] }) => (
+  <>
+    {of.map((one, n) => (
+      <p key={n} class="small soft">
+        <b>{plain(one.actor)}</b>: {one.action}{one.edited && ", with other arguments"}{one.scope === "session" && ", for the session"}
+        {one.reason && <> (<Said of={one.reason} />)</>} · <Time at={one.at} />
+      </p>
+    ))}
+  </>
+);
+
 /** A call of which nobody knows whether it ran is settled by somebody who looked. */
 function Settle({ where }: { where: string }) {
+  const can = useSignal(false);
+  useEffect(() => void knows("/v1/sessions/{session}/calls/{call}/reconcile").then((found) => (can.value = found)), []);
   const settle = (outcome: string) => post(where + "/reconcile", { outcome, reason: "looked at in the console" });
+  if (!can.value) return <p class="small soft">It may have run, or not. Look at what it does before you run it again.</p>;
   return (
     <>
       <Do work={() => settle("happened")}>It happened</Do>
       <Do work={() => settle("not")}>It did not happen</Do>
     </>
   );
+}
+
+const SOME = 1000;
+
+/** All that the log says of a call and of those that it made. */
+export async function fetched(session: string, call: string): Promise<Map<string, Card>> {
+  const events = at("sessions", session, "events");
+  const own = (await get<Page<Event>>(events, { call, limit: SOME })).items;
+  const cards = folded(own);
+  const card = cards.get(call);
+  if (!card) return cards;
+  const after = card.seq;
+  const rest = over(card) ? Math.min(SOME, own.at(-1)!.seq - after) : SOME;
+  if (rest <= own.length) return cards; // nobody else was at work meanwhile
+  const family = new Set([call]);
+  for (const event of (await get<Page<Event>>(events, { after, limit: rest })).items) {
+    if (event.kind === "accepted" && family.has(event.data.parent)) family.add(event.call!);
+    if (event.call && event.call !== call && family.has(event.call)) take(cards, event);
+  }
+  return cards;
 }

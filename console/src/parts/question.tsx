@@ -1,97 +1,95 @@
 // One open question: what exactly would run, and the ways to answer.
 
 import { useSignal } from "@preact/signals";
-import { at, post } from "../api";
-import type { Question } from "../types";
-import { Do, Time, Value } from "./basics";
 import { lazy, Suspense } from "preact/compat";
+import { at, post } from "../api";
+import { to } from "../router";
+import type { Question } from "../types";
+import { Do, plain, Said, Time, Value } from "./basics";
 
 const SchemaForm = lazy(() => import("./form").then((made) => ({ default: made.SchemaForm })));
+const JsonField = lazy(() => import("./form").then((made) => ({ default: made.JsonField })));
 
-export function Answering({ question, answered }: { question: Question; answered?: () => void }) {
-  const edited = useSignal<unknown>(undefined);
+export function Answering({ question, answered }: { question: Question; answered?: (action: string) => void }) {
+  const edited = useSignal<unknown>(question.arguments);
   const editing = useSignal(false);
   const reason = useSignal("");
   const value = useSignal<unknown>(undefined);
   const confirms = question.kind === "confirm";
   const changed = editing.value && JSON.stringify(edited.value) !== JSON.stringify(question.arguments);
+  const broken = editing.value && edited.value === undefined;
 
   const send = async (action: string, scope?: string) => {
+    const yes = action === "accept";
     await post(at("sessions", question.session, "answers"), {
       question: question.id,
       action,
       reason: reason.value || undefined,
       scope,
-      arguments: action === "accept" && changed ? edited.value : undefined,
-      value: action === "accept" && !confirms ? value.value : undefined,
+      args: yes && changed ? edited.value : undefined,
+      value: yes && !confirms ? value.value : undefined,
     });
-    answered?.();
+    answered?.(action);
   };
   return (
     <div class="answering">
-      <p><b dir="auto">{question.prompt}</b></p>
+      <p class="prompt"><Said of={question.prompt} /></p>
       <p class="soft small">
-        {question.tool} in {question.session}{question.owner ? ` of ${question.owner}` : ""} · asked <Time at={question.asked_at} /> · until{" "}
-        <Time at={question.expires_at} />
-        {question.path?.length > 0 && <> · {question.path.join(" → ")}</>}
+        <code>{question.tool}</code> in <a href={to("sessions", question.session)}>{question.session}</a>{question.owner ? ` of ${question.owner}` : ""} · asked{" "}
+        <Time at={question.asked_at} /> · until <Time at={question.expires_at} />
+        {!!question.path?.length && <> · by {question.path.join(" → ")}</>}
       </p>
-      {(question.demands?.length > 0 || question.approved_by?.length > 0) && (
-        <p class="small">Approved by {question.approved_by?.join(", ") || "nobody yet"}; {demands(question)}</p>
-      )}
-      {editing.value ? (
-        <>
-          <label for={`edit-${question.id}`}>Arguments</label>
-          <textarea id={`edit-${question.id}`} rows={8} spellcheck={false}
-            value={JSON.stringify(edited.value, null, 2)}
-            onChange={(event) => { try { edited.value = JSON.parse(event.currentTarget.value); } catch { /* kept as it was */ } }} />
-          {changed && <Difference before={question.arguments} after={edited.value} />}
-        </>
-      ) : (
-        <Value of={question.arguments} label={`Arguments of ${question.tool}`} />
-      )}
-      {!confirms && question.schema && (
-        <Suspense fallback={<p class="soft">…</p>}>
+      {!!(question.demands?.length || question.approved_by?.length) && <p class="small">{demands(question)}</p>}
+      <Suspense fallback={<p class="soft">…</p>}>
+        {editing.value ? (
+          <>
+            <h3>Arguments</h3>
+            <JsonField value={question.arguments} changed={(said) => (edited.value = said)} label="Arguments" />
+            {changed && !broken && <Difference before={question.arguments} after={edited.value} />}
+          </>
+        ) : <Value of={question.arguments} label={`Arguments of ${question.tool}`} />}
+        {question.data !== undefined && question.data !== null && <Value of={question.data} label="More about it" />}
+        {!confirms && question.schema && (
           <SchemaForm schema={question.schema} value={value.value} changed={(said) => (value.value = said)} label="Answer" />
-        </Suspense>
-      )}
-      {!confirms && !question.schema && (
-        <>
-          <label for={`value-${question.id}`}>Answer</label>
-          <input id={`value-${question.id}`} onInput={(event) => (value.value = event.currentTarget.value)} />
-        </>
-      )}
-      <p>
-        <label for={`reason-${question.id}`} class="small soft">Reason (goes to the log)</label>
-        <input id={`reason-${question.id}`} value={reason.value} onInput={(event) => (reason.value = event.currentTarget.value)} />
-      </p>
-      <div class="actions">
-        <Do class="main" work={() => send("accept")}>{confirms ? (changed ? "Approve as edited" : "Approve") : "Answer"}</Do>
-        <Do class="bad" work={() => send("decline")}>Decline</Do>
-        {confirms && question.offer && <Do work={() => send("accept", "session")}>Allow for this session</Do>}
-        {confirms && !editing.value && (
-          <button onClick={() => { edited.value = question.arguments; editing.value = true; }}>Edit</button>
         )}
+        {!confirms && !question.schema && (
+          <label class="field">Answer<input onInput={(event) => (value.value = event.currentTarget.value)} /></label>
+        )}
+      </Suspense>
+      <label class="field small soft">Reason (goes to the log)<input value={reason.value} onInput={(event) => (reason.value = event.currentTarget.value)} /></label>
+      <div class="actions">
+        <Do class="main" disabled={broken} work={() => send("accept")}>{confirms ? (changed ? "Approve as edited" : "Approve") : "Answer"}</Do>
+        <Do class="bad" work={() => send("decline")}>Decline</Do>
+        {confirms && question.offer && !changed && <Do work={() => send("accept", "session")}>Allow for this session</Do>}
+        {confirms && <button type="button" aria-pressed={editing.value} onClick={() => { edited.value = question.arguments; editing.value = !editing.value; }}>Edit</button>}
       </div>
-      {confirms && question.offer && <p class="small soft">For this session: <code>{question.offer}</code></p>}
+      {confirms && question.offer && !changed && <p class="small soft">For this session means: <code>{plain(question.offer)}</code></p>}
     </div>
   );
 }
 
 function demands(question: Question): string {
-  const said = (question.demands ?? []).map((one: Record<string, unknown>) => JSON.stringify(one)).join("; ");
-  return said ? `it takes ${said}` : "";
+  const wanted = (question.demands ?? []).map(({ approvers, quorum }) => {
+    const who = Array.isArray(approvers) && approvers.length ? approvers.join(" or ") : "whoever may answer";
+    return Number(quorum ?? 1) > 1 ? `${quorum} of ${who}` : who;
+  });
+  const said = question.approved_by?.length ? ` Approved so far by ${question.approved_by.join(", ")}.` : "";
+  return (wanted.length ? `It takes a yes of ${wanted.join(", and of ")}.` : "") + (question.escalated ? " It was passed on, since nobody answered in time." : "") + said;
 }
 
 /** Two values line by line. */
 export function Difference({ before, after }: { before: unknown; after: unknown }) {
-  const old = JSON.stringify(before, null, 2).split("\n");
-  const fresh = JSON.stringify(after, null, 2)?.split("\n") ?? [];
+  const old = lines(before);
+  const fresh = lines(after);
+  const gone = old.filter((line) => !fresh.includes(line));
   return (
     <div class="json" role="region" aria-label="What is changed" tabIndex={0}>
       <pre>
-        {old.filter((line) => !fresh.includes(line)).map((line) => <span class="removed">- {line}</span>)}
-        {fresh.map((line) => (old.includes(line) ? <span>{"  " + line + "\n"}</span> : <span class="added">+ {line}</span>))}
+        {gone.map((line, n) => <del key={`-${n}`} class="removed">- {line}</del>)}
+        {fresh.map((line, n) => (old.includes(line) ? <span key={n} class="same">{"  " + line}</span> : <ins key={n} class="added">+ {line}</ins>))}
       </pre>
     </div>
   );
 }
+
+const lines = (value: unknown) => plain(JSON.stringify(value, null, 2) ?? "").split("\n");

@@ -17,11 +17,13 @@ interface Given {
   stick?: boolean;
   chosen?: number;
   choose?: (index: number) => void;
+  /** Enter on the chosen row. */
+  enter?: (index: number) => void;
 }
 
 const SPARE = 8;
 
-export function Rows({ count, height, label, row, seen, more, stick, chosen, choose }: Given) {
+export function Rows({ count, height, label, row, seen, more, stick, chosen, choose, enter }: Given) {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const room = useSignal(600);
@@ -47,12 +49,13 @@ export function Rows({ count, height, label, row, seen, more, stick, chosen, cho
     const { scrollTop, clientHeight, scrollHeight } = box.current!;
     top.value = scrollTop;
     atEnd.current = scrollTop + clientHeight >= scrollHeight - height * 2;
-    if (more && scrollTop + clientHeight >= scrollHeight - height * 20) more();
+    if (scrollTop + clientHeight >= scrollHeight - height * 20) more?.();
   };
   const pressed = (event: KeyboardEvent) => {
     if (!choose) return;
-    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
-    if (step === undefined) return;
+    const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -count, End: count }[event.key];
+    if (event.key === "Enter" && event.target === box.current && chosen !== undefined && chosen >= 0) enter?.(chosen);
+    if (step === undefined || count === 0) return;
     event.preventDefault();
     choose(Math.max(0, Math.min(count - 1, (chosen ?? -1) + step)));
   };

@@ -1,79 +1,91 @@
 // Who called what, with what right, and what came of it.
 
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { signal, useSignal } from "@preact/signals";
 import { get } from "../api";
-import { length, Nothing, State, Time, Trouble, useLater, Value } from "../parts/basics";
+import { Choice, Do, length, Nothing, Said, Search, State, Time, Trouble, usePages, Value } from "../parts/basics";
+import { Answers } from "../parts/call";
 import { Rows } from "../parts/rows";
+import { saved } from "../parts/saved";
 import { to } from "../router";
-import type { Page } from "../types";
+import type { Audited, Page } from "../types";
 
-type Line = Record<string, any>;
-const FIELDS = [["q", "Search"], ["tool", "Tool"], ["who", "Who"]] as const;
-const OUTCOMES = ["succeeded", "failed", "denied", "declined", "cancelled", "timeout", "unknown"];
+const OUTCOMES = [["", "every outcome"], "succeeded", ["failed", "all but succeeded"], "denied", "declined", "cancelled", "timeout", "unknown"] as const;
+const TIMES = [["3600", "last hour"], ["43200", "last 12 hours"], ["86400", "last day"], ["604800", "last week"], ["", "ever"]] as const;
+
+const asked = signal<Record<string, string>>({});
+const span = signal("86400");
+const since = signal(0);
+
+function reach(seconds: string): void {
+  span.value = seconds;
+  since.value = seconds ? Math.floor(Date.now() / 1000) - Number(seconds) : 0;
+}
+reach("86400");
 
 export function Audit() {
-  const asked = useSignal<Record<string, string>>({});
-  const items = useSignal<Line[]>([]);
-  const next = useSignal<string | undefined>(undefined);
-  const chosen = useSignal<Line | undefined>(undefined);
-  const trouble = useSignal<unknown>(undefined);
-  const busy = useSignal(false);
-  const later = useLater();
-  const load = async (after?: string) => {
-    if (busy.value && after) return;
-    busy.value = true;
-    try {
-      const page = await get<Page<Line>>("v1/audit", { ...asked.value, after, limit: 200 });
-      items.value = after ? [...items.value, ...page.items] : page.items;
-      next.value = page.next;
-      trouble.value = undefined;
-    } catch (error) {
-      trouble.value = error;
-    } finally {
-      busy.value = false;
-    }
-  };
-  useEffect(() => void load(), []);
-  const set = (name: string, value: string) => { asked.value = { ...asked.value, [name]: value }; later(load); };
+  const query = { ...asked.value, since: since.value || undefined };
+  const lines = usePages<Audited>("v1/audit", query);
+  const chosen = useSignal<Audited | undefined>(undefined);
+  const set = (name: string) => (value: string) => (asked.value = { ...asked.value, [name]: value });
+  const index = lines.items.findIndex((one) => one.cursor === chosen.value?.cursor);
   return (
     <>
       <div class="head">
         <h1>Audit</h1><span class="grow" />
-        <div class="filters">
-          {FIELDS.map(([name, text]) => <input key={name} type="search" style={{ minWidth: 0, width: "150px" }} aria-label={text} placeholder={text} data-search={name === "q" ? "" : undefined} onInput={(event) => set(name, event.currentTarget.value)} />)}
-          <select aria-label="Outcome" onChange={(event) => set("outcome", event.currentTarget.value)}>
-            <option value="">every outcome</option>{OUTCOMES.map((one) => <option key={one}>{one}</option>)}
-          </select>
+        <div class="filters narrow">
+          <Search label="Search" first changed={set("q")} /><Search label="Tool" changed={set("tool")} /><Search label="Who" changed={set("who")} />
+          <Choice label="Outcome" value={asked.value.outcome ?? ""} choices={OUTCOMES} changed={set("outcome")} />
+          <Choice label="When" value={span.value} choices={TIMES} changed={reach} />
+          <Do work={() => all(query)}>Export</Do>
         </div>
       </div>
-      <Trouble of={trouble.value} />
+      <Trouble of={lines.trouble} />
       <div class={`split ${chosen.value ? "chosen" : ""}`}>
-        {items.value.length === 0 && !busy.value ? <Nothing>Nothing was found.</Nothing> : (
-          <Rows count={items.value.length} height={40} label="Calls" more={() => next.value && void load(next.value)}
-            chosen={items.value.indexOf(chosen.value!)} choose={(n) => (chosen.value = items.value[n])}
-            row={(n) => { const one = items.value[n]!; return (
-              <button class="row bare" style={{ width: "100%", height: "40px", textAlign: "left" }} aria-pressed={one === chosen.value} onClick={() => (chosen.value = one)}>
-                <Time at={seconds(one.at ?? one.time)} />
-                <span class="grow cut"><b>{one.tool}</b> <span class="soft small">{name(one.by ?? one.who)} · {one.session}</span></span>
-                <State of={one.outcome ?? one.status ?? ""} />
+        {lines.items.length === 0 && !lines.busy && !lines.trouble ? <Nothing>Nothing was found.</Nothing> : (
+          <Rows count={lines.items.length} height={40} label="Calls" more={lines.more} chosen={index} choose={(n) => (chosen.value = lines.items[n])}
+            row={(n) => { const one = lines.items[n]!; return (
+              <button class="row bare" tabIndex={-1} aria-pressed={n === index} onClick={() => (chosen.value = one)}>
+                <Time at={one.ended_at} />
+                <span class="grow cut"><b>{one.tool}</b> <span class="soft small"><Said of={one.chain.at(-1)} most={80} /> · {one.session}</span></span>
+                <State of={one.outcome} />
               </button>
             ); }} />
         )}
-        <div>
-          {chosen.value ? (
-            <section class="sheet" aria-label="What was recorded">
-              <h2>{chosen.value.tool}</h2>
-              {chosen.value.duration_ms !== undefined && <p class="small soft">{length(chosen.value.duration_ms / 1000)}</p>}
-              <p><a href={to("sessions", String(chosen.value.session))}>its session</a></p>
-              <Value of={chosen.value} label="Record" />
-            </section>
-          ) : <Nothing>Choose a line.</Nothing>}
+        <div class="detail">
+          {chosen.value && <button class="back" onClick={() => (chosen.value = undefined)}>‹ all lines</button>}
+          {chosen.value ? <Record of={chosen.value} /> : <Nothing>Choose a line.</Nothing>}
         </div>
       </div>
     </>
   );
 }
 
-const name = (who: unknown): string => (typeof who === "string" ? who : ((who as any)?.name ?? ""));
-const seconds = (at: unknown): number => (typeof at === "number" ? at : Date.parse(String(at)) / 1000);
+function Record({ of }: { of: Audited }) {
+  const { verdict } = of;
+  return (
+    <section class="sheet" aria-label="What was recorded">
+      <div class="head"><h2 class="mono title">{of.tool}</h2><span class="grow" /><State of={of.outcome} /></div>
+      <dl>
+        <dt>asked by</dt><dd><Said of={of.chain.join(" → ")} /></dd>
+        <dt>when</dt><dd><Time at={of.accepted_at} />{`, took ${length(of.duration_ms / 1000)}`}</dd>
+        {verdict && <><dt>policy</dt><dd>{verdict.effect}{verdict.message && <> because <Said of={verdict.message} /></>}</dd></>}
+        {of.answers.length > 0 && <><dt>answers</dt><dd><Answers of={of.answers} /></dd></>}
+        {of.message && <><dt>message</dt><dd><Said of={of.message} /></dd></>}
+        <dt>where</dt><dd><a href={to("sessions", of.session)}>{of.session}</a> of {of.owner} · <a href={to("live", of.session, of.call)}>the call</a></dd>
+      </dl>
+      <h3>arguments</h3><Value of={of.arguments} label="Arguments" />
+      <details><summary class="small soft">the record</summary><Value of={of} label="Record" /></details>
+    </section>
+  );
+}
+
+async function all(query: Record<string, unknown>): Promise<void> {
+  const lines: string[] = [];
+  for (let after: string | undefined; ; ) {
+    const page: Page<Audited> = await get("v1/audit", { ...query, after, limit: 1000 });
+    lines.push(...page.items.map((one) => JSON.stringify(one) + "\n"));
+    after = page.next;
+    if (!after) break;
+  }
+  saved("audit.ndjson", lines);
+}

@@ -1,71 +1,94 @@
 // How it is doing: rates and latencies, and the nodes and lanes of a cluster.
 
-import { useSignal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { get, link } from "../api";
-import { Trouble } from "../parts/basics";
+import { get, returns } from "../api";
+import { Choice, plain, State, Trouble } from "../parts/basics";
 import { Plot } from "../parts/plot";
+import type { Counts } from "../types";
 
-const KEPT = 120;
-type Numbers = Record<string, any>;
+interface Stats {
+  sessions: number;
+  running: number;
+  waiting: number;
+  queued: number;
+  recent: Counts;
+}
+type Row = Record<string, unknown>;
+interface Nodes {
+  nodes: { name: string; state: string; age: number; started_at: number; facts: Row }[];
+  lanes: Row[];
+}
+
+const EVERY_MS = 2_000;
+const SPANS = [["600", "last 10 minutes"], ["3600", "last hour"], ["86400", "last day"]] as const;
+const span = signal("600");
 
 export function Cluster() {
-  const stats = useSignal<Numbers | undefined>(undefined);
-  const cluster = useSignal<Numbers | undefined>(undefined);
-  const past = useSignal<{ at: number; stats: Numbers }[]>([]);
+  const stats = useSignal<Stats | undefined>(undefined);
+  const cluster = useSignal<Nodes | undefined>(undefined);
   const trouble = useSignal<unknown>(undefined);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
     let over = false;
     const look = async () => {
+      const begun = performance.now();
       try {
-        stats.value = await get<Numbers>("v1/stats");
-        cluster.value = await get<Numbers>("v1/cluster").catch(() => undefined);
-        past.value = [...past.value, { at: Date.now() / 1000, stats: stats.value }].slice(-KEPT);
+        stats.value = await get<Stats>("v1/stats", { seconds: span.value, points: 60 });
+        cluster.value = await get<Nodes>("v1/cluster").catch(() => undefined);
         trouble.value = undefined;
       } catch (error) {
-        if (link.value === "open") trouble.value = error;
+        trouble.value = error;
       }
-      if (!over) timer = setTimeout(look, 2000);
+      // A server that has much to count is not asked all the time.
+      if (!over) timer = setTimeout(look, Math.max(EVERY_MS, 10 * (performance.now() - begun)));
     };
     void look();
     return () => { over = true; clearTimeout(timer); };
-  }, []);
-  const times = past.value.map((one) => one.at);
-  const line = (key: string, scale = 1) => past.value.map((one) => Math.round((one.stats[key] ?? 0) * scale * 100) / 100);
-  const nodes: Numbers[] = cluster.value?.nodes ?? [];
-  const lanes: Numbers[] = cluster.value?.lanes ?? [];
+  }, [span.value, returns.value]);
   return (
     <>
-      <div class="head"><h1>Cluster</h1></div>
+      <div class="head"><h1>Cluster</h1><span class="grow" /><div class="filters"><Choice label="Over what time" value={span.value} choices={SPANS} changed={(value) => (span.value = value)} /></div></div>
       <Trouble of={trouble.value} />
-      {stats.value && (
-        <div class="columns">
-          {["sessions", "running", "waiting", "queued"].map((key) => (
-            <div class="sheet figure" style={{ marginTop: 0 }} key={key}><b>{(stats.value![key] ?? 0).toLocaleString()}</b><span class="soft small">{key}</span></div>
-          ))}
-        </div>
-      )}
-      <div class="columns" style={{ gridTemplateColumns: "repeat(auto-fit, minmax(280px, 1fr))" }}>
-        <Plot label="calls a second" times={times} values={line("calls_s")} />
-        <Plot label="p50" unit="ms" times={times} values={line("p50_s", 1000)} />
-        <Plot label="p95" unit="ms" times={times} values={line("p95_s", 1000)} />
-      </div>
-      <Table title="Nodes" rows={nodes} none="One process, no cluster: calls run in this server." />
-      {lanes.length > 0 && <Table title="Lanes" rows={lanes} none="" />}
+      {stats.value && <Figures of={stats.value} />}
+      {stats.value && <Plots of={stats.value.recent} />}
+      <Table title="Nodes" none="One process, no cluster: calls run in this server."
+        rows={(cluster.value?.nodes ?? []).map(({ name, state, age, facts }) => ({ name, state, "seen (s ago)": age, ...facts }))} />
+      {!!cluster.value?.lanes.length && <Table title="Lanes" rows={cluster.value.lanes} none="" />}
     </>
   );
 }
 
-function Table({ title, rows, none }: { title: string; rows: Numbers[]; none: string }) {
+const Figures = ({ of }: { of: Stats }) => (
+  <div class="columns">
+    {(["sessions", "running", "waiting", "queued"] as const).map((key) => (
+      <div class="sheet figure" key={key}><b>{of[key].toLocaleString()}</b><span class="soft small">{key}</span></div>
+    ))}
+  </div>
+);
+
+function Plots({ of: { points } }: { of: Counts }) {
+  const times = points.map((point) => point.at);
+  const step = (times[1] ?? 1) - (times[0] ?? 0);
+  return (
+    <div class="columns plots">
+      <Plot label="calls a second" times={times} values={points.map((point) => point.calls / step)} />
+      <Plot label="failures a second" times={times} values={points.map((point) => point.failures / step)} />
+      <Plot label="median" unit="ms" times={times} values={points.map((point) => point.p50_ms)} />
+      <Plot label="95 of 100 within" unit="ms" times={times} values={points.map((point) => point.p95_ms)} />
+    </div>
+  );
+}
+
+function Table({ title, rows, none }: { title: string; rows: Row[]; none: string }) {
   const heads = [...new Set(rows.flatMap(Object.keys))];
   return (
-    <section class="sheet" aria-label={title} style={{ overflowX: "auto" }}>
+    <section class="sheet wide" aria-label={title} tabIndex={rows.length ? 0 : undefined}>
       <h2>{title}</h2>
       {rows.length === 0 ? <p class="soft">{none}</p> : (
         <table>
-          <thead><tr>{heads.map((head) => <th key={head} scope="col">{head.replace(/_/g, " ")}</th>)}</tr></thead>
-          <tbody>{rows.map((row, n) => <tr key={n}>{heads.map((head) => <td key={head}>{shown(row[head])}</td>)}</tr>)}</tbody>
+          <thead><tr>{heads.map((head) => <th key={head} scope="col">{head.replaceAll("_", " ")}</th>)}</tr></thead>
+          <tbody>{rows.map((row, n) => <tr key={n}>{heads.map((head) => <td key={head}>{head === "state" ? <State of={String(row[head])} /> : shown(row[head])}</td>)}</tr>)}</tbody>
         </table>
       )}
     </section>
@@ -73,4 +96,4 @@ function Table({ title, rows, none }: { title: string; rows: Numbers[]; none: st
 }
 
 const shown = (value: unknown) =>
-  value === undefined || value === null ? "" : typeof value === "number" ? value.toLocaleString(undefined, { maximumFractionDigits: 2 }) : typeof value === "string" ? value : JSON.stringify(value);
+  value === undefined || value === null ? "" : typeof value === "number" ? value.toLocaleString(undefined, { maximumFractionDigits: 2 }) : plain(typeof value === "string" ? value : JSON.stringify(value));

@@ -2,84 +2,129 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { at, follow, get, post } from "../api";
-import { Nothing, State, Time, Trouble } from "../parts/basics";
+import { at, get, post } from "../api";
+import { bare, Nothing, plain, Said, State, Time, Trouble, useAsked } from "../parts/basics";
+import { Answers } from "../parts/call";
 import { Answering } from "../parts/question";
 import { Rows } from "../parts/rows";
+import { questions, refresh, trouble } from "../questions";
 import { go, route, to } from "../router";
-import type { Entry, Page, Question } from "../types";
+import type { Audited, Entry, Page, Question } from "../types";
+
+const DAY_S = 86_400;
+const LOOK_MS = 30_000;
+
+/** What is open, and which of it is looked at. */
+function looked() {
+  const items = questions.value ?? [];
+  const found = items.findIndex((one) => one.id === route.value.parts[1]);
+  return { items, found, question: items[found] };
+}
 
 export function Inbox() {
-  const items = useSignal<Question[]>([]);
-  const unknown = useSignal<Entry[]>([]);
-  const trouble = useSignal<unknown>(undefined);
-  const loaded = useSignal(false);
+  const items = questions.value ?? [];
+  const failed = useSignal<unknown>(undefined);
   const done = useSignal("");
-  const load = async () => {
-    try {
-      items.value = (await get<Page<Question>>("v1/questions")).items;
-      unknown.value = await get<Page<Entry>>("v1/calls", { state: "unknown", limit: 50 }).then((page) => page.items, () => []);
-      trouble.value = undefined;
-    } catch (error) {
-      trouble.value = error;
-    }
-    loaded.value = true;
+  const turn = useSignal(0);
+  const { found, question } = looked();
+  const answered = (action: string, of: Question) => {
+    failed.value = undefined;
+    done.value = `${of.tool}: ${action}`;
+    const { found, items } = looked();
+    const following = items[found + 1] ?? items[found - 1];
+    go(following ? to("inbox", following.id) : to("inbox"));
+    turn.value++;
+    void refresh();
   };
   useEffect(() => {
-    void load();
-    return follow("v1/questions/events", () => void load());
+    // To look through what is over costs the server more than to say what is open.
+    const timer = setInterval(() => turn.value++, LOOK_MS);
+    return () => clearInterval(timer);
   }, []);
-  const chosen = route.value.parts[1];
-  const found = items.value.findIndex((one) => one.id === chosen);
-  const question = items.value[found];
-  const answer = (action: string) => question && post(at("sessions", question.session, "answers"), { question: question.id, action })
-    .then(() => { done.value = `${question.tool}: ${action}`; return load(); }, (error) => (trouble.value = error));
-
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || (event.target as HTMLElement).closest("input, textarea, select")) return;
+      if (!bare(event)) return;
+      const { found, items, question } = looked();
       const step = { j: 1, k: -1 }[event.key];
-      if (step !== undefined && items.value.length) go(to("inbox", items.value[Math.max(0, Math.min(items.value.length - 1, found + step))]!.id));
-      else if (event.key === "a" && question?.kind === "confirm") void answer("accept");
-      else if (event.key === "d" && question) void answer("decline");
+      const action = { a: "accept", d: "decline" }[event.key];
+      if (step !== undefined && items.length) go(to("inbox", items[Math.max(0, Math.min(items.length - 1, found + step))]!.id));
+      else if (question && (action === "decline" || (action && question.kind === "confirm")))
+        post(at("sessions", question.session, "answers"), { question: question.id, action }).then(() => answered(action, question), (error) => (failed.value = error));
     };
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
-  });
+  }, []);
   return (
     <>
       <div class="head">
-        <h1>Inbox</h1><span class="soft">{items.value.length} open</span><span class="grow" />
-        <span class="soft small">j, k next and previous · a approve · d decline</span>
+        <h1>Inbox</h1><span class="soft">{items.length} open</span><span class="grow" />
+        <span class="soft small keys"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>a</kbd> approve · <kbd>d</kbd> decline</span>
       </div>
-      <Trouble of={trouble.value} />
+      <Trouble of={failed.value ?? trouble.value} />
       <p class="hidden-text" role="status">{done.value}</p>
       <div class={`split ${question ? "chosen" : ""}`}>
-        {loaded.value && items.value.length === 0 ? <Nothing>Nobody waits for an answer.</Nothing> : (
-          <Rows count={items.value.length} height={56} label="Open questions" chosen={found} choose={(n) => go(to("inbox", items.value[n]!.id))}
-            row={(n) => { const one = items.value[n]!; return (
-              <a class="row" href={to("inbox", one.id)} aria-selected={one.id === chosen}>
-                <span class="grow">
-                  <span class="cut" style={{ display: "block" }} dir="auto"><b>{one.prompt}</b></span>
-                  <span class="cut soft small" style={{ display: "block" }}>{one.tool} · {one.session}{one.owner ? ` · ${one.owner}` : ""} · <Time at={one.asked_at} /></span>
-                </span>
-                <span class="tag">{one.kind}</span>
-              </a>
-            ); }} />
+        {questions.value && items.length === 0 ? <Nothing>Nobody waits for an answer.</Nothing> : (
+          <Rows count={items.length} height={56} label="Open questions" chosen={found} choose={(n) => go(to("inbox", items[n]!.id))}
+            row={(n) => <QuestionRow question={items[n]!} chosen={n === found} />} />
         )}
-        <div>
-          {question ? <section class="sheet" aria-label="Question"><Answering key={question.id} question={question} answered={load} /></section>
-            : <Nothing>Choose a question.</Nothing>}
-          {unknown.value.length > 0 && (
-            <section class="sheet" aria-label="Nobody knows">
-              <h2>Calls that may have run</h2>
-              {unknown.value.map((one) => (
-                <p key={one.id}><a href={to("sessions", one.session)}>{one.tool}</a> <State of="unknown" /> <Time at={one.accepted_at} /></p>
-              ))}
-            </section>
-          )}
+        <div class="detail">
+          {question && <a class="back" href={to("inbox")}>‹ all questions</a>}
+          {question ? <section class="sheet" aria-label="Question"><Answering key={question.id} question={question} answered={(action) => answered(action, question)} /></section>
+            : items.length > 0 && <Nothing>Choose a question.</Nothing>}
+          <Unknown turn={turn.value} />
+          <Lately turn={turn.value} />
         </div>
       </div>
     </>
+  );
+}
+
+const QuestionRow = ({ question, chosen }: { question: Question; chosen: boolean }) => (
+  <a class="row" tabIndex={-1} href={to("inbox", question.id)} aria-current={chosen ? "true" : undefined}>
+    <span class="grow">
+      <span class="cut line"><b><Said of={question.prompt} most={200} /></b></span>
+      <span class="cut line soft small">{Object.keys(question.arguments).length > 0 && <><Said of={inShort(question.arguments)} most={120} /> · </>}{question.session}{question.owner ? ` · ${question.owner}` : ""} · <Time at={question.asked_at} /></span>
+    </span>
+    <span class="tag">{question.kind}</span>
+  </a>
+);
+
+const inShort = (args: Record<string, unknown>) =>
+  Object.entries(args).map(([name, value]) => `${name} = ${typeof value === "string" ? value.slice(0, 60) : JSON.stringify(value).slice(0, 60)}`).join(", ");
+
+/** Calls of which nobody knows whether they ran: somebody has to look. */
+function Unknown({ turn }: { turn: number }) {
+  const unknown = useAsked((abort) => get<Page<Entry>>("v1/calls", { state: "unknown", limit: 50 }, abort), [turn]);
+  const items = unknown.value?.items ?? [];
+  if (!items.length) return null;
+  return (
+    <section class="sheet" aria-label="Calls that may have run">
+      <h2>Calls that may have run</h2>
+      {items.map((one) => (
+        <a key={one.id} class="row flat" href={to("live", one.session!, one.id)}>
+          <span class="grow cut"><b>{one.tool}</b> <span class="soft small">{one.session} · <Time at={one.accepted_at} /></span></span>
+          <State of="unknown" />
+        </a>
+      ))}
+    </section>
+  );
+}
+
+/** Who answered what within a day. */
+function Lately({ turn }: { turn: number }) {
+  const since = Math.floor(Date.now() / 1000 - DAY_S);
+  const lately = useAsked((abort) => get<Page<Audited>>("v1/audit", { since, limit: 200 }, abort), [turn]);
+  const items = (lately.value?.items ?? []).filter((one) => one.answers.length).slice(0, 10);
+  if (!items.length) return null;
+  return (
+    <section class="sheet" aria-label="Answered lately">
+      <h2>Answered lately</h2>
+      {items.map((one) => (
+        <div key={one.cursor} class="row flat">
+          <span class="grow"><a href={to("live", one.session, one.call)}><b>{one.tool}</b></a> <span class="soft small">{plain(inShort((one.arguments ?? {}) as Record<string, unknown>)).slice(0, 120)}</span><Answers of={one.answers} /></span>
+          <State of={one.outcome} />
+        </div>
+      ))}
+    </section>
   );
 }

@@ -1,16 +1,18 @@
 // What happens right now, in all sessions that one may see.
 
-import { signal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { follow, get } from "../api";
-import { take, type Card } from "../fold";
-import { length, Nothing, State, Time } from "../parts/basics";
-import { CallCard } from "../parts/call";
+import { at, follow, get, returns } from "../api";
+import { known, listed, over, take, type Card } from "../fold";
+import { Choice, length, Nothing, Said, State, Time, tone, Trouble } from "../parts/basics";
+import { CallCard, fetched } from "../parts/call";
 import { Rows } from "../parts/rows";
 import { go, route, to } from "../router";
 import type { Entry, Event, Page } from "../types";
 
 const MOST = 2_000;
+const LOOKED_AT = 10;
+const BEFORE = 100;
 const FILTERS = ["all", "running", "waiting", "failed", "unknown"] as const;
 
 const cards = signal(new Map<string, Card>());
@@ -23,27 +25,43 @@ function heard(event: Event): void {
   if (!fresh) {
     fresh = new Map(cards.value);
     requestAnimationFrame(() => {
-      const shown = fresh!;
+      cards.value = fresh!;
       fresh = undefined;
-      for (const id of shown.keys()) {
-        if (shown.size <= MOST) break;
-        shown.delete(id);
-      }
-      cards.value = shown;
     });
   }
   take(fresh, event);
+  if (fresh.size > MOST) forget(fresh);
 }
 
-function known(entry: Entry): void {
-  if (cards.value.has(entry.id)) return;
-  const card: Card = {
-    id: entry.id, session: entry.session, tool: entry.tool, label: entry.label, args: entry.args, status: entry.status, output: "", answers: [],
-    accepted: entry.accepted_at, started: entry.started_at, done: entry.done_at, seq: entry.seq, children: [],
-    data: entry.result?.data, failure: entry.result?.failure,
-    duration: entry.done_at && entry.started_at ? entry.done_at - entry.started_at : undefined,
-  };
-  cards.value = new Map([...cards.value, [card.id, card]]);
+/** Forgets the oldest calls that are over; a page in the background hears much before it is drawn again. */
+function forget(all: Map<string, Card>): void {
+  let spare = MOST / 10;
+  for (const card of all.values()) {
+    if (!spare) return;
+    if (over(card)) {
+      all.delete(card.id);
+      spare--;
+    }
+  }
+}
+
+/** What was called within a day, before anything was heard. */
+async function past(): Promise<void> {
+  const { items } = await get<Page<Entry>>("v1/calls", { limit: 200 });
+  const found = new Map<string, Card>();
+  for (const entry of items.toReversed()) listed(found, entry, entry.session ?? "");
+  const first = new Map<string, number>();
+  for (const { session, seq } of found.values()) first.set(session, Math.min(seq, first.get(session) ?? seq));
+  cards.value = new Map([...found, ...cards.value]);
+  await Promise.all([...first].slice(-LOOKED_AT).map(([session, seq]) => made(session, seq)));
+}
+
+/** Learns from the log of a session which of its calls made which. Lists do not tell. */
+async function made(session: string, seq: number): Promise<void> {
+  const { items } = await get<Page<Event>>(at("sessions", session, "events"), { after: Math.max(0, seq - BEFORE), limit: 1000 });
+  const fuller = new Map(cards.value);
+  for (const event of items) if (event.kind === "accepted" && event.call) known(fuller, event.call, event.data);
+  cards.value = fuller;
 }
 
 const fits = (card: Card) =>
@@ -51,42 +69,117 @@ const fits = (card: Card) =>
   (only.value === "running" && ["queued", "streaming"].includes(card.status)) ||
   (only.value === "failed" && card.status === "timed_out");
 
+interface Line {
+  card: Card;
+  depth: number;
+}
+
+/** The newest first, each with the calls that it made below it. */
+function ordered(all: Map<string, Card>): Line[] {
+  const lines: Line[] = [];
+  const add = (card: Card, depth: number) => {
+    if (fits(card)) lines.push({ card, depth });
+    for (const child of card.children) if (all.has(child)) add(all.get(child)!, depth + 1);
+  };
+  for (const card of [...all.values()].reverse()) if (!card.parent || !all.has(card.parent)) add(card, 0);
+  return lines;
+}
+
+const SPANS = [["60", "last minute"], ["600", "last 10 minutes"], ["3600", "last hour"], ["86400", "last day"]] as const;
+const span = signal("600");
+const clock = signal(Date.now() / 1000);
+
 export function Live() {
+  const trouble = useSignal<unknown>(undefined);
+  const paused = useSignal<Map<string, Card> | undefined>(undefined);
+  useEffect(() => void past().then(() => (trouble.value = undefined), (error) => (trouble.value = error)), [returns.value]);
+  useEffect(() => follow("v1/live", heard), []);
   useEffect(() => {
-    void get<Page<Entry>>("v1/calls", { limit: 200 }).then((page) => [...page.items].reverse().forEach(known), () => {});
-    return follow("v1/live", heard);
+    const tick = () => { if (!paused.value) clock.value = Date.now() / 1000; };
+    tick();
+    const timer = setInterval(tick, 1000);
+    return () => clearInterval(timer);
   }, []);
-  const chosen = route.value.parts[1];
-  const shown = [...cards.value.values()].filter((card) => (!card.parent || !cards.value.has(card.parent)) && fits(card)).reverse();
-  const card = chosen ? cards.value.get(chosen) : undefined;
+  const [, session, call] = route.value.parts;
+  const all = paused.value ?? cards.value;
+  const shown = ordered(all);
+  const open = (n: number) => go(to("live", shown[n]!.card.session, shown[n]!.card.id));
   return (
     <>
       <div class="head">
         <h1>Live</h1>
+        <span class="soft">{shown.length.toLocaleString()} calls</span>
         <span class="grow" />
         <div class="filters" role="group" aria-label="Which calls">
-          {FILTERS.map((name) => <button key={name} aria-pressed={only.value === name} class={only.value === name ? "main" : ""} onClick={() => (only.value = name)}>{name}</button>)}
+          {FILTERS.map((name) => <button key={name} aria-pressed={only.value === name} onClick={() => (only.value = name)}>{name}</button>)}
         </div>
+        <div class="filters"><Choice label="Timeline" value={span.value} choices={SPANS} changed={(value) => (span.value = value)} /></div>
+        <button aria-pressed={!!paused.value} onClick={() => (paused.value = paused.value ? undefined : cards.value)}>Pause</button>
       </div>
-      <div class={`split ${card ? "chosen" : ""}`}>
-        {shown.length === 0 ? <Nothing>Nothing yet. Calls appear here as they are made.</Nothing> : (
-          <Rows count={shown.length} height={56} label="Calls" chosen={shown.findIndex((one) => one.id === chosen)}
-            choose={(n) => go(to("live", shown[n]!.id))}
-            row={(n) => { const one = shown[n]!; return (
-              <a class="row" href={to("live", one.id)} aria-selected={one.id === chosen}>
-                <span class="grow">
-                  <span class="cut" style={{ display: "block" }}><b dir="auto">{one.label || one.tool}</b> <span class="soft small">{one.tool}</span></span>
-                  <span class="cut soft small" style={{ display: "block" }}>
-                    {one.session} · <Time at={one.accepted} />{one.duration !== undefined && ` · ${length(one.duration)}`}{one.message && !one.done ? ` · ${one.message}` : ""}
-                  </span>
-                  {one.progress !== undefined && !one.done && <span class="bar" style={{ display: "block", height: "3px" }}><i style={{ width: `${one.progress * 100}%` }} /></span>}
-                </span>
-                <State of={one.status} />
-              </a>
-            ); }} />
+      <Trouble of={trouble.value} />
+      <div class={`split timeline ${call ? "chosen" : ""}`}>
+        {shown.length === 0 ? <Nothing>{only.value === "all" ? "Nothing yet. Calls appear here as they are made." : `No call is ${only.value}.`}</Nothing> : (
+          <Rows count={shown.length} height={56} label="Calls" chosen={shown.findIndex((one) => one.card.id === call)} choose={open}
+            row={(n) => <CallRow {...shown[n]!} chosen={shown[n]!.card.id === call} />} />
         )}
-        <div>{card ? <CallCard card={card} cards={cards.value} /> : <Nothing>Choose a call to see all of it.</Nothing>}</div>
+        <div class="detail">{session && call && <Chosen key={call} session={session} call={call} />}</div>
       </div>
+    </>
+  );
+}
+
+const CallRow = ({ card, depth, chosen }: Line & { chosen: boolean }) => (
+  <a class="row" tabIndex={-1} href={to("live", card.session, card.id)} aria-current={chosen ? "true" : undefined} style={{ paddingLeft: `${12 + depth * 20}px` }}>
+    <span class="grow">
+      <span class="cut line">{depth > 0 && <span class="soft" aria-hidden="true">└ </span>}<b><Said of={card.label || card.tool} most={100} /></b> <span class="soft small">{card.tool}</span></span>
+      <span class="cut line soft small">
+        {card.session} · <Time at={card.accepted} />{card.duration !== undefined && ` · ${length(card.duration)}`}
+        {card.failure ? <> · <Said of={card.failure.message} most={100} /></> : card.message && !card.done ? <> · <Said of={card.message} most={100} /></> : null}
+      </span>
+    </span>
+    <Track card={card} />
+    <State of={card.status} />
+  </a>
+);
+
+/** When a call ran, within the time that is looked at; how far it is while it runs. */
+function Track({ card }: { card: Card }) {
+  const seconds = Number(span.value);
+  const end = card.done ?? clock.value;
+  const place = (at: number) => Math.min(100, Math.max(0, 100 - ((clock.value - at) / seconds) * 100));
+  const [from, to] = [place(card.accepted), place(end)];
+  const before = clock.value - end > seconds;
+  return (
+    <span class={`track ${tone(card.status)}`} aria-hidden="true">
+      {!before && <i style={{ left: `min(${from}%, 100% - 3px)`, width: `max(${to - from}%, 3px)` }}>
+        {card.progress !== undefined && !over(card) && <b style={{ width: `${card.progress * 100}%` }} />}
+      </i>}
+    </span>
+  );
+}
+
+/** One call: what its log says, and from then on what is heard of it. */
+function Chosen({ session, call }: { session: string; call: string }) {
+  const trouble = useSignal<unknown>(undefined);
+  const whole = useSignal(false);
+  useEffect(() => {
+    fetched(session, call).then(
+      (found) => {
+        // What was heard of it meanwhile is newer.
+        const now = cards.value.get(call);
+        if (now && over(now) && !over(found.get(call) ?? now)) found.delete(call);
+        if (now || found.has(call)) cards.value = new Map([...cards.value, ...found]);
+        whole.value = true;
+      },
+      (error) => (trouble.value = error),
+    );
+  }, [call, returns.value]);
+  const card = cards.value.get(call);
+  return (
+    <>
+      <a class="back" href={to("live")}>‹ all calls</a>
+      <Trouble of={trouble.value} />
+      {card ? <CallCard card={card} cards={cards.value} /> : whole.value && <Nothing>The log says nothing of this call.</Nothing>}
     </>
   );
 }

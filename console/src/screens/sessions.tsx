@@ -1,12 +1,13 @@
 // Sessions, the log of one, and how it looked at any of its events.
 
-import { useSignal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { at, follow, get } from "../api";
-import { folded, type Card } from "../fold";
-import { Do, Nothing, State, Time, Trouble, useAsked, useLater, Value } from "../parts/basics";
-import { CallCard } from "../parts/call";
+import { at, follow, get, me, returns } from "../api";
+import type { Card } from "../fold";
+import { Choice, Do, Nothing, plain, Said, Search, State, Time, Trouble, useAsked, usePages, Value } from "../parts/basics";
+import { CallCard, fetched } from "../parts/call";
 import { Rows } from "../parts/rows";
+import { saved } from "../parts/saved";
 import { go, route, to } from "../router";
 import type { Entry, Event, Page, SessionLine } from "../types";
 
@@ -15,60 +16,55 @@ export function Sessions() {
   return chosen ? <One key={chosen} id={chosen} /> : <All />;
 }
 
+const STATES = [["", "every state"], ["waiting", "waits for somebody"], ["running", "runs"], ["idle", "idle"]] as const;
+const asked = signal<Record<string, string>>({});
+
 function All() {
-  const search = useSignal("");
-  const items = useSignal<SessionLine[]>([]);
-  const next = useSignal<string | undefined>(undefined);
-  const trouble = useSignal<unknown>(undefined);
-  const busy = useSignal(false);
-  const later = useLater();
-  const load = async (after?: string) => {
-    if (busy.value && after) return;
-    busy.value = true;
-    try {
-      const page = await get<Page<SessionLine>>("v1/sessions", { q: search.value, after, limit: 200 });
-      items.value = after ? [...items.value, ...page.items] : page.items;
-      next.value = page.next;
-    } catch (error) {
-      trouble.value = error;
-    } finally {
-      busy.value = false;
-    }
-  };
-  useEffect(() => void load(), []);
+  const sessions = usePages<SessionLine>("v1/sessions", asked.value);
+  const chosen = useSignal(-1);
+  const set = (name: string) => (value: string) => (asked.value = { ...asked.value, [name]: value });
   return (
     <>
       <div class="head">
         <h1>Sessions</h1><span class="grow" />
-        <input type="search" aria-label="Search sessions" placeholder="Search (press /)" style={{ width: "240px" }} data-search value={search.value}
-          onInput={(event) => { search.value = event.currentTarget.value; later(load); }} />
-        <button onClick={() => void load()}>Refresh</button>
+        <div class="filters">
+          <Search label="Search sessions" first changed={set("q")} />
+          {me.value?.admin && me.value.auth !== "off" && <Search label="Owner" changed={set("owner")} />}
+          <Choice label="State" value={asked.value.state ?? ""} choices={STATES} changed={set("state")} />
+          <button onClick={sessions.again}>Refresh</button>
+        </div>
       </div>
-      <Trouble of={trouble.value} />
-      {items.value.length === 0 && !busy.value ? <Nothing>No session yet.</Nothing> : (
-        <Rows count={items.value.length} height={40} label="Sessions" more={() => next.value && void load(next.value)}
-          row={(n) => { const one = items.value[n]!; return (
-            <a class="row" href={to("sessions", one.id)}>
-              <b class="grow cut">{one.id}</b>
-              <span class="soft small cut">{one.owner}</span>
-              {one.agent && <span class="tag">{one.agent}</span>}
-              {!!one.waiting && <State of="waiting" />}
-              {!!one.running && <State of="running" />}
-              <span class="soft small end" style={{ width: "90px" }}>{one.seq.toLocaleString()} events</span>
-              <span style={{ width: "150px" }} class="end"><Time at={one.touched} /></span>
-            </a>
-          ); }} />
+      <Trouble of={sessions.trouble} />
+      {sessions.items.length === 0 && !sessions.busy && !sessions.trouble ? <Nothing>No session fits. Each call is made in one: try a tool, or talk to an agent.</Nothing> : (
+        <Rows count={sessions.items.length} height={40} label="Sessions" more={sessions.more} chosen={chosen.value}
+          choose={(n) => (chosen.value = n)} enter={(n) => go(to("sessions", sessions.items[n]!.id))}
+          row={(n) => <SessionRow of={sessions.items[n]!} chosen={n === chosen.value} />} />
       )}
     </>
   );
 }
+
+const SessionRow = ({ of, chosen }: { of: SessionLine; chosen: boolean }) => (
+  <a class="row middle" tabIndex={-1} href={to("sessions", of.id)} aria-current={chosen ? "true" : undefined}>
+    <b class="grow cut">{of.id}</b>
+    <span class="soft small cut wide-only">{of.owner}</span>
+    {of.agent && <span class="tag">{of.agent}</span>}
+    {!!of.waiting && <State of="waiting" />}
+    {!!of.running && <State of="running" />}
+    <span class="soft small end wide-only events">{of.seq.toLocaleString()} events</span>
+    <span class="end when"><Time at={of.touched} /></span>
+  </a>
+);
 
 const PAGE = 200;
 
 /** The log of a session, however long: the pages that were looked at, and what has come since. */
 class Log {
   readonly pages = new Map<number, Event[]>();
+  /** The tools of the calls whose beginning was seen. */
+  readonly tools = new Map<string, string>();
   private asked = new Set<number>();
+  private missing = new Set<number>();
   last = 0;
 
   constructor(
@@ -92,10 +88,18 @@ class Log {
         },
         (error) => {
           this.asked.delete(page);
+          this.missing.add(page);
           this.failed(error);
         },
       );
     }
+  }
+
+  /** Asks again for what could not be had. */
+  again(): void {
+    const missing = [...this.missing];
+    this.missing.clear();
+    for (const page of missing) this.need(page * PAGE + 1, page * PAGE + 1);
   }
 
   put(event: Event): void {
@@ -103,6 +107,7 @@ class Log {
     if (!this.pages.has(page)) this.pages.set(page, []);
     this.pages.get(page)![(event.seq - 1) % PAGE] = event;
     this.last = Math.max(this.last, event.seq);
+    if (event.kind === "accepted") this.tools.set(event.call!, event.data.tool);
   }
 }
 
@@ -112,7 +117,7 @@ function One({ id }: { id: string }) {
   const log = useRef(new Log(id, () => drawn.value++, (error) => (trouble.value = error))).current;
   const upto = useSignal<number | undefined>(undefined);
   const shown = useSignal<number | undefined>(undefined);
-  const owner = useSignal("");
+  const line = useSignal<SessionLine | undefined>(undefined);
   void drawn.value;
 
   useEffect(() => {
@@ -121,11 +126,11 @@ function One({ id }: { id: string }) {
     get<SessionLine>(at("sessions", id)).then(
       (found) => {
         if (over) return;
-        owner.value = found.owner;
+        line.value = found;
         log.last = found.seq;
         drawn.value++;
         let asked = false;
-        stop = follow(`${at("sessions", id, "events")}?after=${found.seq}`, (event) => {
+        stop = follow(`${at("sessions", id, "events")}?after=${log.last}`, (event) => {
           log.put(event);
           if (!asked) requestAnimationFrame(() => { asked = false; drawn.value++; });
           asked = true;
@@ -134,7 +139,12 @@ function One({ id }: { id: string }) {
       (error) => (trouble.value = error),
     );
     return () => { over = true; stop(); };
-  }, [id]);
+    // A stream finds back by itself.
+  }, [id, line.value ? 0 : returns.value]);
+  useEffect(() => {
+    trouble.value = undefined;
+    log.again();
+  }, [returns.value]);
 
   const now = upto.value ?? log.last;
   const move = (seq: number) => (upto.value = seq >= log.last ? undefined : Math.max(0, seq));
@@ -142,35 +152,29 @@ function One({ id }: { id: string }) {
   return (
     <>
       <div class="head">
-        <a href={to("sessions")}>Sessions</a><h1 class="mono cut">{id}</h1><span class="soft small">{owner.value}</span><span class="grow" />
+        <a href={to("sessions")}>Sessions</a><h1 class="mono cut">{id}</h1><span class="soft small">{line.value && `of ${line.value.owner}`}</span><span class="grow" />
         <Do work={() => save(id)}>Export</Do>
-        <button onClick={() => go(to("agents", "chat", id))}>Talk</button>
+        {me.value?.features.agents && <a class="button" href={to("agents", "chat", id)}>Talk</a>}
       </div>
       <Trouble of={trouble.value} />
-      <div class="head">
+      <div class="head replay">
         <label for="scrub" class="small soft">At event {now.toLocaleString()} of {log.last.toLocaleString()}</label>
-        <input id="scrub" type="range" min={0} max={log.last} value={now} style={{ flex: 1, minWidth: "120px" }}
-          onInput={(input) => move(Number(input.currentTarget.value))} />
+        <input id="scrub" type="range" min={0} max={log.last} value={now} onInput={(input) => move(Number(input.currentTarget.value))} />
         <button disabled={now <= 0} onClick={() => move(now - 1)} aria-label="One event back">‹</button>
         <button disabled={now >= log.last} onClick={() => move(now + 1)} aria-label="One event on">›</button>
         <button disabled={upto.value === undefined} onClick={() => (upto.value = undefined)}>Now</button>
       </div>
-      <div class="split">
+      <div class="split both">
         <Rows count={now} height={30} label="Events" stick chosen={shown.value === undefined ? undefined : shown.value - 1}
           choose={(n) => (shown.value = n + 1)} seen={(first, last) => log.need(first + 1, last)}
-          row={(n) => {
-            const one = log.at(n + 1);
-            return (
-              <button class="row bare" style={{ width: "100%", height: "30px", textAlign: "left" }} aria-pressed={n + 1 === shown.value} onClick={() => (shown.value = n + 1)}>
-                <span class="soft small end" style={{ width: "60px" }}>{n + 1}</span>
-                <b style={{ width: "110px" }} class="cut">{one?.kind ?? "…"}</b>
-                <span class="grow cut soft small" dir="auto">{one && summary(one)}</span>
-                <Time at={one?.time} />
-              </button>
-            );
-          }} />
-        <div>
-          {event && <section class="sheet" aria-label={`Event ${event.seq}`}><h2>{event.seq} {event.kind}</h2><Value of={event.data} label="Event" /></section>}
+          row={(n) => <EventRow seq={n + 1} of={log.at(n + 1)} log={log} chosen={n + 1 === shown.value} choose={() => (shown.value = n + 1)} />} />
+        <div class="detail">
+          {event && (
+            <section class="sheet" aria-label={`Event ${event.seq}`}>
+              <div class="head"><h2>{event.seq} {event.kind}</h2><span class="grow" />{event.call && <a class="small" href={to("live", id, event.call)}>the call</a>}</div>
+              <Value of={event.data} label="Event" />
+            </section>
+          )}
           <Then id={id} seq={now} />
         </div>
       </div>
@@ -178,6 +182,22 @@ function One({ id }: { id: string }) {
   );
 }
 
+function EventRow({ seq, of, log, chosen, choose }: { seq: number; of: Event | undefined; log: Log; chosen: boolean; choose: () => void }) {
+  return (
+    <button class="row bare" tabIndex={-1} aria-pressed={chosen} onClick={choose}>
+      <span class="soft small end seq">{seq}</span>
+      <b class="cut kind">{of?.kind ?? "…"}</b>
+      <span class="grow cut soft small"><bdi>{of && summary(of, log.tools.get(of.call ?? ""))}</bdi></span>
+      <Time at={of?.time} />
+    </button>
+  );
+}
+
+interface StateThen {
+  state: Record<string, unknown>;
+  user?: Record<string, unknown>;
+  agent?: string;
+}
 type Lists = Record<"unresolved" | "ongoing" | "completed", Entry[]>;
 const LISTS = [["unresolved", "Waits for somebody"], ["ongoing", "Runs"], ["completed", "Done"]] as const;
 const FEW = 20;
@@ -188,7 +208,7 @@ function Then({ id, seq }: { id: string; seq: number }) {
     await new Promise((done) => setTimeout(done, 150));
     abort.throwIfAborted();
     const [state, lists] = await Promise.all([
-      get<Record<string, any>>(at("sessions", id, "state"), { at: seq }, abort),
+      get<StateThen>(at("sessions", id, "state"), { at: seq }, abort),
       get<Lists>(at("sessions", id, "lists"), { at: seq, limit: FEW }, abort),
     ]);
     return { state, lists };
@@ -199,7 +219,8 @@ function Then({ id, seq }: { id: string; seq: number }) {
     <>
       <section class="sheet" aria-label="State">
         <h2>State {state.agent && <span class="tag">{state.agent}</span>}</h2>
-        <Value of={state.state ?? {}} label="State" />
+        {Object.keys(state.state).length ? <Value of={state.state} label="State" /> : <p class="soft small">Tools keep nothing here.</p>}
+        {!!Object.keys(state.user ?? {}).length && <><h3>of its user</h3><Value of={state.user} label="User" /></>}
       </section>
       {LISTS.map(([name, title]) => lists[name]?.length > 0 && (
         <section class="sheet" key={name} aria-label={title}>
@@ -217,15 +238,13 @@ function CallLine({ session, entry }: { session: string; entry: Entry }) {
   const cards = useSignal(new Map<string, Card>());
   const toggle = async () => {
     open.value = !open.value;
-    if (!open.value) return;
-    const page = await get<Page<Event>>(at("sessions", session, "events"), { call: entry.id, limit: 1000 });
-    cards.value = folded(page.items);
+    if (open.value) cards.value = await fetched(session, entry.id).catch(() => cards.value);
   };
   const card = cards.value.get(entry.id);
   return (
     <>
-      <button class="row bare" style={{ width: "100%", textAlign: "left" }} aria-expanded={open.value} onClick={toggle}>
-        <span class="grow cut"><b dir="auto">{entry.label || entry.tool}</b> <span class="soft small">{entry.tool}</span></span>
+      <button class="row bare" aria-expanded={open.value} onClick={toggle}>
+        <span class="grow cut"><b><Said of={entry.label || entry.tool} most={100} /></b> <span class="soft small">{entry.tool}</span></span>
         <State of={entry.status} />
       </button>
       {open.value && card && <CallCard card={card} cards={cards.value} />}
@@ -233,24 +252,19 @@ function CallLine({ session, entry }: { session: string; entry: Entry }) {
   );
 }
 
-function summary(event: Event): string {
-  const { data } = event;
-  return [data.tool, data.label, data.role, data.content, data.delta, data.message, data.answer, data.action, data.actor, data.reason,
-    data.failure?.message, data.ok === true ? "ok" : undefined, data.to]
-    .filter((part) => typeof part === "string" && part).join(" · ").slice(0, 200);
+function summary({ data }: Event, tool?: string): string {
+  const parts = [tool ?? data.tool, data.role, data.agent, data.content, data.delta, data.message, data.action, data.actor, data.reason,
+    data.failure?.message, data.question?.prompt, data.ok === true ? "ok" : undefined, data.to];
+  return plain(parts.filter((part) => typeof part === "string" && part).join(" · ").slice(0, 200));
 }
 
 async function save(id: string): Promise<void> {
-  const pieces: string[] = [];
+  const lines: string[] = [];
   for (let after = 0; ; ) {
     const { items } = await get<Page<Event>>(at("sessions", id, "events"), { after, limit: 1000 });
     if (!items.length) break;
-    pieces.push(...items.map((event) => JSON.stringify(event) + "\n"));
+    lines.push(...items.map((event) => JSON.stringify(event) + "\n"));
     after = items.at(-1)!.seq;
   }
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(pieces, { type: "application/x-ndjson" }));
-  link.download = `${id.replace(/[^\w.-]/g, "_")}.ndjson`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  saved(`${id.replace(/[^\w.-]/g, "_")}.ndjson`, lines);
 }

@@ -1,182 +1,204 @@
 // The catalog: find a tool, read what is known of it, try it.
 
-import { useSignal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import { lazy, Suspense } from "preact/compat";
 import { useEffect } from "preact/hooks";
 import { at, follow, get, me, post } from "../api";
 import { take, type Card } from "../fold";
-import { length, Nothing, State, Trouble, useAsked, useLater, Value } from "../parts/basics";
+import { Choice, Do, length, Nothing, plain, Said, Search, State, Time, Trouble, useAsked, usePages, Value } from "../parts/basics";
 import { CallCard } from "../parts/call";
 import { Rows } from "../parts/rows";
 import { go, route, to } from "../router";
-import type { Example, Page, ToolLine, ToolWhole } from "../types";
+import type { Counts, Page, ToolLine, ToolWhole } from "../types";
 
 const SchemaForm = lazy(() => import("../parts/form").then((made) => ({ default: made.SchemaForm })));
-const EFFECTS = ["read", "idempotent", "once"];
+const EFFECTS = [["", "every effect"], ["read", "read"], ["idempotent", "idempotent"], ["once", "once"]] as const;
+
+/** Which namespaces and sources there are; found out when somebody wants to choose one. */
+const kinds = signal<{ namespace: string[]; source: string[]; health: string[] } | undefined>(undefined);
+
+async function learn(): Promise<void> {
+  if (kinds.value) return;
+  const found: ToolLine[] = [];
+  for (let after: string | undefined; ; ) {
+    const page: Page<ToolLine> = await get("v1/tools", { after, limit: 1000 });
+    found.push(...page.items);
+    after = page.next;
+    if (!after) break;
+  }
+  const all = (name: "namespace" | "source" | "health") => [...new Set(found.map((tool) => tool[name]).filter((one) => one !== undefined))].sort();
+  kinds.value = { namespace: all("namespace"), source: all("source"), health: all("health") };
+}
+
+const asked = signal<Record<string, string>>({});
 
 export function Tools() {
-  const search = useSignal("");
-  const effect = useSignal("");
-  const namespace = useSignal("");
-  const items = useSignal<ToolLine[]>([]);
-  const next = useSignal<string | undefined>(undefined);
-  const total = useSignal<number | undefined>(undefined);
-  const trouble = useSignal<unknown>(undefined);
-  const later = useLater();
-  const busy = useSignal(false);
+  const tools = usePages<ToolLine>("v1/tools", asked.value);
   const chosen = route.value.parts[1];
-
-  const load = async (after?: string) => {
-    if (busy.value && after) return;
-    busy.value = true;
-    try {
-      const page = await get<Page<ToolLine>>("v1/tools", { q: search.value, effect: effect.value, namespace: namespace.value, after, limit: 200 });
-      items.value = after ? [...items.value, ...page.items] : page.items;
-      next.value = page.next;
-      total.value = page.total ?? total.value;
-      trouble.value = undefined;
-    } catch (error) {
-      trouble.value = error;
-    } finally {
-      busy.value = false;
-    }
-  };
-  useEffect(() => void load(), [effect.value, namespace.value]);
-  const index = items.value.findIndex((tool) => tool.id === chosen);
-  const spaces = [...new Set(items.value.map((tool) => tool.namespace))].sort();
+  const set = (name: string) => (value: string) => (asked.value = { ...asked.value, [name]: value });
+  const one = (name: "namespace" | "source" | "health") => (
+    <Choice label={name} value={asked.value[name] ?? ""} changed={set(name)} asked={() => void learn().catch(() => {})}
+      choices={[["", `every ${name}`], ...new Set([...(kinds.value?.[name] ?? []), asked.value[name] ?? ""].filter(Boolean))]} />
+  );
   return (
     <>
       <div class="head">
         <h1>Tools</h1>
-        <span class="soft">{total.value === undefined ? "" : total.value.toLocaleString()}</span>
+        <span class="soft">{tools.total?.toLocaleString() ?? ""}</span>
         <span class="grow" />
         <div class="filters">
-          <input type="search" aria-label="Search tools" placeholder="Search (press /)" value={search.value} data-search
-            onInput={(event) => { search.value = event.currentTarget.value; later(load); }} />
-          <select aria-label="Namespace" value={namespace.value} onChange={(event) => (namespace.value = event.currentTarget.value)}>
-            <option value="">every namespace</option>
-            {[...new Set([...spaces, namespace.value])].filter(Boolean).map((one) => <option key={one}>{one}</option>)}
-          </select>
-          <select aria-label="Effect" value={effect.value} onChange={(event) => (effect.value = event.currentTarget.value)}>
-            <option value="">every effect</option>
-            {EFFECTS.map((one) => <option key={one}>{one}</option>)}
-          </select>
+          <Search label="Search tools" first changed={set("q")} />
+          {one("namespace")}{one("source")}
+          <Choice label="effect" value={asked.value.effect ?? ""} choices={EFFECTS} changed={set("effect")} />
+          {!!kinds.value?.health.length && one("health")}
         </div>
       </div>
-      <Trouble of={trouble.value} />
+      <Trouble of={tools.trouble} />
       <div class={`split ${chosen ? "chosen" : ""}`}>
-        {items.value.length === 0 && !busy.value ? <Nothing>No tool fits.</Nothing> : (
-          <Rows count={items.value.length} height={54} label="Tools" more={() => next.value && void load(next.value)}
-            chosen={index} choose={(n) => go(to("tools", items.value[n]!.id))}
-            row={(n) => { const tool = items.value[n]!; return (
-              <a class="row" href={to("tools", tool.id)} aria-selected={tool.id === chosen}>
-                <span class="grow">
-                  <span class="cut" style={{ display: "block" }}><b>{tool.name}</b> <span class="soft small">{tool.namespace}</span></span>
-                  <span class="cut soft small" style={{ display: "block" }} dir="auto">{tool.description}</span>
-                </span>
-                {tool.health && tool.health !== "healthy" && <State of={tool.health} />}
-                <span class="tag">{tool.effect}</span>
-              </a>
-            ); }} />
+        {tools.items.length === 0 && !tools.busy && !tools.trouble ? <Nothing>No tool fits.</Nothing> : (
+          <Rows count={tools.items.length} height={54} label="Tools" more={tools.more} chosen={tools.items.findIndex((tool) => tool.id === chosen)}
+            choose={(n) => go(to("tools", tools.items[n]!.id))} row={(n) => <ToolRow tool={tools.items[n]!} chosen={tools.items[n]!.id === chosen} />} />
         )}
-        <div>{chosen ? <Whole key={chosen} id={chosen} /> : <Nothing>Choose a tool to see what it takes, and to try it.</Nothing>}</div>
+        <div class="detail">{chosen ? <Whole key={chosen} id={chosen} /> : <Nothing>Choose a tool to see what it takes, and to try it.</Nothing>}</div>
       </div>
     </>
   );
 }
 
+const ToolRow = ({ tool, chosen }: { tool: ToolLine; chosen: boolean }) => (
+  <a class="row" tabIndex={-1} href={to("tools", tool.id)} aria-current={chosen ? "true" : undefined}>
+    <span class="grow">
+      <span class="cut line"><b>{tool.name}</b> <span class="soft small">{tool.namespace}</span></span>
+      <span class="cut line soft small"><Said of={tool.description} most={200} /></span>
+    </span>
+    {tool.health && tool.health !== "healthy" && <State of={tool.health} />}
+    <span class="tag">{tool.effect}</span>
+  </a>
+);
+
 function Whole({ id }: { id: string }) {
   const tool = useAsked((abort) => get<ToolWhole>(at("tools", id), {}, abort), [id]);
-  const stats = useAsked((abort) => get<Record<string, any>>(at("tools", id, "stats"), {}, abort), [id]);
-  const args = useSignal<unknown>({});
-  const session = useSignal(`console-${me.value?.name ?? "me"}`.replace(/[^A-Za-z0-9._:-]/g, "-").slice(0, 200));
-  const cards = useSignal(new Map<string, Card>());
-  const running = useSignal<string | undefined>(undefined);
-  const trouble = useSignal<unknown>(undefined);
-  const stop = useSignal<() => void>(() => {});
-  useEffect(() => () => stop.value(), []);
-
-  const run = async () => {
-    trouble.value = undefined;
-    stop.value();
-    try {
-      await post("v1/sessions", { id: session.value, namespaces: [tool.value!.namespace] });
-      const call = await post<{ id: string }>(at("sessions", session.value, "calls"), { tool: id, args: args.value ?? {}, wait: false });
-      cards.value = new Map();
-      running.value = call.id;
-      stop.value = follow(`${at("sessions", session.value, "events")}?call=${encodeURIComponent(call.id)}`, (event) => {
-        const fresh = new Map(cards.value);
-        if (take(fresh, event)) cards.value = fresh;
-        if (event.kind === "done" && event.call === call.id) stop.value();
-      });
-    } catch (error) {
-      trouble.value = error;
-    }
-  };
-  if (tool.trouble) return <Trouble of={tool.trouble} />;
-  if (!tool.value) return null;
-  const known = tool.value.knowledge;
-  const knowledge = known && [known.quirks, known.anti_patterns, known.examples].some((part) => part?.length) ? known : undefined;
-  const card = running.value ? cards.value.get(running.value) : undefined;
+  const run = useRun(id);
+  if (!tool.value) return <Trouble of={tool.trouble} />;
   return (
     <>
-      <section class="sheet" aria-label={tool.value.id}>
-        <div class="head">
-          <h1 class="mono">{tool.value.id}</h1><span class="grow" />
-          <span class="tag">{tool.value.effect}</span>
-          {Object.entries(tool.value.annotations ?? {}).filter(([, on]) => on).map(([name]) => <span class="tag" key={name}>{name.replace("_", " ")}</span>)}
-        </div>
-        <p dir="auto" style={{ whiteSpace: "pre-wrap", marginTop: "8px" }}>{tool.value.description}</p>
-        {(tool.value.capabilities?.length ?? 0) > 0 && <p class="small soft">needs {tool.value.capabilities!.join(", ")}</p>}
-        {stats.value && <Numbers of={stats.value} />}
-      </section>
+      <a class="back" href={to("tools")}>‹ all tools</a>
+      <About tool={tool.value} over={run.over} />
       <section class="sheet" aria-label="Try it">
         <h2>Try it</h2>
         <Suspense fallback={<p class="soft">…</p>}>
-          <SchemaForm schema={tool.value.input_schema} value={args.value} changed={(said) => (args.value = said)} label="Arguments" />
+          <SchemaForm schema={tool.value.input_schema} value={run.args.value} changed={(said) => (run.args.value = said)} label="Arguments" />
         </Suspense>
-        <div class="actions" style={{ marginTop: "10px" }}>
-          <button class="main" onClick={run}>Run</button>
-          <label class="small soft" for="in-session">in session</label>
-          <input id="in-session" style={{ width: "220px" }} value={session.value} onInput={(event) => (session.value = event.currentTarget.value)} />
+        <div class="actions">
+          <Do class="main" disabled={run.args.value === undefined} work={() => run.start()}>Run</Do>
+          <label class="small soft beside">in session <input value={run.session.value} onInput={(event) => (run.session.value = event.currentTarget.value)} /></label>
         </div>
-        <Trouble of={trouble.value} />
-        {card && <div style={{ marginTop: "12px" }}><CallCard card={card} cards={cards.value} /></div>}
+        {run.card && <div class="below"><CallCard card={run.card} cards={run.cards} again={run.follow} /></div>}
       </section>
-      {knowledge && (
-        <section class="sheet" aria-label="What is known">
-          {list("Quirks", knowledge.quirks)}
-          {(knowledge.anti_patterns?.length ?? 0) > 0 && <><h3>What not to do</h3><ul>{knowledge.anti_patterns!.map((one, n) => (
-            <li key={n} dir="auto">{Object.values(one).filter((part) => typeof part === "string").join(" — ")}</li>))}</ul></>}
-          {(knowledge.examples?.length ?? 0) > 0 && <><h3>Examples</h3>{knowledge.examples!.map((one: Example, n) => (
-            <div key={n} style={{ marginBottom: "8px" }}>
-              <p dir="auto" class="small">{one.description}</p>
-              <Value of={one.args} label="Example" />
-              <button onClick={() => (args.value = one.args)}>Take these arguments</button>
-            </div>))}</>}
-        </section>
-      )}
-      <section class="sheet"><details><summary>Schemas</summary>
+      <Knowledge of={tool.value.knowledge ?? {}} run={(args) => { run.args.value = args; return run.start(); }} />
+      <section class="sheet"><details><summary>Schemas and limits</summary>
         <h3>takes</h3><Value of={tool.value.input_schema} label="Input schema" />
         {tool.value.output_schema && <><h3>gives</h3><Value of={tool.value.output_schema} label="Output schema" /></>}
+        {tool.value.limits && <><h3>limits</h3><Value of={tool.value.limits} label="Limits" /></>}
       </details></section>
     </>
   );
 }
 
-const list = (title: string, lines?: unknown[]) =>
-  lines?.length ? <><h3>{title}</h3><ul>{lines.map((line, n) => <li key={n} dir="auto">{typeof line === "string" ? line : JSON.stringify(line)}</li>)}</ul></> : null;
+/** A call that is tried, in a session of one's own. */
+function useRun(tool: string) {
+  const args = useSignal<unknown>({});
+  const session = useSignal(`console-${me.value?.name ?? "me"}`.replace(/[^A-Za-z0-9._:-]/g, "-").slice(0, 200));
+  const cards = useSignal(new Map<string, Card>());
+  const call = useSignal("");
+  const over = useSignal(0);
+  const stop = useSignal<() => void>(() => {});
+  useEffect(() => () => stop.value(), []);
 
-function Numbers({ of }: { of: Record<string, any> }) {
+  const heard = (where: string, id: string) => {
+    stop.value();
+    cards.value = new Map();
+    call.value = id;
+    stop.value = follow(at("sessions", where, "events") + `?call=${encodeURIComponent(id)}`, (event) => {
+      const fresh = new Map(cards.value);
+      if (take(fresh, event)) cards.value = fresh;
+      if (event.kind !== "done" || event.call !== id) return;
+      stop.value();
+      over.value++;
+    });
+  };
+  const start = async () => {
+    await post("v1/sessions", { id: session.value });
+    const made = await post<{ id: string }>(at("sessions", session.value, "calls"), { tool, args: args.value ?? {}, wait: false });
+    heard(session.value, made.id);
+  };
+  return { args, session, start, follow: heard, card: cards.value.get(call.value), cards: cards.value, over: over.value };
+}
+
+function About({ tool, over }: { tool: ToolWhole; over: number }) {
+  const stats = useAsked((abort) => get<Counts>(at("tools", tool.id, "stats"), { seconds: 86_400 }, abort), [tool.id, over]);
+  const marks = Object.entries(tool.annotations ?? {}).filter(([name, on]) => on && name !== "read_only" && name !== "idempotent");
   return (
-    <div class="columns" style={{ marginTop: "8px" }}>
-      <div class="figure"><b>{(of.calls ?? 0).toLocaleString()}</b><span class="soft small">calls</span></div>
-      <div class="figure"><b>{sum(of.failures).toLocaleString()}</b><span class="soft small">failed</span></div>
-      {of.p50_s !== undefined && <div class="figure"><b>{length(of.p50_s)}</b><span class="soft small">median</span></div>}
-      {of.p95_s !== undefined && <div class="figure"><b>{length(of.p95_s)}</b><span class="soft small">p95</span></div>}
-    </div>
+    <section class="sheet" aria-label={tool.id}>
+      <div class="head">
+        <h2 class="mono title">{tool.id}</h2><span class="grow" />
+        <span class="tag">{tool.effect}</span>
+        {marks.map(([name]) => <span class="tag" key={name}>{name.replaceAll("_", " ")}</span>)}
+        {tool.health && <State of={tool.health} />}
+      </div>
+      {tool.title && <p><b><Said of={tool.title} /></b></p>}
+      <p class="words"><Said of={tool.description} most={20_000} /></p>
+      <p class="small soft">
+        from {plain(tool.source ?? "")}{tool.trusted === false && ", not trusted"}
+        {!!tool.capabilities?.length && ` · needs ${tool.capabilities.join(", ")}`}{!!tool.tags?.length && ` · ${tool.tags.join(", ")}`}
+      </p>
+      {!!tool.changed?.length && <p class="trouble small">It has changed since it was accepted: {tool.changed.join(", ")}</p>}
+      {tool.warnings?.map((one) => <p class="trouble small" key={one}><Said of={one} /></p>)}
+      {stats.value && <Numbers of={stats.value} />}
+    </section>
   );
 }
 
-const sum = (counts: unknown): number =>
-  typeof counts === "number" ? counts : Object.values((counts ?? {}) as Record<string, number>).reduce((a, b) => a + b, 0);
+function Numbers({ of }: { of: Counts }) {
+  const failed = Object.values(of.failures).reduce((a, b) => a + b, 0);
+  return (
+    <>
+      <div class="columns figures">
+        <Figure value={of.calls.toLocaleString()} name="calls in a day" />
+        <Figure value={failed.toLocaleString()} name={failed ? `failed: ${Object.keys(of.failures).join(", ")}` : "failed"} />
+        {of.p50_ms != null && <Figure value={length(of.p50_ms / 1000)} name="median" />}
+        {of.p95_ms != null && <Figure value={length(of.p95_ms / 1000)} name="95 of 100 within" />}
+      </div>
+      {of.last.length > 0 && (
+        <details><summary class="small soft">recent calls</summary>
+          {of.last.map((one) => (
+            <a key={one.call} class="row flat" href={to("live", one.session, one.call)}>
+              <span class="grow cut"><Time at={one.at} /> <span class="small">{one.session}</span></span>
+              <span class="soft small">{length(one.duration_ms / 1000)}</span><State of={one.outcome} />
+            </a>
+          ))}
+        </details>
+      )}
+    </>
+  );
+}
+
+const Figure = ({ value, name }: { value: string; name: string }) => <div class="figure"><b>{value}</b><span class="soft small">{name}</span></div>;
+
+function Knowledge({ of, run }: { of: NonNullable<ToolWhole["knowledge"]>; run: (args: unknown) => Promise<void> }) {
+  if (!of.help && !of.anti_patterns?.length && !of.examples?.length) return null;
+  return (
+    <section class="sheet" aria-label="What is known">
+      <h2>What is known</h2>
+      {of.help && <p class="words"><Said of={of.help} most={20_000} /></p>}
+      {!!of.anti_patterns?.length && <><h3>Usual mistakes</h3><ul>{of.anti_patterns.map((one, n) => (
+        <li key={n}><code>{plain(one.match)}</code>: <Said of={one.hint} /></li>))}</ul></>}
+      {!!of.examples?.length && <><h3>Examples</h3>{of.examples.map((one, n) => (
+        <div key={n} class="below">
+          {one.title && <p class="small"><Said of={one.title} /></p>}
+          <Value of={one.arguments} label={`Example ${n + 1}`} />
+          <div class="actions"><Do work={() => run(one.arguments)}>Run this</Do></div>
+        </div>))}</>}
+    </section>
+  );
+}

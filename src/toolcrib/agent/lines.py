@@ -28,7 +28,7 @@ class Note:
 
     __slots__ = (
         *("args", "background", "below", "id", "provider_id", "question", "result", "run", "said", "secret", "state"),
-        *("_text", "tool", "turn"),
+        *("_text", "tool", "turn", "wake"),
     )
 
     def __init__(self, id: str, tool: str, args: str, provider_id: str | None, run: str | None, turn: int) -> None:
@@ -44,6 +44,7 @@ class Note:
         self.result: Result | None = None
         self.background = False
         self.secret = False
+        self.wake: str | None = None
         self._text: str | None = None
 
     def calls(self, builtin: str) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib.agent import transfers
 from toolcrib.agent.definition import Agent
+from toolcrib.agent.late import late
 from toolcrib.agent.lines import Item, Note, harmless, passed_within, rendered, size
 from toolcrib.agent.models import Message, ModelCall, ModelError
 from toolcrib.agent.replies import Reply, Stream, replied
@@ -24,7 +25,7 @@ from toolcrib.calls.answering import paused
 from toolcrib.calls.history import result
 from toolcrib.calls.pausing import look_after
 from toolcrib.errors import Refused, StoreError, ToolcribError
-from toolcrib.interop import aomi
+from toolcrib.schema.hidden import parted, suspect
 from toolcrib.store import Row
 from toolcrib.store.codec import encode
 from toolcrib.tools import Tool
@@ -100,9 +101,10 @@ class Loop:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
         await self.room.catch_up()
         await self._compact()
-        events = [*late(self.room, run), *(self._taken(one) for one in waiting_for(self.room, run))]
+        events = [*await late(self.room, run), *(self._taken(one) for one in waiting_for(self.room, run))]
         said = {"run": run.id, "turn": run.turn + 1, "agent": run.agent, "model": self._model()}
-        await self.room.write(*events, ("turn_started", said | ({"last": True} if last else {})))
+        events.append(("turn_started", said | ({"last": True} if last else {})))
+        await self.room.write(*events, read=run.parent is None)
 
     def _model(self) -> str | None:
         """The name of the model, where it has one."""
@@ -168,11 +170,16 @@ class Loop:
         """A call as the message tells it. What nobody may see is kept beside the log."""
         id = self.room.session.crib.new_id()
         made: dict[str, Any] = {"id": id, "tool": call.name, "args": call.args, "provider_id": call.id}
-        if tool is not None and tool.hidden is not None:
-            await self.room.store.keep(self.room.session.id, f"args:{id}:model", call.args.encode())
-            with suppress(ValueError, RecursionError):
-                made["args"] = encode(tool.hidden.part(json.loads(call.args))[0]).decode()
-            made["secret"] = True
+        hidden, given = None if tool is None else tool.hidden, call.args.encode("utf-8", "replace")
+        if hidden is None and not suspect(given):
+            return made
+        try:
+            shown, values = parted(hidden, json.loads(given))
+        except (ValueError, RecursionError):
+            shown, values = {}, [given]
+        if hidden is not None or values:
+            await self.room.store.keep(self.room.session.id, f"args:{id}:model", given)
+            made |= {"args": encode(shown).decode(), "secret": True}
         return made
 
     # Its calls
@@ -378,7 +385,8 @@ class Loop:
             back.append(("handover", data))
         told = {name: value for name, value in said.items() if value is not None}
         finished = {"run": run.id, "agent": run.agent, "reason": reason, **told, "turns": run.turn}
-        await room.write(*before, *back, ("run_finished", {**finished, "usage": run.usage.data()}))
+        ended: Event = ("run_finished", {**finished, "usage": run.usage.data()})
+        await room.write(*before, *back, ended, read=run.parent is None)
         room.forget(run)
         if room.session.state.scoped:
             await room.session.end_run(run.id)
@@ -429,20 +437,3 @@ def waiting_for(room: Room, run: Run) -> list[Queued]:
     if run.parent is not None:
         return [one for one in room.thread.queue if one.run == run.id]
     return [one for one in room.thread.queue if one.run is None and one.mode in ("steer", "collect") and not one.agent]
-
-
-def late(room: Room, run: Run | None, id: str = "") -> list[Event]:
-    """What the model of a run reads of calls that ended in the background."""
-    events: list[Event] = []
-    for note, _ in list(room.thread.late.values()):
-        owner = room.thread.runs.get(note.run or "")
-        whose = owner if owner is not None and owner.finished is None and owner.parent is not None else None
-        if whose is (None if run is None or run.parent is None else run):
-            assert note.result is not None
-            failed = note.result.failure
-            payload: dict[str, Any] = {"tool_name": note.tool, "id": note.id, "call_id": note.provider_id}
-            payload["result"] = note.result.data if failed is None else {"error": failed.message}
-            text = aomi.model_text(payload)
-            said = {"role": "note", "content": text, "run": id or (run.id if run else None), "results": [note.id]}
-            events.append(("message", said))
-    return events

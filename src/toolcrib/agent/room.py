@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from toolcrib.session import Session
 
 PAGE = 1000
+ALL = 100_000
+MODEL = "model"
+"""The cursor that tells which results the model has read."""
 
 
 class Room:
@@ -67,20 +70,36 @@ class Room:
             if not self._read:
                 await self.store.flush()
             whole = not self._read or self.session.pipeline.engine is not None
-            while page := await self.store.read(
-                self.session.id, self.thread.seen, limit=PAGE, call=None if whole else ""
-            ):
+            more = True
+            while more:
+                page = await self.store.read(self.session.id, self.thread.seen, limit=PAGE, call=None if whole else "")
                 for event in page:
                     self.thread.advance(event)
+                more = len(page) == PAGE
             self._read = True
 
-    async def write(self, *events: tuple[str, dict[str, Any]]) -> None:
-        """Appends events in one piece, and takes them in."""
+    async def write(self, *events: tuple[str, dict[str, Any]], read: bool = False) -> None:
+        """Appends events in one piece, and takes them in; with `read` the cursor of the model moves with them."""
+        shown = {call for _, data in events for call in data.get("results", ())}
+        cursor = (MODEL, await self._read_up_to(shown)) if read else None
         now = self.clock.now()
         drafts: list[Draft] = [(now, None, kind, data) for kind, data in events]
-        await self.store.commit(Write(self.session.id, drafts))
+        write = Write(self.session.id, drafts)
+        write.cursor = cursor
+        await self.store.commit(write)
         await self.catch_up()
         self.ring()
+
+    async def _read_up_to(self, shown: set[str]) -> int:
+        """How far its model has read when these results are shown to it: up to the first that it has not seen."""
+        read = await self.store.cursor(self.session.id, MODEL)
+        for row in await self.store.calls(self.session.id, done_after=read, limit=ALL):
+            note = self.thread.calls.get(row.id)
+            told = note is not None and note.state == "done" and row.id not in self.thread.late
+            if row.background and row.id not in shown and not told:
+                break
+            read = row.done_seq or read
+        return read
 
     def put(self, kind: str, data: dict[str, Any]) -> None:
         """Appends an event soon, behind what was written before."""
@@ -133,7 +152,8 @@ class Room:
         """A call of this process has ended, or waits for somebody."""
         note = self.thread.calls.get(live.id)
         if note is None and live.background:
-            note = self.thread.calls[live.id] = Note(live.id, live.tool_id, "", None, live.run, 0)
+            provider = (live.extra or {}).get("provider_id")
+            note = self.thread.calls[live.id] = Note(live.id, live.tool_id, "", provider, live.run, 0)
         if note is None:
             return
         note.tool = live.tool_id or note.tool
@@ -186,8 +206,12 @@ class Room:
         return digest
 
     async def restore(self) -> None:
-        """Runs that were begun with other definitions than those of now get theirs back."""
+        """Takes in the log; runs that were begun with other definitions than those of now get theirs back."""
         await self.catch_up()
+        if self.thread.late:  # whoever spoke with a model before may have shown it some of them
+            read = await self.store.cursor(self.session.id, MODEL)
+            unread = {row.id for row in await self.store.calls(self.session.id, done_after=read, limit=ALL)}
+            self.thread.late = {call: one for call, one in self.thread.late.items() if call in unread}
         for run in self.thread.going.values():
             now = self.agents.book.get(run.first)
             if run.definition is None or (now is not None and now.digest() == run.definition):

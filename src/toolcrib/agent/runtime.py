@@ -14,7 +14,8 @@ from toolcrib.agent import builtins
 from toolcrib.agent.book import Book, Shelf
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.desk import Desk
-from toolcrib.agent.loop import Event, Loop, late, said_by_user
+from toolcrib.agent.late import late
+from toolcrib.agent.loop import Event, Loop, said_by_user
 from toolcrib.agent.models import Model, Request
 from toolcrib.agent.problems import meant
 from toolcrib.agent.providers import Providers
@@ -251,10 +252,7 @@ class Agents:
             loop = Loop(room, run)
             if not await loop.waits() and await self._mine(room, run):
                 await loop.go()
-            if run.finished is None:
-                return False
-            await room.store.move_cursor(room.session.id, "model", room.thread.seen)
-            return True
+            return run.finished is not None
         async with room.lock:
             return await self._take_up(room)
 
@@ -321,14 +319,14 @@ class Agents:
             events.append(("handover", data))
         id = f"r{room.session.crib.new_id()[1:]}"
         started = {"run": id, "agent": definition.name, "origin": origin, "definition": await room.keep(definition)}
-        events += [("run_started", started), *late(room, None, id)]
+        events += [("run_started", started), *await late(room, None, id)]
         events += [("message", said_by_user(id, one)) for one in taken]
         if text:
             said = {"role": "user", "content": text, "run": id} | ({} if key is None else {"key": key})
             events.append(("message", said))
         room.begin(id)
         room.warned = False
-        await room.write(*events)
+        await room.write(*events, read=True)
         return id
 
     # What users do

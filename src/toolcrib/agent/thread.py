@@ -116,6 +116,7 @@ class Thread:
         self.calls: dict[str, Note] = {}
         self.queue: list[Queued] = []
         self.late: dict[str, tuple[Note, str]] = {}
+        self.heard: dict[str, int] = {}
         self.asked: Counter[str] = Counter()
         self.keys: dict[str, str | int] = {}
         self.taken: dict[int, str] = {}
@@ -123,7 +124,7 @@ class Thread:
         self.unasked = 0
         self.foreground: Run | None = None
         self.noted = 0
-        self._wallet: Item | None = None
+        self._last: dict[str, Item] = {}
 
     def advance(self, event: Event) -> None:
         """Takes the next event."""
@@ -209,6 +210,7 @@ class Thread:
     def _interrupted(self, event: Event, data: dict[str, Any]) -> None:
         if self.foreground is not None:
             self.foreground.interrupted = True
+        self._newest(event, "[[SYSTEM]] The user interrupted the turn")
 
     # What is said
 
@@ -229,6 +231,8 @@ class Thread:
         line.view.append(item)
         for call in data.get("results", ()):
             self.late.pop(call, None)
+            self.heard.pop(call, None)
+        self.heard |= data.get("told", {})
         if data["role"] == "user":
             self._asked_by_user(run, data)
 
@@ -254,12 +258,15 @@ class Thread:
             self.keys[one.key] = event.seq
 
     def _user_state(self, event: Event, data: dict[str, Any]) -> None:
-        """Of several states in a row the model reads the last."""
+        self._newest(event, aomi.user_state_text(data))
+
+    def _newest(self, event: Event, text: str) -> None:
+        """Of several events of a kind in a row the model reads the last."""
         view = self.line.view
-        if view and view[-1] is self._wallet:
+        if view and view[-1] is self._last.get(event.kind):
             view.pop()
-        self._wallet = Item(event.seq, "note", aomi.user_state_text(data))
-        view.append(self._wallet)
+        self._last[event.kind] = Item(event.seq, "note", text)
+        view.append(self._last[event.kind])
 
     def _error(self, event: Event, data: dict[str, Any]) -> None:
         text = aomi.model_text({"SystemError": str(data.get("text") or data.get("message") or "")})
@@ -274,7 +281,7 @@ class Thread:
                 return
             self.calls[id] = Note(id, data["tool"], "", data.get("provider_id"), data.get("run"), 0)
         note = self.calls[id]
-        note.tool, note.state = data["tool"], "open"
+        note.tool, note.state, note.wake = data["tool"], "open", data.get("wake")
         if data.get("background"):
             self.to_background(note)
 

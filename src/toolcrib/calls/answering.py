@@ -15,6 +15,7 @@ from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import BadTool, Refused
 from toolcrib.schema import BadArguments, output_check
+from toolcrib.schema.hidden import restored, suspect
 from toolcrib.store import Draft, Row, Write
 from toolcrib.store.codec import decode, encode, same_json
 from toolcrib.tools import Tool, canonical, digest_of
@@ -225,14 +226,14 @@ def _edited(live: LiveCall, given: Answer) -> Answer:
     if tool is None:
         raise Refused("not_found", f"Unknown tool: {live.name}", "answer without changed arguments")
     arguments: Any = given.arguments
-    if tool.hidden is not None:
-        arguments = tool.hidden.restored(arguments, decode(live.args))
+    if live.shown is not None:
+        arguments = restored(arguments, decode(live.args))
     try:
         live.parsed = tool.parse(encode(arguments))
     except BadArguments as error:
         raise Refused("invalid_arguments", f"The changed arguments do not fit: {error}", OPEN) from None
     live.given = live.parsed.json
-    if tool.hidden is not None:
+    if live.shown is not None or suspect(live.given):
         live.hide(tool)
     return dataclasses.replace(given, arguments=records.final(live))
 
@@ -296,7 +297,8 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     """A call of the log as a call in flight again, with the tool of now."""
     said = history.accepted
     store, pipeline = session.crib.store, session.pipeline
-    kept = await store.kept(session.id, _kept(row.id, history.edit)) if said.get("secret") else None
+    masked = said.get("secret") or history.edit is not None  # an approver may have put in what was no secret before
+    kept = await store.kept(session.id, _kept(row.id, history.edit)) if masked else None
     live = LiveCall(pipeline, session, said["tool"], kept or history.args, row.id, history.accepted_at)
     live.row, live.history, live.durable = row, history, True
     live.tool_id = said["tool"]

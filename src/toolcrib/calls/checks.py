@@ -25,6 +25,7 @@ from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
 from toolcrib.policy import Policy, Unfit, Verdict, rules_of
 from toolcrib.schema import BadArguments, nearest
+from toolcrib.schema.hidden import suspect
 from toolcrib.store import Store
 from toolcrib.store.codec import decode, encode, whole
 from toolcrib.tools import Tool, digest_of
@@ -121,9 +122,11 @@ class Checks:
         hidden = live.desk is not None and closed is not None and closed.namespace == "builtin"
         if closed is not None and not hidden and not live.session.sees(closed):
             live.tool_id = closed.id
-            if closed.hidden is not None:
+            if closed.hidden is not None or suspect(live.given):
                 live.hide(closed)
             return self._closed_namespace(live, closed.namespace)
+        if suspect(live.given):
+            live.hide(None)
         close = nearest(live.name, list(view.names) if live.desk is None else live.desk.names())
         return live.failure(
             "not_found", f"Unknown tool: {live.name}", hint=f"similar: {', '.join(close)}" if close else None
@@ -134,7 +137,7 @@ class Checks:
     def authorize(self, live: LiveCall) -> Failure | None:
         """The session's namespaces are checked here again, whoever found the tool; then depth and turn."""
         assert live.tool is not None
-        if live.tool.hidden is not None:
+        if live.tool.hidden is not None or suspect(live.given):
             live.hide(live.tool)
         desk = None if live.run is None else live.desk
         if not (live.session if desk is None else desk).sees(live.tool):
@@ -210,7 +213,7 @@ class Checks:
             return live.failure("invalid_arguments", str(error), metadata=found)
         except BaseException as error:  # noqa: BLE001 - a type of the tool may check itself, and raise whatever it likes
             return self.unexpected(live, error)
-        if tool.hidden is not None:
+        if tool.hidden is not None or suspect(live.parsed.json):
             live.hide(tool)
         return None
 

@@ -205,6 +205,8 @@ class Peer:
         try:
             if verb == "ask":
                 self._send("value", id, await live.ask(body))
+            elif verb == "credential":
+                self._send("value", id, await live.credential(body))
             elif verb == "step":
                 self._send("value", id, await live.step(body, lambda: self._run_step(id)))
             else:
@@ -404,6 +406,10 @@ class Host:
     def step(self, key: str, do: Callable[[], Any]) -> Any:
         """The recorded value, or a new one that is recorded before it is returned."""
         return self._request("step", key, do)
+
+    def credential(self, name: str) -> Any:
+        """What the owner of the session brings under that name."""
+        return self._request("credential", name)
 
     def child(self, tool: str, args: Any) -> Any:
         """Another tool, through the whole pipeline."""

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from toolcrib.calls.credentials import credential
 from toolcrib.calls.telling import Telling
 from toolcrib.context import Context, Deps, Desk, Parked, Stopped, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
-from toolcrib.schema.hidden import MASK, texts_of, without
+from toolcrib.schema.hidden import MASK, parted, texts_of, without
 from toolcrib.schema.names import one_line
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
@@ -218,14 +219,18 @@ class LiveCall(Telling):
             return self.desk.path()
         return [self.agent] if self.agent else []
 
-    def hide(self, tool: Tool) -> None:
+    def hide(self, tool: Tool | None) -> None:
         """Remembers the values that nobody may see, and the arguments as they may be seen."""
-        assert tool.hidden is not None
+        hidden = None if tool is None else tool.hidden
         try:
-            self.shown, values = tool.hidden.part(decode(self.args))
+            self.shown, values = parted(hidden, decode(self.args))
         except (ValueError, RecursionError):
             self.shown, values = MASK, []
-        self.secrets = texts_of(values)
+        else:
+            if hidden is None and not values and not self.secrets:
+                self.shown = None  # it only looked as if
+                return
+        self.secrets = texts_of(values) or self.secrets
         self.extra = {**(self.extra or {}), "secret": True}
         self.durable = True  # whoever goes on with it finds in the log only that there was a secret
 
@@ -412,6 +417,10 @@ class LiveCall(Telling):
     async def child(self, tool: str, args: Any) -> Result:
         """Another tool, through the whole pipeline."""
         return await self.session.call_child(self, tool, args)
+
+    async def credential(self, name: str) -> str:
+        """What the owner of the session brings under that name."""
+        return await credential(self, name)
 
     async def stopped(self) -> None:
         """Returns when the call is asked to stop."""

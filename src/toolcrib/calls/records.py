@@ -13,7 +13,7 @@ from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
-from toolcrib.schema.hidden import without
+from toolcrib.schema.hidden import parted, without
 from toolcrib.schema.names import one_line
 from toolcrib.store import Draft
 from toolcrib.store.codec import Raw, decode, digest, encode, plain, raw
@@ -139,8 +139,11 @@ def arguments(live: LiveCall) -> Any:
 
 def final(live: LiveCall) -> dict[str, Any]:
     """The final arguments with their defaults, as they may be seen."""
-    values, hidden = dict(live.normalised()), None if live.tool is None else live.tool.hidden
-    return values if hidden is None else hidden.part(values)[0]
+    values = dict(live.normalised())
+    if live.shown is None:
+        return values
+    shown: dict[str, Any] = parted(None if live.tool is None else live.tool.hidden, values)[0]
+    return shown
 
 
 def started(live: LiveCall, attempt: int) -> Draft:

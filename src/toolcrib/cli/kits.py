@@ -55,6 +55,8 @@ def _setting(key: str, node: yaml.Node, folder: Path) -> Any:
     value = _filled(nodes.plain(node), node)
     if key == "databases" and isinstance(value, Mapping):
         return {name: _database(one, folder) for name, one in value.items()}
+    if key == "chains" and isinstance(value, Mapping) and value.get("cache", ":memory:") != ":memory:":
+        return {**value, "cache": str(folder / str(value["cache"]))}
     if key in _PATHS:
         return [folder / one for one in value] if isinstance(value, list) else folder / str(value)
     return value

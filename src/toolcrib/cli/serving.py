@@ -165,7 +165,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
             await site.open()
             where = f"[{said.host}]" if ":" in said.host else said.host
             url = f"http://{where}:{listener.getsockname()[1]}"
-            await _serve(site, listener, lambda: _told(terminal, url, guard, only_mcp=mcp))
+            await _serve(site, listener, lambda: _told(terminal, url, site, guard, only_mcp=mcp))
             terminal.say("Stopped listening.", "dim")
 
 
@@ -212,7 +212,7 @@ def _site(
     return site
 
 
-def _told(terminal: Terminal, url: str, guard: Guard | None, *, only_mcp: bool) -> None:
+def _told(terminal: Terminal, url: str, site: Site, guard: Guard | None, *, only_mcp: bool) -> None:
     from toolcrib.serve.http import API, MCP
 
     if terminal.json:
@@ -223,8 +223,10 @@ def _told(terminal: Terminal, url: str, guard: Guard | None, *, only_mcp: bool) 
         terminal.text(f"MCP at {url}{MCP}")
     else:
         terminal.text(f"Toolcrib at {url}")
-        terminal.text(f"  API  {url}{API}  (described at {url}{API}/openapi.json)")
-        terminal.text(f"  MCP  {url}{MCP}")
+        if site.door("/") is not None:
+            terminal.text(f"  Console  {url}/")
+        terminal.text(f"  API      {url}{API}  (described at {url}{API}/openapi.json)")
+        terminal.text(f"  MCP      {url}{MCP}")
         key = "" if guard is None else " -H 'Authorization: Bearer KEY'"
         terminal.say(f"Try: curl{key} {url}{API}/tools", "dim")
     if guard is None:

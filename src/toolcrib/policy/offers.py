@@ -13,6 +13,7 @@ from toolcrib.policy.conditions import Call, plain
 from toolcrib.policy.explain import Explanation
 from toolcrib.policy.grants import is_interpreter
 from toolcrib.policy.problems import BadRule
+from toolcrib.schema.hidden import parted
 from toolcrib.tools import Tool
 from toolcrib.types import Annotations
 
@@ -91,7 +92,8 @@ def _pinned(tool: Tool, call: Call) -> dict[str, Any] | None:
     }
     if any(isinstance(value, dict | list) for value in pins.values()):
         return None
-    if tool.hidden is not None and any(tool.hidden.part(dict(args))[0].get(name) != pins[name] for name in pins):
+    shown = parted(tool.hidden, dict(args))[0]
+    if any(shown.get(name) != pins[name] for name in pins):
         return None
     return pins
 

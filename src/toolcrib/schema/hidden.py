@@ -1,7 +1,8 @@
-"""Secret arguments: where a schema marks them, and texts and data without their values."""
+"""Secret arguments: where a schema marks them or they look like private keys; texts and data without their values."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -27,17 +28,6 @@ class Hidden:
         """Data with a mask at every secret place, and the values that stood there."""
         values: list[Any] = []
         return self._walk([self._root], data, values), values
-
-    def restored(self, edited: Any, original: Any) -> Any:
-        """Data in which a mask at a secret place means: as it was."""
-        if edited == MASK:
-            return original
-        if isinstance(edited, dict) and isinstance(original, dict):
-            return {name: self.restored(value, original.get(name, value)) for name, value in edited.items()}
-        if isinstance(edited, list) and isinstance(original, list):
-            kept = [*original, *edited[len(original) :]]
-            return [self.restored(value, old) for value, old in zip(edited, kept, strict=False)]
-        return edited
 
     def _walk(self, nodes: list[Any], data: Any, values: list[Any]) -> Any:
         nodes = list(self._applying(nodes))
@@ -69,6 +59,50 @@ class Hidden:
             for key in _SAME:
                 waiting += node.get(key, ())
             waiting += [node[key] for key in _ALSO if key in node]
+
+
+def restored(edited: Any, original: Any) -> Any:
+    """Data in which a mask at a secret place means: as it was."""
+    if edited == MASK:
+        return original
+    if isinstance(edited, dict) and isinstance(original, dict):
+        return {name: restored(value, original.get(name, value)) for name, value in edited.items()}
+    if isinstance(edited, list) and isinstance(original, list):
+        kept = [*original, *edited[len(original) :]]
+        return [restored(value, old) for value, old in zip(edited, kept, strict=False)]
+    return edited
+
+
+_QUOTED = re.compile(rb'"(?:0[xX])?[0-9a-fA-F]{64}"')
+_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+_WORDS = (b"nemonic", b"NEMONIC", b"seed", b"Seed", b"SEED", b"hrase", b"HRASE")
+_PHRASE = re.compile(r"\s*[a-z]{3,8}(?:\s+[a-z]{3,8}){11,23}\s*")
+_NAME = re.compile(r"(?!.*(?:public|storage|idempot)).*(?:key|secret|private|mnemonic|seed|phrase)", re.I | re.S)
+_LEAST = 60
+
+
+def suspect(json: bytes) -> bool:
+    """Whether a JSON text may hold a private key or a seed phrase: a quick look, since every call is looked at."""
+    return len(json) >= _LEAST and (_QUOTED.search(json) is not None or any(word in json for word in _WORDS))
+
+
+def parted(hidden: Hidden | None, data: Any) -> tuple[Any, list[Any]]:
+    """Data with a mask where its schema says so and at all that looks like a private key; what stood there."""
+    shown, values = (data, []) if hidden is None else hidden.part(data)
+    return _without_keys(shown, "", values), values
+
+
+def _without_keys(data: Any, name: str, values: list[Any]) -> Any:
+    """What stands under a name that tells of a key and looks like one, by itself, in lists or further below."""
+    if isinstance(data, dict):
+        return {inner: _without_keys(value, f"{name}.{inner}", values) for inner, value in data.items()}
+    if isinstance(data, list):
+        return [_without_keys(value, name, values) for value in data]
+    found = (_KEY.fullmatch(data) or _PHRASE.fullmatch(data)) if isinstance(data, str) else None
+    if found is None or not _NAME.match(name):
+        return data
+    values += [data, *found.groups()]  # whoever repeats a key may leave out its prefix
+    return MASK
 
 
 def _is_secret(node: dict[str, Any]) -> bool:

@@ -73,10 +73,11 @@ class Write:
     `revision` is (expected, new) for a write that changes the session's state. `first` marks a write that must outlive
     even a power cut before it is acknowledged: the start of what may happen only once. `bounded` marks a claim that a
     `Shared` store refuses while its session or its owner has as many running calls as they may have, or where it is
-    `serial` and another call of its tool runs in its session. Calls that others made are not counted.
+    `serial` and another call of its tool runs in its session. Calls that others made are not counted. `cursor` is
+    (consumer, seq) of a cursor that moves with the events, forward only; such a write has no guard.
     """
 
-    __slots__ = ("bounded", "events", "expect", "first", "on_commit", "revision", "row", "serial", "session")
+    __slots__ = ("bounded", "cursor", "events", "expect", "first", "on_commit", "revision", "row", "serial", "session")
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class Write:
         self.expect = expect
         self.revision = revision
         self.on_commit = on_commit
+        self.cursor: tuple[str, int] | None = None
         self.first = False
         self.bounded = self.serial = False
 

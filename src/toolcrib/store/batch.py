@@ -27,12 +27,13 @@ class Batch:
     """Gathers writes while they can be judged at once; the first that can not begins the next batch.
 
     Several writes of one call that build on each other are one unit with one guard. What may be refused for a reason of
-    its own, a bounded claim or a change of the state, is a unit by itself.
+    its own, a bounded claim or a change of the state, is a unit by itself. `cursors` move in the same transaction.
     """
 
-    __slots__ = ("_alone", "_bytes", "_calls", "_events", "_kept", "_keys", "_sessions", "_units", "_writes")
+    __slots__ = ("_alone", "_bytes", "_calls", "_events", "_kept", "_keys", "_sessions", "_units", "_writes", "cursors")
 
     def __init__(self) -> None:
+        self.cursors: list[tuple[str, str, int]] = []
         self._sessions: dict[str, int] = {}
         self._writes: list[tuple[Any, ...]] = []
         self._units: list[list[Any]] = []
@@ -66,6 +67,8 @@ class Batch:
         session = sessions.get(write.session) or sessions.setdefault(write.session, len(sessions) + 1)
         unit = self._guard(session, number, write, row) if guarded else 0
         self._writes.append((session, unit, count, own, at, None if revision is None else revision[1]))
+        if write.cursor is not None:
+            self.cursors.append((write.session, *write.cursor))
         return True
 
     def _fits(self, write: Write, row: Row | None) -> bool:

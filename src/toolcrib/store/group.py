@@ -235,6 +235,8 @@ class Group:
             try:
                 connection = await self._connected()
                 try:
+                    if batch.cursors:
+                        return await self._with_cursors(connection, values, batch.cursors)
                     ((outcome, freed),) = await connection.fetch(self._query, *values)
                     return outcome, freed
                 except RACED:
@@ -250,6 +252,16 @@ class Group:
                 self._give_up(error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, PAUSE_S[1])
+
+    async def _with_cursors(
+        self, connection: Connection, values: Sequence[Any], cursors: list[tuple[str, str, int]]
+    ) -> tuple[list[int], list[str] | None]:
+        """A batch and the cursors that move with it, all or nothing. They only move forward, so twice does no harm."""
+        async with connection.transaction():
+            ((outcome, freed),) = await connection.fetch(self._query, *values)
+            for cursor in cursors:
+                await connection.fetch(queries("postgres")["move_cursor"], *cursor)
+        return outcome, freed
 
     # Telling
 

@@ -15,7 +15,7 @@ from toolcrib.types import Event
 class _Log:
     """One session: its events, and who waits for more."""
 
-    __slots__ = ("created_at", "events", "keys", "owner", "revision", "updated_at", "waiters")
+    __slots__ = ("created_at", "events", "keys", "owner", "revision", "rows", "updated_at", "waiters")
 
     def __init__(self, owner: str, at: float) -> None:
         self.owner = owner
@@ -24,6 +24,7 @@ class _Log:
         self.created_at = at
         self.updated_at = at
         self.keys: dict[str, str] | None = None
+        self.rows: dict[str, Row] = {}
         self.waiters: list[asyncio.Future[None]] | None = None
 
     def draft(self, seq: int) -> Draft:
@@ -89,6 +90,8 @@ class MemoryStore:
             log.updated_at = max(log.updated_at, events[-1][0])
         if write.revision is not None:
             log.revision = write.revision[1]
+        if write.cursor is not None:
+            self._move(write.session, *write.cursor)
         if log.waiters:
             self._wake(log)
         if write.on_commit is not None:
@@ -117,7 +120,7 @@ class MemoryStore:
             row.accepted_seq = current.accepted_seq
         if row.state == "done":
             row.done_seq = len(log.events) + len(write.events)
-        self._rows[row.id] = row
+        self._rows[row.id] = log.rows[row.id] = row
         return None
 
     def _wake(self, log: _Log) -> None:
@@ -191,11 +194,12 @@ class MemoryStore:
     ) -> list[Row]:
         """Rows that fit."""
         wanted = frozenset(states)
+        log = None if session is None else self._logs.get(session)
+        there = self._rows if session is None else {} if log is None else log.rows
         rows = [
             row
-            for row in self._rows.values()
-            if session in (None, row.session)
-            and (not wanted or row.state in wanted)
+            for row in there.values()
+            if (not wanted or row.state in wanted)
             and (parent is None or row.parent == parent)
             and (done_after is None or (row.done_seq is not None and row.done_seq > done_after))
         ]
@@ -224,8 +228,11 @@ class MemoryStore:
     async def move_cursor(self, session: str, consumer: str, seq: int) -> int:
         """Moves forward only."""
         self._log(session)
-        self._cursors[session, consumer] = max(seq, self._cursors.get((session, consumer), 0))
-        return self._cursors[session, consumer]
+        return self._move(session, consumer, seq)
+
+    def _move(self, session: str, consumer: str, seq: int) -> int:
+        moved = self._cursors[session, consumer] = max(seq, self._cursors.get((session, consumer), 0))
+        return moved
 
     async def keep(self, session: str, id: str, data: bytes) -> None:
         """Keeps a large value."""
@@ -276,6 +283,10 @@ class MemoryStore:
         """Exchanges the rows of a session."""
         log, new = self._log(session), {row.id: row for row in rows}
         self._rows = {id: row for id, row in self._rows.items() if row.session != session} | new
+        for other in self._logs.values():
+            for id in new.keys() & other.rows.keys():
+                del other.rows[id]
+        log.rows = new
         log.keys = {row.key: row.id for row in new.values() if row.key is not None} or None
 
 

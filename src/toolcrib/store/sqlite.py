@@ -160,10 +160,12 @@ class SqliteStore:
         self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
     ) -> list[Event]:
         """From the tail while the reader keeps up, else from the file."""
-        if call is None and until is None:
+        if not call and until is None:
             recent = self._followers.tail(session, after, limit)
-            if recent is not None:
+            if recent is not None and call is None:
                 return recent
+            if recent is not None and len(recent) < limit and (own := [one for one in recent if one.call is None]):
+                return own
         name = "events" if call is None else "events_of_call" if call else "events_of_session"
 
         def do(db: sqlite3.Connection) -> list[Event]:

@@ -232,6 +232,9 @@ class Writer:
         for draft in write.events:
             head.seq += 1
             self._rows.append(self._event(head.n, head.seq, draft))
+        if write.cursor is not None:
+            consumer, seq = write.cursor
+            self._db.execute(self._sql["move_cursor"], {"n": head.n, "consumer": consumer, "seq": seq})
         self._touch(head, write)
         return _Outcome(job, None, first)
 

@@ -19,9 +19,15 @@ An agent, with a model that says what it was told to, or what another one said b
     model = testing.ScriptedModel({"main": [{"text": "hello"}]})
     model = testing.record(real, "script.json")
 
+A chain, and the services that know it, on this machine:
+
+    with testing.anvil() as chain, testing.shapes(chain.url, {token: testing.Artifact(...)}) as web:
+        chains = Chains([Chain(chain.chain_id, "anvil", chain.url, local=True)], **web.chains)
+
 A store, promise by promise: `class TestMyStore(testing.StoreSuite)`, see `toolcrib.testing.stores`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.testing.answerer import Answers, answers
@@ -34,9 +40,12 @@ from toolcrib.testing.stores import StoreSuite
 
 if TYPE_CHECKING:
     from toolcrib.agent.scripted import ScriptedModel, ScriptExhausted, record
+    from toolcrib.testing.chain import anvil
+    from toolcrib.testing.shapes import Artifact, shapes
 
 __all__ = [
     "Answers",
+    "Artifact",
     "ClockedCrib",
     "Ended",
     "FakeClock",
@@ -48,19 +57,25 @@ __all__ = [
     "ScriptedModel",
     "StoreSuite",
     "answers",
+    "anvil",
     "check_index",
     "context",
     "crib",
     "record",
     "run",
+    "shapes",
     "thread_context",
 ]
 
+_LATER = {
+    **dict.fromkeys(("ScriptExhausted", "ScriptedModel", "record"), "toolcrib.agent.scripted"),
+    "anvil": "toolcrib.testing.chain",
+    **dict.fromkeys(("Artifact", "shapes"), "toolcrib.testing.shapes"),
+}
+
 
 def __getattr__(name: str) -> Any:
-    """The models, which are imported when somebody tests an agent."""
-    if name not in ("ScriptExhausted", "ScriptedModel", "record"):
+    """What not every test needs: models, a chain, and what knows it."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from toolcrib.agent import scripted
-
-    return getattr(scripted, name)
+    return getattr(import_module(_LATER[name]), name)

@@ -107,9 +107,12 @@ class Anvil(Service):
     name = "anvil"
     accounts = ACCOUNTS
 
-    def __init__(self, folder: Path | None = None, *, port: int | None = None, chain_id: int = 31337) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, port: int | None = None, chain_id: int = 31337, ipc: bool = False
+    ) -> None:
         super().__init__(folder, port=port)
         self.chain_id = chain_id
+        self.ipc = self.folder / "anvil.ipc" if ipc else None
         self._heard = 0
 
     @property
@@ -138,6 +141,7 @@ class Anvil(Service):
         program = str(fetched(package, "package/bin/anvil"))
         self._heard = self.log.count(self._ready)
         words = ["--host", HOST, "--port", str(self.port), "--no-cors", "--chain-id", str(self.chain_id)]
+        words += [] if self.ipc is None else ["--ipc", str(self.ipc)]
         return ["/usr/bin/env", "-i", f"HOME={self.folder}", program, *words]
 
     @property
@@ -148,10 +152,10 @@ class Anvil(Service):
         return self.log.count(self._ready) > self._heard
 
 
-def anvil(chain_id: int = 31337) -> Anvil:
-    """A chain of its own, to be used with `with`.
+def anvil(chain_id: int = 31337, *, ipc: bool = False) -> Anvil:
+    """A chain of its own, to be used with `with`; with `ipc` it also listens on a socket in its folder, `chain.ipc`.
 
     Raises:
         ServiceError: it can not be fetched, or does not start.
     """
-    return Anvil(chain_id=chain_id)
+    return Anvil(chain_id=chain_id, ipc=ipc)

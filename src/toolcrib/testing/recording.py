@@ -55,6 +55,7 @@ class Recorder:
     script: Script
     tools: Mapping[str, Any]
     steps: dict[str, Any]
+    credentials: Mapping[str, str]
     stopping: str | None = None
     heard: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -112,6 +113,12 @@ class Recorder:
                 self.failed[key] = error
                 raise
         return self.steps[key]
+
+    async def credential(self, name: str) -> str:
+        """The one that the test gave; without it the tool is refused as in a crib."""
+        if name not in self.credentials:
+            raise ToolFailure("denied", f"There is no credential '{name}' of {self.facts['owner']}")
+        return self.credentials[name]
 
     async def child(self, tool: str, args: Any) -> Result:
         """The fake of that name: a value, a `Result`, or a function of the arguments that gives one."""
@@ -203,26 +210,30 @@ class RecordingThreadContext(RecordingContext, ThreadContext):
     __slots__ = ()
 
 
-def context(
+def context(  # noqa: PLR0913 - the parts of a call, all by name
     *,
     answers: Mapping[str, Any] | None = None,
     tools: Mapping[str, Any] | None = None,
     deps: Mapping[str, Any] | None = None,
     state: Mapping[str, Any] | None = None,
     steps: Mapping[str, Any] | None = None,
+    credentials: Mapping[str, str] | None = None,
     cancelled: bool = False,
     **facts: Any,
 ) -> RecordingContext:
     """A context for an async tool.
 
     `answers` are replies by key, prompt or kind of a question (see `Script`), `tools` the fakes that `ctx.call` finds,
-    `steps` the values of steps that already ran; facts are what a context tells of its call, such as `owner`.
+    `steps` the values of steps that already ran, `credentials` those of the owner; facts are what a context tells of
+    its call, such as `owner`.
     """
     unknown = facts.keys() - FACTS.keys()
     if unknown:
         raise TypeError(f"unknown facts: {', '.join(sorted(unknown))}; known: {', '.join(FACTS)}")
     given = state if isinstance(state, Snapshot) else Snapshot(state or {}, 0)
-    recorder = Recorder({**FACTS, **facts}, Deps(deps), given, Script(answers), tools or {}, dict(steps or {}))
+    recorder = Recorder(
+        {**FACTS, **facts}, Deps(deps), given, Script(answers), tools or {}, dict(steps or {}), credentials or {}
+    )
     recorder.stop("cancelled" if cancelled else None)
     return RecordingContext(recorder)
 

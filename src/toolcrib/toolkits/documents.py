@@ -46,15 +46,26 @@ class Documents:
             query: The words to look for.
             limit: How many sections.
         """
-        words = re.findall(r"\w+", query)
-        with self._reading:
-            asked = " OR ".join(f'"{word}"' for word in words)
-            found = self._pages().execute(_QUERY, (asked, limit)).fetchall() if words else []
+        found = self.find(query, limit)
         if not found:
             return f"No documentation found for query: '{query}'"
         return "\n\n".join(
             f"[{category}] {title} ({score:.2f})\n{text[:_SHOWN]}" for category, title, text, score in found
         )
+
+    def find(self, query: str, limit: int) -> list[tuple[str, str, str, float]]:
+        """The sections that fit best: category, title, content and how well."""
+        words = re.findall(r"\w+", query)
+        with self._reading:
+            asked = " OR ".join(f'"{word}"' for word in words)
+            return self._pages().execute(_QUERY, (asked, limit)).fetchall() if words else []
+
+    def close(self) -> None:
+        """Forgets the pages, which are read again when somebody searches again."""
+        with self._reading:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
 
     def _pages(self) -> sqlite3.Connection:
         if self._database is None:

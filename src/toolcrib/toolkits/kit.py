@@ -11,7 +11,19 @@ from toolcrib.tools import Tool
 
 
 class Toolkit(Fixed):
-    """Tools that belong together: `Crib([kit])` takes all of them, `[*kit]` and `kit["name"]` give single ones."""
+    """Tools that belong together: `Crib([kit])` takes all of them, `[*kit]` and `kit["name"]` give single ones.
+
+    `close` lets go of what they hold, when a crib is stopped; they may be used again afterwards.
+    """
+
+    def __init__(self, name: str, tools: Iterable[Tool], close: Callable[[], None] | None = None) -> None:
+        super().__init__(name, tools)
+        self._close = close
+
+    async def stop(self) -> None:
+        """Lets go of what the tools hold."""
+        if self._close is not None:
+            self._close()
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self.tools)
@@ -30,9 +42,10 @@ Given = tuple[Callable[..., Any], dict[str, Any]]
 """A function, and what is said of the tool that it becomes."""
 
 
-def kit(namespace: str, given: Iterable[Given]) -> Toolkit:
+def kit(namespace: str, given: Iterable[Given], close: Callable[[], None] | None = None) -> Toolkit:
     """The toolkit of a namespace."""
     return Toolkit(
         namespace,
         [as_tool(function, namespace=namespace, source=f"toolkit:{namespace}", **said) for function, said in given],
+        close,
     )

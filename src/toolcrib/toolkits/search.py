@@ -67,9 +67,11 @@ def tools(
         ],
     }
     given: list[Given] = [(brave.brave_search, said)]
-    if docs is not None:
-        given.append((Documents(docs).search_docs, {"read_only": True, "timeout": 30, **Documents.SAID}))
-    return kit("search", given)
+    if docs is None:
+        return kit("search", given)
+    documents = Documents(docs)
+    given.append((documents.search_docs, {"read_only": True, "timeout": 30, **Documents.SAID}))
+    return kit("search", given, documents.close)
 
 
 class _Brave:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -255,7 +256,13 @@ async def test_so_many_requests_at_once_and_no_more() -> None:
     async with kept(limits=ServeLimits(requests_each=2)) as (served, keys):
         ada, bob = served.as_(await made(keys, "ada")), served.as_(await made(keys, "bob"))
         session = await ada.open()
-        async with ada.stream(f"/sessions/{session}/events"), ada.stream(f"/sessions/{session}/events"):
-            assert await ada.refused("GET", "/me") == (429, "too_many")
-            assert (await bob.get("/me"))["name"] == "bob"
+        calls = [asyncio.ensure_future(ada.call(session, "greet")) for _ in range(2)]  # they wait for a person
+        await ada.comes_to(429)
+        assert await ada.refused("GET", "/me") == (429, "too_many")
+        assert (await bob.get("/me"))["name"] == "bob"
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
         await ada.comes_to(200)
+        async with ada.stream(f"/sessions/{session}/events"), ada.stream(f"/sessions/{session}/events"):
+            assert (await ada.get("/me"))["name"] == "ada"

@@ -10,7 +10,7 @@ import pytest
 from tests.requirements import requirement
 from tests.serve.api.place import SOON_S, Desk, desk, until
 from tests.serve.tools import TOOLS, Doors
-from toolcrib import Crib
+from toolcrib import Crib, StreamClosed, tool
 
 
 @pytest.fixture
@@ -129,3 +129,21 @@ async def test_what_is_wrong_with_a_request_is_said(served: Desk) -> None:
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, POST")
     assert await served.refused("GET", "/sessions/other/calls") == (404, "not_found")
     assert await served.refused("GET", f"{path}/other") == (404, "not_found")
+
+
+@tool
+async def lost() -> str:
+    """Lose the connection in the middle."""
+    raise StreamClosed
+
+
+async def test_somebody_who_looked_settles_what_nobody_knew() -> None:
+    async with desk(Crib([lost, *TOOLS])) as served:
+        session = await served.open()
+        result = await served.call(session, "lost")
+        assert result["failure"]["code"] == "unknown"
+        path = f"/sessions/{session}/calls/{result['call']}"
+        settled = await served.post(f"{path}/reconcile", outcome="happened", data="sent", reason="it is in the mail")
+        assert (settled["ok"], settled["data"], settled["metadata"]["settled_by"]) == (True, "sent", "anyone")
+        assert (await served.get(path))["status"] == "succeeded"
+        assert await served.refused("POST", f"{path}/reconcile", {"outcome": "not"}) == (409, "conflict")

@@ -26,6 +26,7 @@ BODIES: dict[str, Any] = {
     "/v1/sessions/{session}/why": {"tool": "add", "args": {"a": 1}},
     "/v1/sessions/{session}/narrow": {"namespaces": ["default"]},
     "/v1/sessions/{session}/messages": {"text": "hello"},
+    "/v1/sessions/{session}/calls/{call}/reconcile": {"outcome": "not"},
 }
 
 

@@ -136,7 +136,7 @@ async def test_where_a_proxy_leads_to_is_asked_for_again(anvil_server: Anvil, mo
             monkeypatch.setattr(contracts, "TARGET_S", old)
             shown = await called(session, "get_contract_abi", address=proxy)
             assert shown["contracts"][0]["implementation_address"] == target
-            explorer.proxies[proxy] = echo
+            explorer.lead(proxy, echo)
     assert explorer.seen == {"sourcify": 4}
 
 

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
 from toolcrib.serve.api import forms
-from toolcrib.serve.api.errors import Problem, missing
-from toolcrib.serve.api.paging import Limit, Name, Seconds, Text, paged, place, read_place
+from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.api.listing import found, status_of
+from toolcrib.serve.api.paging import Seconds, Text
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.asgi import Gone, Receive, gone
 from toolcrib.session import Session, queued
-from toolcrib.store import Row, State
 from toolcrib.store.codec import encode
 from toolcrib.types import By, Result, Status, Wake
 
 KEY = b"idempotency-key"
-_ENDED: dict[str | None, Status] = {
-    None: "succeeded",
-    "cancelled": "cancelled",
-    "timeout": "timed_out",
-    "unknown": "unknown",
-}
-_STATES: dict[str, State] = {"queued": "queued", "waiting": "waiting", "running": "running", "streaming": "running"}
 Some = Annotated[str, Meta(min_length=1, max_length=1000)]
 
 
@@ -65,8 +57,7 @@ async def make(asked: Request) -> Reply:
         by = api.by[principal.name] = By("user", principal.name)
     args = b"{}" if body.args is UNSET else bytes(body.args)
     if body.wait is False:
-        call = await session.submit(body.tool, args, by=by, **options)
-        return given(forms.call(call, "queued"), 202)
+        return await _submitted(session, body.tool, args, {"by": by, **options})
     live = session.new_call(body.tool, args, options)
     live.by, live.wanted = by, True
     await session.accept(live)
@@ -79,20 +70,24 @@ async def make(asked: Request) -> Reply:
     return await _outcome(asked, session, live, id)
 
 
+async def _submitted(session: Session, tool: str, args: bytes, options: dict[str, Any]) -> Reply:
+    """An accepted call, and where it stands already: it may wait for somebody, or be over."""
+    call = await session.submit(tool, args, **options)
+    return given(forms.call(call, status_of(await session.row(call.id))), 202)
+
+
 async def _outcome(asked: Request, session: Session, live: LiveCall, id: str) -> Reply:
     """Waits for a call that takes a while, as long as somebody wants to hear of it."""
     wait = asked.body.wait
     work = asyncio.ensure_future(session.outcome(live))
     try:
-        done = await attend(work, asked.receive, None if wait is True else float(wait))
-    except Gone:
+        if await attend(work, asked.receive, None if wait is True else float(wait)):
+            return Reply(forms.result(id, work.result()))
+        live.cancel_on_disconnect = False  # its caller did not leave, and may come back for it
+    finally:
         work.cancel()
-        raise
-    if not done:
-        live.cancel_on_disconnect = False
-        work.cancel()
-        return given(await _call(session, id), 202)
-    return Reply(forms.result(id, work.result()))
+    history = await session.history(await session.row(id))
+    return given(forms.call(history.call(), history.status), 202)
 
 
 async def attend(work: asyncio.Future[Any], receive: Receive, seconds: float | None) -> bool:
@@ -120,105 +115,6 @@ def _key(header: bytes, other: str | None) -> str:
     return key
 
 
-async def _call(session: Session, id: str) -> forms.CallForm:
-    history = await session.history(await session.row(id))
-    return forms.call(history.call(), history.status)
-
-
-# Looking
-
-
-class CallsQuery(Struct, forbid_unknown_fields=True):
-    """Which calls."""
-
-    state: Status | None = None
-    tool: Name | None = None
-    after: Text | None = None
-    limit: Limit = 100
-
-
-def status_of(row: Row) -> Status:
-    """Where a call stands, by its row."""
-    return _ENDED.get(row.code, "failed") if row.state == "done" else row.state
-
-
-def fits(row: Row, query: Any) -> bool:
-    """Whether a call is one that is asked for; one that streams runs."""
-    wanted = "running" if query.state == "streaming" else query.state
-    return wanted in (None, status_of(row)) and query.tool in (None, row.tool, row.tool.rpartition(".")[2])
-
-
-def states_of(state: str | None) -> tuple[str, ...]:
-    """What the store has to look for."""
-    return () if state is None else (_STATES.get(state, "done"),)
-
-
-async def calls(asked: Request) -> Reply:
-    """The calls of a session, in order of acceptance."""
-    session, query = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query
-    after = read_place(query.after, tuple[int])
-    store = asked.api.crib.store
-    await store.flush()
-    rows = await store.calls(session.id, states_of(query.state), limit=100_000)
-    wanted = [row for row in rows if fits(row, query) and (after is None or row.accepted_seq > after[0])]
-    page = wanted[: query.limit]
-    entries = [forms.entry((await session.history(row)).entry()) for row in page]
-    return paged(entries, place(page[-1].accepted_seq) if len(wanted) > len(page) else None)
-
-
-class CallDetail(forms.EntryForm, omit_defaults=True):
-    """A call with all that its log says of it."""
-
-    args: Any = None
-    digest: str = ""
-    by: dict[str, str] | None = None
-    run: str | None = None
-    agent: str | None = None
-    parent: str | None = None
-    verdict: dict[str, Any] | None = None
-    question: forms.QuestionForm | None = None
-    edited: dict[str, Any] | None = None
-
-
-async def call(asked: Request) -> Reply:
-    """One call: arguments, verdict, question, result."""
-    session, row = await _found(asked)
-    history, verdict = History(session.id), None
-    after = row.accepted_seq - 1
-    while page := await asked.api.crib.store.read(session.id, after, call=row.id, limit=1000):
-        for event in page:
-            history.advance(event)
-            verdict = event.data.get("verdict", verdict)
-        after = page[-1].seq
-    said, asks = history.accepted, history.question
-    base = forms.entry(history.entry(), session=session.id, owner=session.owner)
-    fields = {name: getattr(base, name) for name in base.__struct_fields__}
-    return given(
-        CallDetail(
-            **fields,
-            args=(history.started or {}).get("args", said.get("args")),
-            digest=(history.started or said)["digest"],
-            by=said.get("by"),
-            run=said.get("run"),
-            agent=said.get("agent"),
-            parent=said.get("parent"),
-            verdict=verdict,
-            question=None if asks is None else forms.question(asks),
-            edited=history.edited,
-        )
-    )
-
-
-async def _found(asked: Request) -> tuple[Session, Row]:
-    """The call that a path names."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
-    await asked.api.crib.store.flush()
-    row = await asked.api.crib.store.call(asked.path[1])
-    if row is None or row.session != session.id:
-        raise missing("call")
-    return session, row
-
-
 class Wait(Struct, forbid_unknown_fields=True):
     """How many seconds to wait for it."""
 
@@ -234,7 +130,7 @@ class NotYet(Struct):
 
 async def outcome(asked: Request) -> Reply:
     """The result of a call, or how far it is."""
-    session, row = await _found(asked)
+    session, row = await found(asked)
     if row.state == "done":
         return Reply(forms.result(row.id, await session.result(row.id)))
     if asked.query.wait:
@@ -258,18 +154,34 @@ class Cancelled(Struct):
 
 async def cancel(asked: Request) -> Reply:
     """Stops a call."""
-    session, row = await _found(asked)
+    session, row = await found(asked)
     return given(Cancelled(await session.cancel(row.id)))
 
 
 async def again(asked: Request) -> Reply:
     """Makes the same call anew, with the arguments that it was made with."""
-    session, row = await _found(asked)
+    session, row = await found(asked)
     history = await session.history(row)
     kept = await asked.api.crib.store.kept(session.id, f"args:{row.id}") if history.accepted.get("secret") else None
     args = kept or encode(history.accepted.get("args"))
-    call = await session.submit(row.tool, args, by=By("user", asked.principal.name), label=history.accepted["label"])
-    return given(forms.call(call, "queued"), 202)
+    options = {"by": By("user", asked.principal.name), "label": history.accepted["label"]}
+    return await _submitted(session, row.tool, args, options)
+
+
+class Settled(Struct, forbid_unknown_fields=True):
+    """What came of a call that ended `unknown`: whether it happened, and with which result."""
+
+    outcome: Literal["happened", "not"]
+    data: Any = None
+    reason: Text | None = None
+
+
+async def reconcile(asked: Request) -> Reply:
+    """Says what came of a call of which nobody knew it."""
+    session, row = await found(asked)
+    body = asked.body
+    await session.settle(row.id, body.outcome == "happened", body.data, reason=body.reason, actor=asked.principal.name)
+    return Reply(forms.result(row.id, await session.result(row.id)))
 
 
 ROUTES = [
@@ -282,21 +194,6 @@ ROUTES = [
         "call",
         body=NewCall,
         gives={200: forms.ResultForm, 202: forms.CallForm},
-    ),
-    Route(
-        "GET",
-        "/v1/sessions/{session}/calls",
-        calls,
-        "The calls of a session in order of acceptance, of one status or tool.",
-        query=CallsQuery,
-        gives={200: forms.Entries},
-    ),
-    Route(
-        "GET",
-        "/v1/sessions/{session}/calls/{call}",
-        call,
-        "One call with its arguments, the verdict on it, its question and its result.",
-        gives={200: CallDetail},
     ),
     Route(
         "GET",
@@ -321,5 +218,14 @@ ROUTES = [
         "Makes the same call anew: same tool, same arguments.",
         "call",
         gives={202: forms.CallForm},
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session}/calls/{call}/reconcile",
+        reconcile,
+        "Settles a call that ended `unknown`: somebody looked, and says whether it happened.",
+        "answer",
+        body=Settled,
+        gives={200: forms.ResultForm},
     ),
 ]

@@ -75,19 +75,23 @@ class Api:
 
     async def _answer(self, route: Route, values: list[str], scope: Scope, receive: Receive, send: Send) -> int:
         headers: Headers = dict(scope["headers"])
-        principal = NOBODY if route.right is None else await self.admit(headers, route)
-        asked = Request(self, route, values, principal, headers, receive, send)
-        asked.secure = scope.get("scheme") == "https"
+        if route.right is None:  # it is nobody's, and nobody can use it up for the others
+            return await self._carry_out(Request(self, route, values, NOBODY, headers, receive, send), scope)
+        principal = await self.admit(headers, route)
         self.gate.enter(principal)
         try:
-            await asked.load(scope["query_string"])
-            answer = await route.handler(asked)
-            if answer is None:
-                return 200
-            await reply(send, answer.status, answer.body, answer.headers)
-            return answer.status
+            return await self._carry_out(Request(self, route, values, principal, headers, receive, send), scope)
         finally:
             self.gate.leave(principal)
+
+    async def _carry_out(self, asked: Request, scope: Scope) -> int:
+        asked.secure = scope.get("scheme") == "https"
+        await asked.load(scope["query_string"])
+        answer = await asked.route.handler(asked)
+        if answer is None:
+            return 200
+        await reply(asked.send, answer.status, answer.body, answer.headers)
+        return answer.status
 
     async def admit(self, headers: Headers, route: Route) -> Principal:
         """Who asks, if they may.

@@ -20,9 +20,9 @@ class ServeLimits:
     """What one principal, and all together, may ask of the server.
 
     `rate` is that of the requests of one principal, such as `600/min`; so many of theirs as `requests_each` are under
-    way at once. `streams` are open at once in all, `streams_each` of one principal. `idle_s` is how long a session
-    stays in memory that nobody uses, `ping_s` how often a silent stream says that it is still there, `drain_s` how long
-    a reader may take nothing before it is cut off.
+    way at once, beside streams. `streams` are open at once in all, `streams_each` of one principal. `idle_s` is how
+    long a session stays in memory that nobody uses, `ping_s` how often a silent stream says that it is still there,
+    `drain_s` how long a reader may take nothing before it is cut off.
 
     Raises:
         ValueError: the rate is none.
@@ -90,7 +90,7 @@ class Gate:
 
     @contextmanager
     def stream(self, principal: Principal) -> Iterator[None]:
-        """Counts a stream for as long as it is open.
+        """Counts a stream for as long as it is open; it does not count as a request meanwhile.
 
         Raises:
             Problem: 429, there are too many of this principal; 503, in all.
@@ -102,9 +102,11 @@ class Gate:
             raise Problem("unavailable", "Too many streams are open here", "try again", retry_after=5)
         self._streams[name] += 1
         self.open += 1
+        self.leave(principal)
         try:
             yield
         finally:
+            self._under_way[name] = self._under_way.get(name, 0) + 1
             self.open -= 1
             self._streams[name] -= 1
             if not self._streams[name]:

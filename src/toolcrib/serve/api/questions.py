@@ -154,7 +154,7 @@ async def changes(asked: Request) -> None:
         api.watch.join(line, inbox_of.news)
         try:
             await line.begin()
-            await inbox_of.look()
+            await inbox_of.begin()
             await line.stay(asked.receive)
         finally:
             api.watch.leave(line)
@@ -168,6 +168,7 @@ class _Inbox:
         self._line = line
         self._told: set[str] = set()
         self._stale = False
+        self._ready = False
         line.freed = self._freed
 
     def news(self, found: list[tuple[SessionRow, Event]]) -> None:
@@ -177,8 +178,14 @@ class _Inbox:
             self._freed(self._line)
 
     def _freed(self, line: Line) -> None:
-        if self._stale and not line.busy:
+        if self._stale and self._ready and not line.busy:
             line.aside(self.look())
+
+    async def begin(self) -> None:
+        """Tells what is open, and from then on what is new."""
+        await self.look()
+        self._ready = True
+        self._freed(self._line)
 
     async def look(self) -> None:
         """Tells what is new, and what is gone."""

@@ -9,13 +9,11 @@ from msgspec import Meta, Struct
 
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import Problem, missing
-from toolcrib.serve.api.paging import Limit, Name, Seq, Text, paged, place, read_place
+from toolcrib.serve.api.paging import Limit, Name, Text, paged, place, read_place
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.session import Session
-from toolcrib.state import State
 from toolcrib.store import OWNER, SessionRow
-from toolcrib.types import Change
 
 Names = Annotated[list[Name], Meta(max_length=1000)]
 COUNTED = 100_000
@@ -84,11 +82,11 @@ def _listed(asked: Request, row: SessionRow, busy: Busy) -> forms.SessionForm:
     counts = busy.get(row.id, Counter())
     more: dict[str, Any] = {"open": session is not None}
     if session is not None:
-        more |= {"namespaces": session.namespaces, "agent": _agent(session)}
+        more |= {"namespaces": session.namespaces, "agent": agent_of(session)}
     return forms.session(row, counts["waiting"], counts["running"], **more)
 
 
-def _agent(session: Session) -> str | None:
+def agent_of(session: Session) -> str | None:
     """The agent that a message goes to, where one was at work."""
     room = session.room
     return None if room is None else room.thread.line.active or None
@@ -137,75 +135,6 @@ async def close(asked: Request) -> Reply:
     return given(ClosedForm(*closed))
 
 
-# Looking
-
-
-class At(Struct, forbid_unknown_fields=True):
-    """As of which event; now, unless said. Of what is done the newest, at most `limit`."""
-
-    at: Seq | None = None
-    limit: Limit = 100
-
-
-class ListsForm(Struct):
-    """The three lists: each accepted call is in exactly one."""
-
-    unresolved: list[forms.EntryForm]
-    ongoing: list[forms.EntryForm]
-    completed: list[forms.EntryForm]
-
-
-async def lists(asked: Request) -> Reply:
-    """The three lists of a session."""
-    found, query = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query
-    store = asked.api.crib.store
-    await store.flush()
-    if query.at is None:
-        rows = await store.calls(found.id, done_after=0, limit=COUNTED)
-        done = [(await found.history(row)).entry() for row in rows[-query.limit :]]
-    else:
-        done = (await found.completed(at=query.at))[-query.limit :]
-    before = await found.unresolved(query.at), await found.ongoing(query.at)
-    unresolved, ongoing = ([forms.entry(one) for one in some] for some in before)
-    return given(ListsForm(unresolved, ongoing, [forms.entry(one) for one in done]))
-
-
-class StateAt(Struct, forbid_unknown_fields=True):
-    """As of which event; now, unless said."""
-
-    at: Seq | None = None
-
-
-class StateForm(Struct, omit_defaults=True):
-    """What tools keep in a session, the agent that a message goes to, and what the client said of its user."""
-
-    state: dict[str, Any]
-    revision: int
-    user: dict[str, Any]
-    agent: str | None = None
-
-
-async def state(asked: Request) -> Reply:
-    """The state of a session."""
-    found, crib = await asked.api.rooms.of(asked.path[0], asked.principal), asked.api.crib
-    await crib.store.flush()
-    if asked.query.at is None:
-        await found.reload_state()
-        now = found.state.now
-        return given(StateForm(dict(now), now.revision, dict(found.user), _agent(found)))
-    past, user, seq = State(crib.state_keys), {}, 0
-    while page := await crib.store.read(found.id, seq, until=asked.query.at, limit=1000):
-        for event in page:
-            seq = event.seq
-            if event.kind == "user_state":
-                user = event.data
-            elif event.kind == "run_ended":
-                past.end(event.data["run"])
-            elif event.kind == "done" and (said := event.data.get("state")) is not None:
-                past.commit([Change(**one) for one in said["changes"]], said["base"], event.call or "", said.get("run"))
-    return given(StateForm(dict(past.now), past.now.revision, user))
-
-
 # Changing
 
 
@@ -250,32 +179,6 @@ async def interrupt(asked: Request) -> Reply:
     return given(Stopped(await found.interrupt(background=asked.body.background)))
 
 
-class Piece(Struct, forbid_unknown_fields=True):
-    """Which bytes."""
-
-    offset: Seq = 0
-    limit: Annotated[int, Meta(ge=1, le=1024 * 1024)] = 64 * 1024
-
-
-class OutputForm(Struct, omit_defaults=True):
-    """A piece of an output; `next` is where it goes on."""
-
-    id: str
-    offset: int
-    total: int
-    text: str
-    next: int | None = None
-
-
-async def output(asked: Request) -> Reply:
-    """A piece of an output that was too large for its result."""
-    found, query, id = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query, asked.path[1]
-    text = await found.output(id, query.offset, query.limit)
-    total = len(await asked.api.crib.store.kept(found.id, id) or b"")
-    end = query.offset + query.limit
-    return given(OutputForm(id, query.offset, total, text, end if end < total else None))
-
-
 class UserForm(Struct):
     """What the client said of its user."""
 
@@ -311,22 +214,6 @@ ROUTES = [
         gives={200: ClosedForm},
     ),
     Route(
-        "GET",
-        "/v1/sessions/{session}/lists",
-        lists,
-        "The three lists of calls, now or as of an event.",
-        query=At,
-        gives={200: ListsForm},
-    ),
-    Route(
-        "GET",
-        "/v1/sessions/{session}/state",
-        state,
-        "What tools keep in the session, now or as of an event.",
-        query=StateAt,
-        gives={200: StateForm},
-    ),
-    Route(
         "PUT",
         "/v1/sessions/{session}/user",
         set_user,
@@ -352,13 +239,5 @@ ROUTES = [
         "call",
         body=Interrupt,
         gives={200: Stopped},
-    ),
-    Route(
-        "GET",
-        "/v1/sessions/{session}/outputs/{output}",
-        output,
-        "A piece of an output that was too large for its result.",
-        query=Piece,
-        gives={200: OutputForm},
     ),
 ]

@@ -31,12 +31,13 @@ log = logging.getLogger("toolcrib.serve")
 class Line:
     """A stream to one reader. `at` is the last event that it was given, `call` the only one it wants to hear of."""
 
-    __slots__ = ("_busy", "_send", "_streams", "at", "call", "freed", "last", "over")
+    __slots__ = ("_busy", "_ending", "_send", "_streams", "at", "call", "freed", "last", "over")
 
     def __init__(self, streams: Streams, send: Send) -> None:
         self._streams = streams
         self._send = send
         self._busy: asyncio.Task[None] | None = None
+        self._ending: str | None = None
         self.at = 0
         self.call: str | None = None
         self.last = 0
@@ -82,15 +83,25 @@ class Line:
             task.add_done_callback(self._free)
 
     def _free(self, task: asyncio.Task[None]) -> None:
-        self._busy = None
+        if self._busy is task:
+            self._busy = None
         if not task.cancelled() and task.exception() is not None:
             log.error("a stream broke off", exc_info=task.exception())
             self.end("broken")
+        elif self._ending is not None:
+            self.end(self._ending)
         elif self.freed is not None and not self.over:
             self.freed(self)
 
+    def finish(self, reason: str) -> None:
+        """Ends it when what is on its way has arrived."""
+        if self._busy is None:
+            self.end(reason)
+        else:
+            self._ending = reason
+
     def end(self, reason: str) -> None:
-        """Says that nothing more comes."""
+        """Says that nothing more comes; what is on its way is given up."""
         if self.over:
             return
         self.over = True
@@ -238,7 +249,7 @@ class Feed:
             return
         line.at = max(line.at, self.at)
         if done is not None:
-            line.end("done")
+            line.finish("done")
 
     def _freed(self, line: Line) -> None:
         if line.at < self.at:
@@ -263,7 +274,7 @@ class Feed:
                 await line.send(b"".join(frames))
             line.at = page[-1].seq
             if done is not None:
-                asyncio.get_running_loop().call_soon(line.end, "done")
+                line.finish("done")
                 return
 
 

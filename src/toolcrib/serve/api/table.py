@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from toolcrib.serve.api import about, admin, agents, calls, events, keys, live, questions, sessions, tools
+from toolcrib.serve.api import (
+    about,
+    admin,
+    agents,
+    audit,
+    calls,
+    events,
+    keys,
+    listing,
+    live,
+    questions,
+    sessions,
+    tools,
+    views,
+)
 from toolcrib.serve.api.routing import Route
 from toolcrib.serve.fronts import a2a, agui, aisdk
 
@@ -10,12 +24,15 @@ ROUTES: tuple[Route, ...] = (
     *about.ROUTES,
     *tools.ROUTES,
     *sessions.ROUTES,
+    *views.ROUTES,
     *calls.ROUTES,
+    *listing.ROUTES,
     *events.ROUTES,
     *live.ROUTES,
     *questions.ROUTES,
     *agents.ROUTES,
     *admin.ROUTES,
+    *audit.ROUTES,
     *keys.ROUTES,
     *a2a.ROUTES,
     *agui.ROUTES,

@@ -150,7 +150,7 @@ class Talk:
             if over and not page:
                 ended.result()
                 return
-            if not page:
+            if not over and len(page) < PAGE:
                 await _first(store.wait(self.session.id, after), ended)
 
 

@@ -250,8 +250,9 @@ class _Run:
     async def _signed(self, group: Group) -> None:
         index = group.index
         request = await self.ctx.step(f"{index}:request", lambda: self._request(group))
-        self.hashes[index] = await self.desk.ask(str(index), request, f"Sign in the wallet: {group.description}")
-        settled = await self.ctx.step(f"{index}:settled", lambda: self.desk.settle(request, self.hashes[index]))
+        sent = await self.desk.ask(str(index), request, f"Sign in the wallet: {group.description}")
+        self.hashes[index] = sent.hashes
+        settled = await self.ctx.step(f"{index}:settled", lambda: self.desk.settle(request, sent))
         self.mined[index] = settled["mined"]
         if "failure" in settled:
             raise ToolFailure(**settled["failure"], retryable=False)

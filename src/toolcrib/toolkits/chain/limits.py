@@ -66,14 +66,39 @@ class Limits:
         Raises:
             ToolFailure: `denied`, saying what is not allowed.
         """
-        if to in self.deny_to or (self.allow_to is not None and to not in self.allow_to):
-            raise denied(f"Target {to} is not allowed")
+        self._check_target(to)
         if data[:10] in self.deny_selectors:
             raise denied(f"Function {data[:10]} is not allowed")
         bound(value, self.tx_wei)
         found = approval(to, data)
-        if found is not None and found["infinite"] and not self.infinite_approvals:
+        if found is not None:
+            self._check_bound(found)
+
+    def check_permits(self, contract: str | None, permits: Iterable[Mapping[str, Any]]) -> None:
+        """Looks at what a signature would let others take.
+
+        Raises:
+            ToolFailure: `denied`, saying what is not allowed.
+        """
+        if contract is not None:
+            self._check_target(contract)
+        for one in permits:
+            if one["spender"] in self.deny_to:
+                raise denied(f"Target {one['spender']} is not allowed")
+            self._check_bound(one)
+            self._check_units(one["token"], int(one["amount"]))
+
+    def _check_target(self, to: str) -> None:
+        if to in self.deny_to or (self.allow_to is not None and to not in self.allow_to):
+            raise denied(f"Target {to} is not allowed")
+
+    def _check_bound(self, found: Mapping[str, Any]) -> None:
+        if found["infinite"] and not self.infinite_approvals:
             raise denied(f"{found['function']} without a bound is not allowed", "Approve the amount that is needed.")
+
+    def _check_units(self, token: str | None, units: int) -> None:
+        if token is not None and units > self.token.get(token, units):
+            raise denied(f"Value {units} units of {token} is above the limit of {self.token[token]}")
 
     def check_moves(self, user: str, moves: Iterable[Mapping[str, Any]]) -> None:
         """Looks at what one simulated call takes from the user.
@@ -89,8 +114,7 @@ class Limits:
                 total[move["token"]] = total.get(move["token"], 0) + int(move["amount"])
         bound(total.pop("native", 0), self.tx_wei)
         for token, units in total.items():
-            if token in self.token and units > self.token[token]:
-                raise denied(f"Value {units} units of {token} is above the limit of {self.token[token]}")
+            self._check_units(token, units)
 
 
 def denied(message: str, hint: str | None = None) -> ToolFailure:

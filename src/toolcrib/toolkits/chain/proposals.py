@@ -14,8 +14,9 @@ from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.chain import contracts
+from toolcrib.toolkits.chain import batches, contracts
 from toolcrib.toolkits.chain.abi import decode_call
+from toolcrib.toolkits.chain.batches import Sent
 from toolcrib.toolkits.chain.chains import Chain, Chains
 from toolcrib.toolkits.chain.limits import approval, bound, denied
 from toolcrib.toolkits.chain.rpc import Reverted, Rpc, together
@@ -31,6 +32,7 @@ TIP = 10**9
 REMEMBERED = 1000
 READING = ("eth_getBalance", "eth_getTransactionCount", "eth_maxPriorityFeePerGas")
 SETTLING = ("eth_getTransactionReceipt", "eth_getTransactionByHash", "eth_call")
+NO_REASON = "reverted without data"
 NO_WALLET = "No wallet connected. Please connect your wallet first."
 _KNOWN = tuple(
     map(
@@ -109,6 +111,11 @@ class Desk:
         """By the clock that questions expire by."""
         pipeline: Any = getattr(self.ctx.host, "pipeline", None)
         return time.time() if pipeline is None else float(pipeline.clock.now())
+
+    @property
+    def expires_at(self) -> int:
+        """When a request that is made now is too old."""
+        return int(self._now()) + EXPIRES_S
 
     async def request(self, key: str, proposed: Sequence[Proposed]) -> dict[str, Any]:
         """The data of the question, once limits and simulation say yes.
@@ -212,6 +219,7 @@ class Desk:
         calls = [one.call for one in proposed]
         what = [{"to": call.to, "value": str(call.value), "data": call.data} for call in calls]
         warnings = [found for call in calls if (found := approval(call.to, call.data)) is not None]
+        batch = batches.send_calls(self.ctx.user or {}, self.chain.id, transactions)
         return {
             "type": "wallet_tx_request",
             "chain_id": self.chain.id,
@@ -221,8 +229,9 @@ class Desk:
             "moves": [move for outcome in simulation.outcomes for move in outcome.moves],
             "warnings": warnings,
             "simulated_at_block": simulation.block,
-            "expires_at": int(self._now()) + EXPIRES_S,
+            "expires_at": self.expires_at,
             "digest": digest_of({"chain": self.chain.id, "from": self.sender, "calls": what}),
+            **({} if batch is None else {"send_calls": batch}),
         }
 
     def _summary(self, one: Proposed) -> dict[str, Any]:
@@ -238,11 +247,26 @@ class Desk:
         mine = [parse_signature(one.function)] if one.function else []
         return [*mine, *_KNOWN, *contracts.functions_of(self.chains, self.chain.id, one.call.to)]
 
-    async def ask(self, key: str, request: dict[str, Any], prompt: str) -> list[str]:
-        """The hashes of what the wallet sent.
+    async def ask(self, key: str, request: dict[str, Any], prompt: str) -> Sent:
+        """What the wallet sent.
 
         Raises:
-            ToolFailure: `declined`, it did not; `timeout`, it answered too late.
+            ToolFailure: `declined`, it did not; `failed`, it could not; `timeout`, it answered too late.
+        """
+        value = await self.answer(key, request, prompt, _answers(request))
+        told = value.get("calls")
+        if told is None:
+            return Sent([tx_hash(hash) for hash in value["hashes"]])
+        if told["status"] == batches.NOT_SENT:
+            self.chains.cache.withdraw(key=self._key(key))
+            raise ToolFailure("failed", "The wallet could not send the calls", retryable=False)
+        return batches.sent_of(told, len(request["transactions"]))
+
+    async def answer(self, key: str, request: dict[str, Any], prompt: str, schema: dict[str, Any]) -> Mapping[str, Any]:
+        """What the wallet says to a request, if that is not no.
+
+        Raises:
+            ToolFailure: `declined`, it said no; `timeout`, it answered too late.
         """
         answer: Answer = await self.ctx.ask(
             prompt,
@@ -250,7 +274,7 @@ class Desk:
             resume="pass",
             data=request,
             key=f"wallet:{key}",
-            schema=_answers(request),
+            schema=schema,
             expires_s=EXPIRES_S,
         )
         value: Mapping[str, Any] = answer.value
@@ -260,9 +284,9 @@ class Desk:
         self.chains.cache.sent(self._key(key))
         if min(answer.at, self._now()) > request["expires_at"] + 1:
             raise ToolFailure("timeout", "The wallet answered after the request had expired", retryable=False)
-        return [tx_hash(hash) for hash in value["hashes"]]
+        return value
 
-    async def settle(self, request: Mapping[str, Any], hashes: Sequence[str]) -> dict[str, Any]:
+    async def settle(self, request: Mapping[str, Any], sent: Sent) -> dict[str, Any]:
         """Waits for what was sent and compares it: `{"mined": [...]}`, with `failure` where something is wrong.
 
         It raises nothing of its own, since a step that is recorded keeps a value in full and a failure only in part.
@@ -270,14 +294,36 @@ class Desk:
         rpc, mined = self.chains.node(self.chain, *SETTLING), []
         try:
             async with asyncio.timeout(SETTLE_S):
-                for hash, wanted in zip(hashes, request["transactions"], strict=True):
+                if sent.together:
+                    return {"mined": await self._batch(rpc, sent, request)}
+                for hash, wanted in zip(sent.hashes, request["transactions"], strict=True):
                     mined.append(await self._mined(rpc, hash, wanted, request["simulated_at_block"]))
         except TimeoutError:
-            message = f"No receipt for {hashes[len(mined)]} within {SETTLE_S:g} s; it may still be mined"
+            message = f"No receipt for {sent.hashes[len(mined)]} within {SETTLE_S:g} s; it may still be mined"
             return {"mined": mined, "failure": {"code": "timeout", "message": message}, "pending": True}
         except ToolFailure as error:
             return {"mined": mined, "failure": {"code": error.code, "message": error.message}}
         return {"mined": mined}
+
+    async def _batch(self, rpc: Rpc, sent: Sent, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The calls of a batch, each with the transaction that the wallet put them all into."""
+        receipts = [await _receipt(rpc, hash) for hash in sent.hashes]
+        found = [await rpc("eth_getTransactionByHash", hash) for hash in sent.hashes]
+        last, hash = receipts[-1], sent.hashes[-1]
+        block, used = quantity(last.get("blockNumber")) or 0, sum(quantity(one.get("gasUsed")) or 0 for one in receipts)
+        field = batches.difference([one if isinstance(one, Mapping) else {} for one in found], request)
+        if field is None and block <= request["simulated_at_block"]:
+            field = "block"
+        if field is not None:
+            raise ToolFailure("failed", f"Transaction {hash} is not what was approved: {field}", retryable=False)
+        if any(quantity(one.get("status")) != 1 for one in receipts):
+            reasons = [await self._reason(rpc, wanted, block) for wanted in request["transactions"]]
+            why = next((one for one in reasons if one != NO_REASON), NO_REASON)
+            raise ToolFailure("failed", f"Transaction {hash} failed: {why}", retryable=False)
+        if sent.status != batches.CONFIRMED:
+            message = f"The wallet says that the calls failed (status {sent.status})"
+            raise ToolFailure("failed", message, retryable=False)
+        return [self._told(hash, wanted, block, used) for wanted in request["transactions"]]
 
     async def _mined(self, rpc: Rpc, hash: str, wanted: Mapping[str, Any], after: int) -> dict[str, Any]:
         receipt = await _receipt(rpc, hash)
@@ -291,6 +337,9 @@ class Desk:
         if quantity(receipt.get("status")) != 1:
             reason = await self._reason(rpc, wanted, block)
             raise ToolFailure("failed", f"Transaction {hash} failed: {reason}", retryable=False)
+        return self._told(hash, wanted, block, used)
+
+    def _told(self, hash: str, wanted: Mapping[str, Any], block: int, used: int) -> dict[str, Any]:
         told = {"tx_hash": hash, "from": wanted["from"], "to": wanted["to"], "value": str(int(wanted["value"], 16))}
         return {**told, "block_number": block, "gas_used": str(used), "chain_id": self.chain.id}
 
@@ -303,7 +352,7 @@ class Desk:
             return contracts.why(self.chains, self.chain, wanted["to"], error)
         except ToolFailure:
             pass
-        return "reverted without data"
+        return NO_REASON
 
 
 async def _tip(rpc: Rpc) -> int:
@@ -349,4 +398,6 @@ def _answers(request: Mapping[str, Any]) -> dict[str, Any]:
     hashes = {"type": "array", "items": hash, "minItems": count, "maxItems": count, "uniqueItems": True}
     said = {"rejected": {"const": True}, "reason": {"type": "string"}, "digest": {"const": request["digest"]}}
     either = [{"required": ["hashes"]}, {"required": ["rejected"]}]
+    if "send_calls" in request:
+        said, either = {**said, "calls": batches.answers()}, [*either, {"required": ["calls"]}]
     return {"type": "object", "properties": {"hashes": hashes, **said}, "oneOf": either}

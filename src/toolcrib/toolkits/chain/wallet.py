@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.chain.chains import ChainKit, Chains, Settings, as_chains, chain_kit, user_chain
+from toolcrib.toolkits.chain import typed
+from toolcrib.toolkits.chain.abi import encode_call
+from toolcrib.toolkits.chain.chains import Chain, ChainKit, Chains, Settings, as_chains, chain_kit, user_chain
 from toolcrib.toolkits.chain.ethereum import HOLDER
-from toolcrib.toolkits.chain.proposals import Desk, Proposed, sender_of
+from toolcrib.toolkits.chain.proposals import Desk, Proposed, check_open, sender_of
+from toolcrib.toolkits.chain.rpc import Reverted, Rpc
 from toolcrib.toolkits.chain.simulate import Call
 from toolcrib.toolkits.chain.values import address, amount, invalid
+from toolcrib.toolkits.kit import Given
 from toolcrib.types import AntiPattern, Example
 
 TIMEOUT_S = 300
+RECOVER = "0x" + "0" * 39 + "1"
+"""The address at which every chain recovers who made a signature; so no such code is needed here."""
+
+IS_VALID, VALID = "isValidSignature(bytes32,bytes)", "0x1626ba7e"
+"""ERC-1271: how a contract says that a signature is its own."""
 
 
 def tools(chains: Settings) -> ChainKit:
-    """`send_transaction_to_wallet`.
+    """`send_transaction_to_wallet` and `sign_typed_data`.
 
     Raises:
         BadChain: a setting does not hold.
@@ -37,11 +47,29 @@ def tools(chains: Settings) -> ChainKit:
             AntiPattern("Insufficient funds", "Tell the user what is missing, or propose a smaller amount."),
         ],
     }
-    return chain_kit("wallet", made.chains, [(made.send_transaction_to_wallet, said)])
+    signing = {
+        **said,
+        "examples": [Example({"typed_data": _GREETING, "description": "Sign in"})],
+        "anti_patterns": [
+            *said["anti_patterns"][1:3],
+            AntiPattern("Invalid typed data", "Copy the typed data as it was given, with all of its types."),
+            AntiPattern("The typed data is for chain", "Ask the user to switch the wallet to that chain."),
+        ],
+    }
+    given: list[Given] = [(made.send_transaction_to_wallet, said), (made.sign_typed_data, signing)]
+    return chain_kit("wallet", made.chains, given)
+
+
+_GREETING = {
+    "types": {"Greeting": [{"name": "text", "type": "string"}]},
+    "primaryType": "Greeting",
+    "domain": {"name": "Example", "chainId": 1},
+    "message": {"text": "hello"},
+}
 
 
 class _Wallet:
-    """The tool, with the chains that it may propose on."""
+    """The tools, with the chains that they may propose on."""
 
     def __init__(self, chains: Chains) -> None:
         self.chains = chains
@@ -68,16 +96,62 @@ class _Wallet:
         request = await ctx.step("request", lambda: self._request(ctx, proposed))
         # The user may have switched chain and wallet since; what was asked for is what counts.
         desk = Desk(self.chains, self.chains.pick(ctx, request["chain_id"]), ctx, request["from"])
-        hashes = await desk.ask("tx", request, f"Sign in the wallet: {description}")
-        settled = await ctx.step("settled", lambda: desk.settle(request, hashes))
+        sent = await desk.ask("tx", request, f"Sign in the wallet: {description}")
+        settled = await ctx.step("settled", lambda: desk.settle(request, sent))
         if "failure" in settled:
-            told = {"tx_hash": hashes[0], "pending": settled.get("pending", False)}
+            told = {"tx_hash": sent.hashes[0], "pending": settled.get("pending", False)}
             raise ToolFailure(**settled["failure"], retryable=False, metadata=told)
         return {"status": "confirmed", **settled["mined"][0]}
 
     async def _request(self, ctx: Context, proposed: Proposed) -> dict[str, Any]:
         sender, chain = sender_of(ctx), self.chains.pick(ctx, user_chain(ctx))
         return await Desk(self.chains, chain, ctx, sender).request("tx", [proposed])
+
+    async def sign_typed_data(self, ctx: Context, typed_data: dict[str, Any] | str, description: str) -> dict[str, Any]:
+        """Ask the user's wallet to sign typed data of EIP-712, such as a permit or an order. Nothing is sent.
+
+        Args:
+            typed_data: An object with types, primaryType, domain and message; its domain names the user's chain.
+            description: One sentence for the user about what the signature is for.
+        """
+        data = typed.read(typed_data)
+        request = await ctx.step("request", lambda: self._typed_request(ctx, data, description))
+        chain = self.chains.pick(ctx, request["chain_id"])
+        desk = Desk(self.chains, chain, ctx, request["from"])
+        value = await desk.answer("typed", request, f"Sign in the wallet: {description}", _signatures(request))
+        signature = value["signature"].lower()
+        if not await ctx.step("checked", lambda: self._is_by(chain, request["from"], data.digest, signature)):
+            raise ToolFailure("failed", f"The signature is not one of {request['from']}", retryable=False)
+        return {"signature": signature, "from": request["from"], "digest": data.digest, "chain_id": chain.id}
+
+    def _typed_request(self, ctx: Context, data: typed.Typed, description: str) -> dict[str, Any]:
+        sender, chain = sender_of(ctx), self.chains.pick(ctx, user_chain(ctx))
+        if data.chain_id != chain.id:
+            where = "no chain" if data.chain_id is None else f"chain {data.chain_id}"
+            raise invalid(f"The typed data is for {where}, and the user is on chain {chain.id}")
+        check_open(chain)
+        warnings = typed.permits(data)
+        self.chains.limits.check_permits(data.contract, warnings)
+        return {
+            "type": "wallet_eip712_request",
+            "chain_id": chain.id,
+            "from": sender,
+            "typed_data": data.as_json(),
+            "description": description,
+            "warnings": warnings,
+            "expires_at": Desk(self.chains, chain, ctx, sender).expires_at,
+            "digest": data.digest,
+        }
+
+    async def _is_by(self, chain: Chain, who: str, digest: str, signature: str) -> bool:
+        """Whether an account, or a contract that is one, made a signature: the chain itself is asked."""
+        rpc = self.chains.node(chain, "eth_call", "eth_getCode")
+        if len(signature) == 132:
+            r, s, v = signature[2:66], signature[66:130], int(signature[130:], 16)
+            found = await rpc.data("eth_call", {"to": RECOVER, "data": f"{digest}{v % 27 + 27:064x}{r}{s}"}, "latest")
+            if found[-40:] == who[2:].lower():
+                return True
+        return await _takes(rpc, who, digest, signature)
 
 
 def _proposed(to: str, value: Any, data: str, description: str, gas_limit: Any) -> Proposed:
@@ -106,3 +180,21 @@ def _data(text: str) -> str:
     if len(text) % 2:
         raise invalid("Invalid 'data': hex length must be even. Use encode_function_call output verbatim.")
     return text.lower()
+
+
+async def _takes(rpc: Rpc, who: str, digest: str, signature: str) -> bool:
+    """Whether a contract says that a signature is its own."""
+    if await rpc.data("eth_getCode", who, "latest") == "0x":
+        return False
+    try:
+        said = await rpc.data("eth_call", {"to": who, "data": encode_call(IS_VALID, [digest, signature])}, "latest")
+    except Reverted:
+        return False
+    return said[:10] == VALID
+
+
+def _signatures(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What a wallet may answer; the runtime refuses everything else, and the question stays open."""
+    said = {"rejected": {"const": True}, "reason": {"type": "string"}, "digest": {"const": request["digest"]}}
+    said["signature"] = {"type": "string", "pattern": "^0x(?:[0-9a-fA-F]{2}){1,5000}$"}
+    return {"type": "object", "properties": said, "oneOf": [{"required": ["signature"]}, {"required": ["rejected"]}]}

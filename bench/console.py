@@ -1,0 +1,253 @@
+"""How the console does with much to show, measured in a browser: `python -m bench.console`.
+
+It serves 10,000 tools, 10,000 sessions and a session of 100,000 events from a process of its own, looks at them in a
+headless Chromium, and prints what the browser itself measured. Timings never fail anything.
+"""
+
+import argparse
+import asyncio
+import gzip
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+from playwright.async_api import Browser, Page, async_playwright
+
+TOOLS = 10_000
+SESSIONS = 10_000
+EVENTS = 100_000
+BURST_S = 10.0
+CALLS_S = 67  # each has three events
+PATIENCE_MS = 300_000
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+# Frames, long tasks and inputs, as the browser counts them.
+WATCH = """() => {
+  const seen = window.seen = {frames: [], inputs: [], over: false};
+  const note = (one) => one.name === "keydown" && seen.inputs.push(one.duration);
+  new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({type: "event", durationThreshold: 16});
+  let last = performance.now();
+  const frame = (now) => { seen.frames.push(now - last); last = now; if (!seen.over) requestAnimationFrame(frame); };
+  requestAnimationFrame(frame);
+}"""
+FOUND = """() => { window.seen.over = true; return window.seen; }"""
+FIRST_ROW = """new MutationObserver((_, observer) => {
+  if (!document.querySelector(".list .row")) return;
+  observer.disconnect();
+  requestAnimationFrame(() => (window.firstRow = performance.now()));
+}).observe(document, {childList: true, subtree: true});"""
+SCROLL = """async ([label, step, frames]) => {
+  const box = document.querySelector(`.list[aria-label="${label}"]`);
+  for (let n = 0; n < frames; n++) {
+    box.scrollTop += step;
+    await new Promise(requestAnimationFrame);
+  }
+  return box.scrollTop;
+}"""
+TO_THE_END = """async (label) => {
+  const box = document.querySelector(`.list[aria-label="${label}"]`);
+  const begun = performance.now();
+  let grown = begun;
+  for (let height = 0; performance.now() - grown < 4000; ) {
+    box.scrollTop = box.scrollHeight;
+    await new Promise(requestAnimationFrame);
+    if (box.scrollHeight !== height) grown = performance.now();
+    height = box.scrollHeight;
+  }
+  return [grown - begun, box.scrollHeight];
+}"""
+
+
+# The server
+
+
+async def serve(port: int, folder: Path) -> None:
+    from toolcrib import Crib, tool
+    from toolcrib.console import console
+    from toolcrib.serve.http import Site, server
+
+    def filler(number: int) -> Any:
+        async def run(a: int = 0) -> int:
+            return a
+
+        said = f"Filler number {number}, which adds nothing to {number + 1}."
+        return tool(name=f"tool_{number:05d}", namespace=f"space{number % 50:02d}", description=said, read_only=True)(
+            run
+        )
+
+    crib = Crib([filler(n) for n in range(TOOLS)], store=f"sqlite:///{folder}/bench.db")
+    async with crib:
+        for n in range(SESSIONS):
+            await crib.store.open(f"session-{n:05d}", "anyone", time.time() - SESSIONS + n)
+        session = await crib.open("big", owner="anyone", namespaces=["*"])
+        calls = EVENTS // 3
+        for start in range(0, calls, 100):
+            made = range(start, min(start + 100, calls))
+            await asyncio.gather(*(session.call("space00.tool_00000", {"a": n}) for n in made))
+        site = Site(crib, namespaces=["*"])
+        site.mount("/", console())
+        await site.open()
+        await server(site, lambda: print("ready", flush=True), host="127.0.0.1", port=port, lifespan="off").serve()
+
+
+# What is measured
+
+
+def report(name: str, *figures: str) -> None:
+    print(f"{name:<34} {'   '.join(figures)}", flush=True)
+
+
+def weight() -> None:
+    from toolcrib.console import PAGE
+
+    sizes = {path.name: len(gzip.compress(path.read_bytes(), 9)) for path in PAGE.rglob("*") if path.is_file()}
+    later = sum(size for name, size in sizes.items() if name.startswith("form-"))
+    report(
+        "size, gzipped",
+        f"first screen {(sum(sizes.values()) - later) / 1024:.0f} KB",
+        f"all {sum(sizes.values()) / 1024:.0f} KB",
+    )
+
+
+async def first_screen(browser: Browser, url: str) -> None:
+    paints, rows = [], []
+    for _ in range(5):
+        page = await browser.new_page()
+        await page.add_init_script(FIRST_ROW)
+        await page.goto(url)
+        await until(page, "window.firstRow > 0")
+        paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? window.firstRow"
+        paints.append(await page.evaluate(paint))
+        rows.append(await page.evaluate("window.firstRow"))
+        await page.close()
+    report(
+        "first screen, nothing cached",
+        f"first paint {median(paints):.0f} ms",
+        f"first tools {median(rows):.0f} ms (of 5, worst {max(rows):.0f})",
+    )
+
+
+async def until(page: Page, holds: str) -> None:
+    """Asks again and again: the policy of the page lets no tool wait within it."""
+    while not await page.evaluate(holds):  # noqa: ASYNC110 - see above
+        await asyncio.sleep(0.005)
+
+
+def slow(frames: list[float]) -> str:
+    over = [frame for frame in frames if frame > 50]
+    return f"{len(frames)} frames, {len(over)} over 50 ms (worst {max(frames):.0f} ms)"
+
+
+async def opened(browser: Browser, url: str) -> Page:
+    page = await browser.new_page(viewport={"width": 1280, "height": 800})
+    page.set_default_timeout(PATIENCE_MS)
+    await page.goto(url)
+    return page
+
+
+async def burst(browser: Browser, url: str) -> None:
+    page = await opened(browser, f"{url}/#/live")
+    async with httpx.AsyncClient(base_url=f"{url}/v1") as http:
+        await http.post("/sessions", json={"id": "burst"})
+        await page.get_by_role("heading", name="Live").wait_for()
+        await page.evaluate(WATCH)
+        begun, made, pressed = time.monotonic(), 0, 0
+        while (now := time.monotonic() - begun) < BURST_S:
+            due = [
+                http.post("/sessions/burst/calls", json={"tool": "space00.tool_00000", "args": {"a": n}})
+                for n in range(made, int(now * CALLS_S))
+            ]
+            await asyncio.gather(*due)
+            made += len(due)
+            if pressed < now * 8:  # somebody types and goes through the list
+                await page.keyboard.press("ArrowDown" if pressed % 2 else "Tab")
+                pressed += 1
+            await asyncio.sleep(0.005)
+        await page.wait_for_timeout(1000)
+        shown = await page.locator("h1 + span").inner_text()
+    found = await page.evaluate(FOUND)
+    rate = f"{made * 3 / BURST_S:.0f} events/s for {BURST_S:.0f} s, shows {shown}"
+    inputs = sorted(found["inputs"])
+    late = f"{pressed} keys, {len(inputs)} over 16 ms" + (f" (worst {inputs[-1]:.0f} ms)" if inputs else "")
+    report("live", rate, slow(found["frames"]), late)
+    await page.close()
+
+
+async def long_log(browser: Browser, url: str) -> None:
+    page = await opened(browser, f"{url}/#/sessions/big")
+    await page.get_by_role("button", name="done").last.wait_for()
+    await page.evaluate("document.querySelector('.list').scrollTop = 0")
+    await page.evaluate(WATCH)
+    for step in (90, 900, 9000):
+        await page.evaluate(SCROLL, ["Events", step, 200])
+    found = await page.evaluate(FOUND)
+    count = await page.get_by_label("At event").evaluate("one => Number(one.max).toLocaleString()")
+    report(f"log of {count} events, scrolled", slow(found["frames"]))
+    await page.close()
+
+
+async def long_list(browser: Browser, url: str, screen: str, label: str, word: str) -> None:
+    page = await opened(browser, f"{url}/#/{screen}")
+    await page.locator(".list .row").first.wait_for()
+    await page.evaluate(WATCH)
+    took, height = await page.evaluate(TO_THE_END, label)
+    found = await page.evaluate(FOUND)
+    begun = time.monotonic()
+    await page.get_by_role("searchbox").first.fill(word)
+    await until(page, "document.querySelectorAll('.list .row').length === 1")
+    search = (time.monotonic() - begun) * 1000
+    rows = await page.evaluate("document.querySelector('.list .row').parentElement.offsetHeight")
+    report(
+        f"{height // rows:,} {screen}",
+        f"all paged in within {took / 1000:.1f} s",
+        slow(found["frames"]),
+        f"search {search:.0f} ms",
+    )
+    await page.close()
+
+
+async def look(url: str) -> None:
+    chromium = os.environ.get("TOOLCRIB_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)))
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        await first_screen(browser, url)
+        await burst(browser, url)
+        await long_log(browser, url)
+        await long_list(browser, url, "tools", "Tools", "tool_09999")
+        await long_list(browser, url, "sessions", "Sessions", "session-04242")
+        await browser.close()
+
+
+def main() -> None:
+    ask = argparse.ArgumentParser(description=__doc__)
+    ask.add_argument("--serve", nargs=2, metavar=("PORT", "FOLDER"), help=argparse.SUPPRESS)
+    given = ask.parse_args()
+    if given.serve:
+        asyncio.run(serve(int(given.serve[0]), Path(given.serve[1])))
+        return
+    weight()
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        argv = [sys.executable, "-m", "bench.console", "--serve", str(port), folder]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout is not None
+                if server.stdout.readline() != "ready\n":
+                    raise SystemExit("The server did not start")
+                asyncio.run(look(f"http://127.0.0.1:{port}"))
+            finally:
+                server.terminate()
+
+
+if __name__ == "__main__":
+    main()

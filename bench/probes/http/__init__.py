@@ -1,0 +1,1 @@
+"""Measurements of the HTTP server, beside its peers and a bare limit."""

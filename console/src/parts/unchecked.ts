@@ -1,0 +1,2 @@
+/** Stands in for the validator of rjsf: the server says what is wrong with values, in the words of the tool. */
+export default {};

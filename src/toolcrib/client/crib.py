@@ -1,0 +1,196 @@
+"""`RemoteCrib`: what a program makes to use the crib of a server."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from toolcrib.client import reading, streams
+from toolcrib.client.reading import Inbox, Listed, RemoteTool
+from toolcrib.client.session import RemoteSession
+from toolcrib.errors import Refused
+from toolcrib.types import Question
+
+if TYPE_CHECKING:
+    from toolcrib.client.link import Key, Link
+
+PAGE = 1000
+END = ""
+"""Where a list is over."""
+
+
+class RemoteCrib:
+    """The crib of a server; it opens sessions as `Crib` does.
+
+    More than one address is for several nodes of one cluster: where one is lost, the next goes on. `key` is an API key
+    or a token, or a function that gives one that lasts for now. For so many seconds as `patience` it tries again while
+    nobody answers, for ever with None. `verify` is what `httpx` takes: an `ssl.SSLContext` for certificates of one's
+    own.
+
+    Raises:
+        Refused: `invalid_arguments`, an address is none.
+    """
+
+    def __init__(self, *urls: str, key: Key | None = None, patience: float | None = 30.0, verify: Any = True) -> None:
+        self.urls = tuple(map(_address, urls))
+        if not urls:
+            raise Refused("invalid_arguments", "A remote crib needs an address", "http://127.0.0.1:8000")
+        self._key = key
+        self._patience = patience
+        self._verify = verify
+        self._link: Link | None = None
+        self.me: Mapping[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"RemoteCrib({', '.join(self.urls)})"
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Asks the server who one is; `me` is what it says.
+
+        Raises:
+            Refused: `unauthorized` or `denied`, the key is none; `unavailable`, nobody answers.
+        """
+        from toolcrib.client.link import Link
+
+        if self._link is None:
+            self._link = Link(self.urls, self._key, self._patience, self._verify)
+            try:
+                self.me = (await self._link.ask("GET", "/me")).json()
+            except BaseException:
+                await self.stop()
+                raise
+
+    async def stop(self) -> None:
+        """Hangs up. What was begun goes on at the server."""
+        if self._link is not None:
+            link, self._link = self._link, None
+            await link.close()
+
+    @property
+    def link(self) -> Link:
+        """The way to the server.
+
+        Raises:
+            Refused: `unavailable`, it is closed.
+        """
+        if self._link is None:
+            raise Refused("unavailable", "The remote crib is closed", "use it within `async with`")
+        return self._link
+
+    # Sessions
+
+    async def open(
+        self,
+        id: str | None = None,
+        *,
+        owner: str | None = None,
+        namespaces: Sequence[str] | None = None,
+        grants: Mapping[str, Any] | Sequence[str] = (),
+    ) -> RemoteSession:
+        """Creates a session or restores it. Its owner is whom the key belongs to; `owner` makes sure of that.
+
+        Raises:
+            Refused: `invalid_arguments` for a bad id, `denied` for somebody else's or a namespace, `not_found`.
+        """
+        self._check_owner(owner)
+        body: dict[str, Any] = {"id": secrets.token_hex(16) if id is None else id}
+        if namespaces is not None:
+            body["namespaces"] = list(namespaces)
+        if grants:
+            body["grants"] = dict(grants) if isinstance(grants, Mapping) else list(grants)
+        answer = await self.link.ask("POST", "/sessions", body)
+        session = RemoteSession(self, answer.json())
+        if answer.status == 200:
+            await session.refresh()
+        return session
+
+    def _check_owner(self, owner: str | None) -> None:
+        name = self.me.get("name")
+        if self._link is not None and owner not in (None, name):
+            raise Refused(
+                "denied",
+                f"The server knows you as '{name}', not '{owner}'",
+                f"leave owner out, or use a key of {owner}",
+            )
+
+    async def sessions(
+        self, owner: str | None = None, *, limit: int = 100, before: Listed | None = None
+    ) -> list[Listed]:
+        """Sessions, the last used first; `before`, the last of a page, pages on. Others' are for who looks after all.
+
+        Raises:
+            Refused: `invalid_arguments`, `before` is not the last of a page.
+        """
+        found: list[Listed] = []
+        place = None if before is None else before.next
+        if before is not None and place is None:
+            raise Refused("invalid_arguments", f"No page ends with session '{before.id}'", "give the last of a page")
+        while place != END and len(found) < limit:
+            query = {"owner": owner, "limit": min(PAGE, limit - len(found)), "after": place}
+            page = (await self.link.ask("GET", "/sessions", query=query)).json()
+            place = page.get("next", END)
+            found += [reading.listed(one) for one in page["items"]]
+        return [*found[:-1], *(last._replace(next=place) for last in found[-1:])]
+
+    async def tool(self, id: str) -> RemoteTool:
+        """All of one tool, with its schemas.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        return reading.tool((await self.link.ask("GET", f"/tools/{quote(id, safe='')}")).json())
+
+    # Questions
+
+    async def questions(self, owner: str | None = None) -> list[Question]:
+        """What is open in all sessions and may be answered by who asks, the oldest first."""
+        answer = await self.link.ask("GET", "/questions", query={"owner": owner})
+        return [reading.question(one) for one in answer.json()["items"]]
+
+    async def watch_questions(self) -> AsyncIterator[Inbox]:
+        """First what is open, then what comes up and goes, each once; follows for as long as somebody reads.
+
+        What came and went while the connection was lost is told in one.
+        """
+        known: set[str] = set()
+        past: set[str] = set()  # of what went while nobody was connected, a stream may tell once more
+        async with aclosing(streams.follow(self.link, "/questions/events", dict)) as frames:
+            async for frame in frames:
+                if frame is streams.OPENED:
+                    gone = known - {one.id for one in await self.questions()} if known else set()
+                    known, past = known - gone, past | gone
+                    for id in gone:
+                        yield Inbox("gone", id)
+                    continue
+                said = msgspec.json.decode(frame.data)
+                id = said["id"]
+                if frame.kind == "gone" and id in known:
+                    known.discard(id)
+                    yield Inbox("gone", id)
+                elif frame.kind == "asked" and id not in known | past:
+                    known.add(id)
+                    yield Inbox("asked", id, reading.question(said))
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise Refused("invalid_arguments", f"'{url}' is no address of a server", "write http://127.0.0.1:8000")
+    if parts.username or parts.password:
+        raise Refused("invalid_arguments", "An address holds no password", "give the key as `key`")
+    return url.rstrip("/").removesuffix("/v1")

@@ -1,0 +1,350 @@
+"""`RemoteSession`: a session of a server, with the names of `Session`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from toolcrib.calls.answering import definition, offers
+from toolcrib.calls.live import OPTIONS
+from toolcrib.calls.progress import progress
+from toolcrib.client import reading, streams
+from toolcrib.client.bodies import serve
+from toolcrib.client.reading import RemoteTool, Why
+from toolcrib.errors import Refused
+from toolcrib.schema import BadArguments, read_arguments
+from toolcrib.state import Snapshot
+from toolcrib.tools import Tool
+from toolcrib.types import Answer, Call, Closed, Entry, Event, Failure, Question, Result
+
+if TYPE_CHECKING:
+    from toolcrib.agent import Outcome
+    from toolcrib.client.crib import RemoteCrib
+    from toolcrib.client.link import Reply
+
+SLICE_S = 25.0
+"""How long one request waits for something; then the next one does. Few who stand in between cut it off sooner."""
+
+WHOLE_S = 3600.0
+"""The same where the end of the request is to stop the call."""
+
+SLACK_S = 30.0
+PAGE = 1000
+TAKEN = frozenset({"label", "key", "background", "wake", "timeout_s", "provider_id", "cancel_on_disconnect"})
+
+
+class RemoteSession:
+    """One owner's use of the crib of a server: call, submit, answer, cancel, events, close.
+
+    Whatever it asks for is asked again where the connection is lost, and happens once.
+    """
+
+    def __init__(self, crib: RemoteCrib, said: Mapping[str, Any]) -> None:
+        self.crib = crib
+        self.id: str = said["id"]
+        self.owner: str = said["owner"]
+        self.user: Mapping[str, Any] = {}
+        self.closed = False
+        self._path = f"/sessions/{quote(self.id, safe='')}"
+        self._take(said)
+
+    def __repr__(self) -> str:
+        return f"RemoteSession({self.id!r}, owner={self.owner!r})"
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        self.namespaces: tuple[str, ...] = tuple(said.get("namespaces", ()))
+        self.grants: tuple[Any, ...] = tuple(said.get("grants", ()))
+
+    async def _ask(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
+        return await self.crib.link.ask(method, self._path + path, body, **more)
+
+    async def _get(self, path: str, **query: Any) -> Any:
+        return (await self._ask("GET", path, query=query)).json()
+
+    async def refresh(self) -> None:
+        """Takes in what others changed: `namespaces`, `grants` and `user`."""
+        self._take(await self._get(""))
+        self.user = (await self._get("/state"))["user"]
+
+    # Tools
+
+    async def tools(self) -> list[RemoteTool]:
+        """The tools it may use, sorted by id."""
+        found: list[RemoteTool] = []
+        place: str | None = None
+        while True:
+            page = await self._get("/tools", limit=PAGE, after=place)
+            found += map(reading.tool, page["items"])
+            place = page.get("next")
+            if place is None:
+                return found
+
+    async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
+        """Tools that the client runs itself; they live in namespace `client` and are kept with the session.
+
+        Raises:
+            BadTool: one does not hold.
+        """
+        await self._ask("PUT", "/tools/client", {"tools": [definition(tool) for tool in offers(tools)]})
+
+    async def serve_client_tools(self, bodies: Mapping[str, Callable[..., Any]]) -> None:
+        """Runs the tools that it offered, by name, here and until it is cancelled.
+
+        A body takes the arguments by name, and may be async; what it raises fails the call. If this process dies
+        between a body and its answer, whoever serves next runs that call again.
+        """
+        await serve(self, bodies)
+
+    # Policy
+
+    async def why(self, tool: str, args: Any = None) -> Why:
+        """The verdict on a call without making it, with every grant, segment and rule that was looked at.
+
+        Raises:
+            Refused: `not_found`, `invalid_arguments`.
+        """
+        return Why((await self._ask("POST", "/why", _written({"tool": tool}, args))).json())
+
+    async def narrow(self, *, namespaces: Sequence[str] | None = None, grants: Any = None) -> None:
+        """Takes rights away, from the next call on. To give more, open the session anew.
+
+        Raises:
+            Refused: `denied`, it would open something; `invalid_arguments`, the grants do not load.
+        """
+        said = {"namespaces": None if namespaces is None else list(namespaces), "grants": grants}
+        self._take((await self._ask("POST", "/narrow", _given(said))).json())
+
+    # Calls
+
+    async def call(self, tool: str, args: Any = None, **options: Any) -> Result:
+        """Calls a tool and waits for its result, however long it takes. A background tool answers at once with its id.
+
+        Options: `label`, `provider_id`, `key`, `background`, `wake`, `timeout_s`, `cancel_on_disconnect`. Whatever
+        happens inside the call is in the result.
+
+        Raises:
+            Refused: `unavailable`, nobody answers any more; the hint has the key by which the call is asked for again.
+        """
+        if self.closed:
+            return Result(failure=Failure("unavailable", "Session is closing", retryable=True))
+        said = _options(options)
+        wait = WHOLE_S if said.get("cancel_on_disconnect") else SLICE_S
+        answer = await self._made(tool, args, said | {"wait": wait}, wait + SLACK_S)
+        return reading.result(answer.body) if answer.status == 200 else await self.result(answer.json()["id"])
+
+    async def submit(self, tool: str, args: Any = None, **options: Any) -> Call:
+        """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`.
+
+        Raises:
+            Refused: `unavailable`, as for `call`.
+        """
+        if self.closed:
+            raise Refused("unavailable", "Session is closing", "open it again")
+        return reading.call((await self._made(tool, args, _options(options) | {"wait": False}, SLACK_S)).json())
+
+    async def _made(self, tool: str, args: Any, said: dict[str, Any], read_s: float) -> Reply:
+        try:
+            return await self._ask("POST", "/calls", _written({"tool": tool, **said}, args), read_s=read_s)
+        except Refused as refused:
+            if refused.code != "unavailable":
+                raise
+            hint = f"it may have been made: ask for it again with key={said['key']!r}"
+            raise Refused(refused.code, refused.message, hint) from None
+
+    async def result(self, call: str) -> Result:
+        """The result of a call; waits until it is done.
+
+        Raises:
+            Refused: `not_found`, this session has no such call.
+        """
+        while True:
+            path = f"{_one(call)}/result"
+            answer = await self._ask("GET", path, query={"wait": SLICE_S}, read_s=SLICE_S + SLACK_S)
+            if answer.status == 200:
+                return reading.result(answer.body)
+
+    async def status(self, call: str) -> Entry:
+        """Where a call stands."""
+        return reading.entry((await self._ask("GET", _one(call))).body)
+
+    async def progress(self) -> list[dict[str, Any]]:
+        """How far its calls are, as a tree of nodes `tool-call-progress.v1`."""
+        return progress(self.id, [event async for event in self.events(follow=False)])
+
+    async def output(self, id: str, offset: int = 0, limit: int = 64 * 1024) -> str:
+        """A piece of an output that was too large for its result; of at most 1 MB.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        text: str = (await self._get(f"/outputs/{quote(id, safe='')}", offset=offset, limit=limit))["text"]
+        return text
+
+    # Lists
+
+    async def unresolved(self, at: int | None = None) -> list[Entry]:
+        """Calls that have not started: queued, or waiting before their first start."""
+        return (await self._lists(at, 1))["unresolved"]
+
+    async def ongoing(self, at: int | None = None) -> list[Entry]:
+        """Calls that have started and are not done."""
+        return (await self._lists(at, 1))["ongoing"]
+
+    async def completed(self, consumer: None = None, at: int | None = None) -> list[Entry]:
+        """Calls that are done, in order of completion; of more than 1,000 the newest. Named cursors stay in the server.
+
+        Raises:
+            Refused: `invalid_arguments`, a consumer was named.
+        """
+        if consumer is not None:
+            raise Refused("invalid_arguments", "A remote session has no cursors", "keep the last `seq` yourself")
+        return (await self._lists(at, PAGE))["completed"]
+
+    async def _lists(self, at: int | None, limit: int) -> dict[str, list[Entry]]:
+        return reading.lists((await self._ask("GET", "/lists", query={"at": at, "limit": limit})).body)
+
+    # Events
+
+    def events(self, after: int = 0, call: str | None = None, *, follow: bool = True) -> AsyncIterator[Event]:
+        """Replays what is past `after`, then follows; with `call` only its events, ending right after its `done`.
+
+        A connection that is lost is made anew, and goes on after the last event: none is missed, none comes twice.
+
+        Raises:
+            Refused: `not_found`; `unavailable`, nobody answers any more.
+        """
+        read = streams.events if follow else streams.past
+        return read(self.crib.link, self._path, after, call)
+
+    async def set_user(self, state: Mapping[str, Any]) -> None:
+        """What the client says of its user; tools see it as `ctx.user`. It gives no rights.
+
+        Raises:
+            Refused: `too_large`, more than 8 KB.
+        """
+        self.user = (await self._ask("PUT", "/user", dict(state))).json()["user"]
+
+    async def send(
+        self, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
+    ) -> Outcome:
+        """A message to the agent of the session; returns when its run is over, or waits for somebody.
+
+        `agent` is who answers from now on; `mode` is `followup`, `steer`, `collect` or `interrupt`.
+
+        Raises:
+            Refused: `conflict`, the crib has no agents; `not_found`, it has no such agent; `unavailable`.
+        """
+        from toolcrib.agent import Outcome
+
+        said = {"text": text, "agent": agent, "mode": mode, "key": key or _key(), "wait": SLICE_S}
+        while True:  # the same key is the same message, whoever hears of it
+            answer = await self._ask("POST", "/messages", _given(said), read_s=SLICE_S + SLACK_S)
+            if answer.status == 200:
+                told = {"run": None, **answer.json()}
+                return Outcome(**told | {"questions": tuple(map(reading.question, told.get("questions", ())))})
+
+    # Questions
+
+    async def questions(self) -> list[Question]:
+        """What is open, in order of acceptance."""
+        return [reading.question(one) for one in (await self._get("/questions"))["items"]]
+
+    async def answer(self, question: str, action: str, value: Any = None, **more: Any) -> Answer:
+        """Answers a question: `accept`, `decline`, `cancel`, or `fail`; as whom the key belongs to.
+
+        More: `arguments` (edited), `reason`, `key`, `scope`; `actor` only for who looks after the server.
+
+        Raises:
+            Refused: `not_found`, `already_answered`, `expired`, `invalid_arguments`, `denied`; the question stays.
+        """
+        said = {"question": question, "action": action, "value": value, "args": more.pop("arguments", None), **more}
+        said["key"] = said.get("key") or _key()
+        return reading.answer((await self._ask("POST", "/answers", _given(said))).json())
+
+    # State
+
+    async def state(self, at: int | None = None) -> Snapshot:
+        """What tools keep in the session, now or as of an event."""
+        said = await self._get("/state", at=at)
+        return Snapshot(said["state"], said["revision"])
+
+    # Stopping
+
+    async def cancel(self, call: str) -> bool:
+        """Stops a call and returns when it has its `done`; whether there was something to stop.
+
+        Raises:
+            Refused: `not_found`; `unavailable`.
+        """
+        answer = await self._ask("POST", f"{_one(call)}/cancel", {})
+        stopped: bool = answer.json()["cancelled"]
+        if not stopped and answer.repeated:  # the first request may have stopped it
+            return (await self.status(call)).status == "cancelled"
+        return stopped
+
+    async def settle(
+        self, call: str, happened: bool, data: Any = None, *, reason: str | None = None, actor: str = ""
+    ) -> None:
+        """Says what came of a call that ended `unknown`, for somebody who looked: for whom the key belongs to.
+
+        Raises:
+            Refused: `not_found`; `conflict`, what came of it is known; `denied`, the actor is somebody else.
+        """
+        if actor not in ("", self.crib.me["name"]):
+            raise Refused("denied", "You settle for yourself", "leave `actor` out")
+        said = {"outcome": "happened" if happened else "not", "data": data, "reason": reason}
+        await self._ask("POST", f"{_one(call)}/reconcile", _given(said))
+
+    async def interrupt(self, *, background: bool = False) -> int:
+        """Stops the calls that run or wait in the foreground, or all; how many."""
+        stopped: int = (await self._ask("POST", "/interrupt", {"background": background})).json()["stopped"]
+        return stopped
+
+    async def close(self, timeout: float = 30.0) -> Closed:
+        """Logs out: waits for what runs, ends the rest at the timeout. Nothing is lost.
+
+        Raises:
+            Refused: `invalid_arguments`, the timeout is not within 0 to 3600 s.
+        """
+        if not 0 <= timeout <= 3600:
+            raise Refused("invalid_arguments", f"timeout must be 0 to 3600 s, not {timeout:g}")
+        self.closed = True
+        return Closed(**(await self._ask("POST", "/close", {"timeout": timeout}, read_s=timeout + SLACK_S)).json())
+
+
+def _one(call: str) -> str:
+    return f"/calls/{quote(call, safe='')}"
+
+
+def _key() -> str:
+    return f"c-{secrets.token_hex(16)}"
+
+
+def _given(said: Mapping[str, Any]) -> bytes:
+    """What was said, as JSON; the rest is left out."""
+    return msgspec.json.encode({name: value for name, value in said.items() if value is not None})
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """What the server takes of a call's options, with a key by which a second request is known to be the same."""
+    for name in given:
+        if name not in OPTIONS:
+            raise TypeError(f"unknown option '{name}'; known: {', '.join(OPTIONS)}")
+        if name not in TAKEN and given[name] is not None:
+            raise Refused("invalid_arguments", f"`{name}` is not for a client to say", "leave it out")
+    return {name: value for name, value in given.items() if value is not None} | {"key": given.get("key") or _key()}
+
+
+def _written(said: Mapping[str, Any], args: Any) -> bytes:
+    """A request with arguments as they were given. What is no JSON goes as a text, for the server to refuse."""
+    try:
+        text = read_arguments(args)
+        if not isinstance(args, Mapping):
+            msgspec.json.decode(text)
+    except (BadArguments, ValueError, RecursionError):
+        text = msgspec.json.encode(args if isinstance(args, str) else repr(args))
+    return msgspec.json.encode({**said, "args": msgspec.Raw(text)})

@@ -1,0 +1,293 @@
+"""What Etherscan and Sourcify would say of a chain of our own, in their documented shapes."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from toolcrib.errors import ToolFailure
+from toolcrib.testing.services import ServiceError
+from toolcrib.toolkits.chain.abi import decode, encode_call
+from toolcrib.toolkits.chain.signatures import parse_types
+from toolcrib.toolkits.chain.values import address
+
+UNVERIFIED = "Contract source code not verified"
+TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+PAGE, ASK_S = 1000, 60.0
+_PROXIED = {
+    "eth_blockNumber": (),
+    "eth_gasPrice": (),
+    "eth_getCode": ("address", "tag"),
+    "eth_getTransactionCount": ("address", "tag"),
+    "eth_getTransactionByHash": ("txhash",),
+    "eth_getTransactionReceipt": ("txhash",),
+}
+"""The methods that Etherscan hands on, with the names of their parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A verified contract, and which services know it; one with an `implementation` is a proxy of that address."""
+
+    name: str
+    abi: list[Any]
+    sources: Mapping[str, str]
+    compiler: str = "v0.8.37"
+    implementation: str | None = None
+    known_to: tuple[str, ...] = ("etherscan", "sourcify")
+
+
+class Ledger:
+    """What a node knows."""
+
+    def __init__(self, rpc: str) -> None:
+        self._rpc = rpc
+
+    def ask(self, method: str, *params: Any) -> Any:
+        """The result of one request.
+
+        Raises:
+            ServiceError: the node refused.
+        """
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        request = urllib.request.Request(self._rpc, body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=ASK_S) as reply:
+            said = json.load(reply)
+        if "error" in said:
+            raise ServiceError(f"{method}: {said['error'].get('message')}")
+        return said["result"]
+
+    @cached_property
+    def chain(self) -> str:
+        """The id of its chain."""
+        return str(int(self.ask("eth_chainId"), 16))
+
+    @property
+    def head(self) -> int:
+        """The number of its last block."""
+        return int(self.ask("eth_blockNumber"), 16)
+
+    def transactions(self, mine: str) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
+        """Those of an account, newest first, each with its block."""
+        for number in range(self.head, -1, -1):
+            block = self.ask("eth_getBlockByNumber", hex(number), True)
+            for one in reversed(block["transactions"]):
+                if mine in (one["from"], one["to"]):
+                    yield one, block
+
+    def read(self, to: str, signature: str, kind: str, *args: Any) -> Any:
+        """What a view function gives; nothing where there is none."""
+        try:
+            said = self.ask("eth_call", {"to": to, "data": encode_call(signature, args)}, "latest")
+            return decode(parse_types(kind), said)[0]
+        except (ServiceError, ToolFailure):
+            return ""
+
+
+def _find(artifacts: Mapping[str, Artifact], where: str, service: str) -> Artifact | None:
+    found = {known.lower(): one for known, one in artifacts.items()}.get(where.lower())
+    return found if found is not None and service in found.known_to else None
+
+
+def _number(value: str | None) -> str:
+    return str(int(value or "0x0", 16))
+
+
+class Sourcify:
+    """`GET /server/v2/contract/{chain}/{address}?fields=...`."""
+
+    def __init__(self, ledger: Ledger, artifacts: Mapping[str, Artifact]) -> None:
+        self._ledger, self._artifacts = ledger, artifacts
+
+    def answer(self, chain: str, where: str, fields: str) -> tuple[int, Any]:
+        """Status and JSON."""
+        if chain != self._ledger.chain:
+            return 400, _error("unsupported_chain", f"The chain {chain} is not supported")
+        try:
+            where = address(where)
+        except ToolFailure:
+            return 400, _error("invalid_parameter", "Invalid address")
+        found = _find(self._artifacts, where, "sourcify")
+        match = None if found is None else "exact_match"
+        told = {"match": match, "creationMatch": match, "runtimeMatch": match, "chainId": chain, "address": where}
+        if found is None:
+            return 404, told
+        selected = {name: one for name, one in _selectable(found).items() if name in fields.split(",")}
+        return 200, {**told, "verifiedAt": "2026-01-01T00:00:00Z", "matchId": "1", **selected}
+
+
+def _selectable(found: Artifact) -> dict[str, Any]:
+    targets = [] if found.implementation is None else [{"address": found.implementation}]
+    language = "Vyper" if found.compiler.startswith("vyper:") else "Solidity"
+    return {
+        "abi": found.abi,
+        "sources": {file: {"content": text} for file, text in found.sources.items()},
+        "compilation": {"language": language, "compilerVersion": found.compiler, "name": found.name},
+        "proxyResolution": {
+            "isProxy": bool(targets),
+            "proxyType": "EIP1967Proxy" if targets else None,
+            "implementations": targets,
+        },
+    }
+
+
+def _error(code: str, message: str) -> dict[str, str]:
+    return {"customCode": code, "message": message, "errorId": "00000000-0000-4000-8000-000000000000"}
+
+
+class Etherscan:
+    """`GET /v2/api?chainid&module&action&...&apikey`: HTTP 200, whatever happens."""
+
+    def __init__(self, ledger: Ledger, artifacts: Mapping[str, Artifact]) -> None:
+        self._ledger, self._artifacts = ledger, artifacts
+
+    def answer(self, asked: Mapping[str, str], key: str, *, free: bool) -> Any:
+        """The JSON; not `free` is one request too many."""
+        problem = self._problem(asked, key, free)
+        if problem is not None:
+            return _refused(problem)
+        if asked.get("module") == "proxy" and asked.get("action") in _PROXIED:
+            params = [asked.get(name, "latest") for name in _PROXIED[asked["action"]]]
+            return {"jsonrpc": "2.0", "id": 1, "result": self._ledger.ask(asked["action"], *params)}
+        does: Callable[[Mapping[str, str]], Any] | None = {
+            "account/balance": self._balance,
+            "account/tokenbalance": self._token_balance,
+            "account/txlist": self._transactions,
+            "account/tokentx": self._transfers,
+            "contract/getabi": self._abi,
+            "contract/getsourcecode": self._source,
+        }.get(f"{asked.get('module')}/{asked.get('action')}")
+        if does is None:
+            return _refused("Error! Missing Or invalid Action name")
+        try:
+            return does({**asked, "address": address(asked.get("address"))})
+        except ToolFailure:
+            return _refused("Error! Invalid address format")
+
+    def _problem(self, asked: Mapping[str, str], key: str, free: bool) -> str | None:
+        if not asked.get("apikey"):
+            return "Missing/Invalid API Key"
+        if asked["apikey"] != key:
+            return "Invalid API Key"
+        if asked.get("chainid") != self._ledger.chain:
+            return (
+                "Missing or unsupported chainid parameter (required for v2 api), "
+                "please see https://api.etherscan.io/v2/chainlist for the list of supported chainids"
+            )
+        return None if free else "Max calls per sec rate limit reached (3/sec)"
+
+    def _balance(self, asked: Mapping[str, str]) -> Any:
+        return _ok(_number(self._ledger.ask("eth_getBalance", asked["address"], asked.get("tag", "latest"))))
+
+    def _token_balance(self, asked: Mapping[str, str]) -> Any:
+        token = address(asked.get("contractaddress"))
+        return _ok(self._ledger.read(token, "balanceOf(address)", "uint256", asked["address"]) or "0")
+
+    def _transactions(self, asked: Mapping[str, str]) -> Any:
+        found = self._ledger.transactions(asked["address"].lower())
+        head = self._ledger.head
+        rows = [self._row(one, block, head) for one, block in found if _wanted(asked, block)]
+        return _page(asked, rows, "No transactions found")
+
+    def _row(self, one: Mapping[str, Any], block: Mapping[str, Any], head: int) -> dict[str, str]:
+        receipt = self._ledger.ask("eth_getTransactionReceipt", one["hash"])
+        failed = receipt["status"] != "0x1"
+        return {
+            **_common(one, block, receipt, head),
+            "value": _number(one["value"]),
+            "methodId": one["input"][:10],
+            "functionName": "",
+            "from": one["from"],
+            "to": one["to"] or "",
+            "contractAddress": receipt.get("contractAddress") or "",
+            "txreceipt_status": "10"[failed],
+            "isError": "01"[failed],
+        }
+
+    def _transfers(self, asked: Mapping[str, str]) -> Any:
+        mine, head, rows = asked["address"].lower()[2:], self._ledger.head, []
+        logs = self._ledger.ask("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest", "topics": [TRANSFER]})
+        for log in reversed(logs):
+            parties = ["0x" + topic[-40:] for topic in log["topics"][1:3]]
+            if len(parties) == 2 and f"0x{mine}" in parties:
+                rows.append(self._transfer(log, parties, head))
+        return _page(asked, rows, "No transactions found")
+
+    def _transfer(self, log: Mapping[str, Any], parties: list[str], head: int) -> dict[str, str]:
+        one = self._ledger.ask("eth_getTransactionByHash", log["transactionHash"])
+        receipt = self._ledger.ask("eth_getTransactionReceipt", log["transactionHash"])
+        block = self._ledger.ask("eth_getBlockByNumber", log["blockNumber"], False)
+        return {
+            **_common(one, block, receipt, head),
+            "from": parties[0],
+            "to": parties[1],
+            "value": _number(log["data"]),
+            "contractAddress": log["address"],
+            "tokenName": self._ledger.read(log["address"], "name()", "string"),
+            "tokenSymbol": self._ledger.read(log["address"], "symbol()", "string"),
+            "tokenDecimal": self._ledger.read(log["address"], "decimals()", "uint8"),
+        }
+
+    def _abi(self, asked: Mapping[str, str]) -> Any:
+        found = _find(self._artifacts, asked["address"], "etherscan")
+        return _refused(UNVERIFIED) if found is None else _ok(json.dumps(found.abi))
+
+    def _source(self, asked: Mapping[str, str]) -> Any:
+        found = _find(self._artifacts, asked["address"], "etherscan")
+        told = {"SourceCode": "", "ABI": UNVERIFIED, "ContractName": "", "CompilerVersion": "", "Implementation": ""}
+        told |= {"CompilerType": "", "OptimizationUsed": "", "Runs": "", "ConstructorArguments": "", "Proxy": "0"}
+        told |= {"EVMVersion": "Default", "Library": "", "LicenseType": "", "SwarmSource": "", "SimilarMatch": ""}
+        if found is not None:
+            told |= {"SourceCode": _written(found), "ABI": json.dumps(found.abi), "ContractName": found.name}
+            told |= {"CompilerVersion": found.compiler, "Proxy": "01"[found.implementation is not None]}
+            told["Implementation"] = (found.implementation or "").lower()
+        return _ok([told])
+
+
+def _written(found: Artifact) -> str:
+    """One file as it is; several as standard JSON in doubled braces."""
+    if len(found.sources) == 1:
+        return next(iter(found.sources.values()))
+    files = {file: {"content": text} for file, text in found.sources.items()}
+    return "{" + json.dumps({"language": "Solidity", "sources": files}) + "}"
+
+
+def _common(one: Mapping[str, Any], block: Mapping[str, Any], receipt: Mapping[str, Any], head: int) -> dict[str, str]:
+    """The fields that all records of a transaction have; every value is text."""
+    return {
+        "blockNumber": _number(block["number"]),
+        "blockHash": block["hash"],
+        "timeStamp": _number(block["timestamp"]),
+        "hash": one["hash"],
+        "nonce": _number(one["nonce"]),
+        "transactionIndex": _number(one["transactionIndex"]),
+        "gas": _number(one["gas"]),
+        "gasPrice": _number(receipt["effectiveGasPrice"]),
+        "gasUsed": _number(receipt["gasUsed"]),
+        "cumulativeGasUsed": _number(receipt["cumulativeGasUsed"]),
+        "input": one["input"],
+        "confirmations": str(head - int(block["number"], 16) + 1),
+    }
+
+
+def _wanted(asked: Mapping[str, str], block: Mapping[str, Any]) -> bool:
+    return int(asked.get("startblock") or 0) <= int(block["number"], 16) <= int(asked.get("endblock") or 2**63)
+
+
+def _page(asked: Mapping[str, str], rows: list[dict[str, str]], empty: str) -> Any:
+    rows = rows if asked.get("sort") == "desc" else rows[::-1]
+    size, page = min(int(asked.get("offset") or PAGE), PAGE), int(asked.get("page") or 1)
+    shown = rows[(page - 1) * size : page * size]
+    return _ok(shown) if shown else {"status": "0", "message": empty, "result": []}
+
+
+def _ok(result: Any) -> dict[str, Any]:
+    return {"status": "1", "message": "OK", "result": result}
+
+
+def _refused(why: str) -> dict[str, Any]:
+    return {"status": "0", "message": "NOTOK", "result": why}

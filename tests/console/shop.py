@@ -1,0 +1,203 @@
+"""A shop to look at: its tools and agents, served with the console until the process is ended.
+
+`python -m tests.console.shop PORT STORE [--keys FILE] [--tools N]`; with `--keys` everybody needs a key, and one of an
+administrator is written to the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from toolcrib import AntiPattern, Change, Context, Crib, Example, Result, Tool, ToolFailure, tool
+from toolcrib.agent import Agent, Agents
+from toolcrib.agent.models import Delta, Finish, ModelCall, Request, Text, Usage
+from toolcrib.console import console
+from toolcrib.serve.http import Site, server
+from toolcrib.serve.keyring import Keyring
+
+HOSTILE = (
+    "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>&amp;\u202etxt.exe\u2066"
+)
+LARGE = 1_000_000
+EXAMPLES = [Example({"order": "A-7"}, "an order that was paid", {"state": "paid"})]
+WRONG = [AntiPattern("no order", "Orders begin with a letter and a dash: look the customer up first.")]
+
+
+@tool(namespace="shop", read_only=True, examples=EXAMPLES, anti_patterns=WRONG)
+async def find_order(order: Annotated[str, Field(description="As it stands on the receipt.")]) -> dict[str, Any]:
+    """Look an order up."""
+    if "-" not in order:
+        raise ToolFailure("not_found", f"There is no order {order}: no order like that")
+    return {"order": order, "cents": 4200, "state": "paid"}
+
+
+@tool(namespace="shop", destructive=True, timeout=60)
+async def refund(ctx: Context, order: str, cents: Annotated[int, Field(ge=1)]) -> Result:
+    """Pay money of an order back. It can not be undone."""
+    ctx.progress("talking to the bank", 0.5)
+    paid = {"receipt": f"R-{order}-{cents}"}
+    return Result(paid, changes=[Change("set", "last_refund", order)])
+
+
+class Line(BaseModel):
+    """One line of a parcel."""
+
+    article: str
+    count: int = 1
+    kind: Literal["book", "toy", "food"] = "book"
+
+
+@tool(namespace="shop", idempotent=True)
+async def pack(lines: list[Line], express: bool = False, note: str | None = None) -> dict[str, Any]:
+    """Pack a parcel."""
+    return {"lines": len(lines), "express": express, "note": note}
+
+
+@tool(namespace="shop", read_only=True, timeout=3600)
+async def report(ctx: Context, rows: int = 4, hold: bool = False) -> dict[str, int]:
+    """Write a report, row by row; one that is held goes on until it is cancelled."""
+    for row in range(1, rows + 1):
+        ctx.progress(f"row {row} of {rows}", row / (rows + (1 if hold else 0)))
+        ctx.output(f"row {row}: {row * 42} cents\n")
+    if hold:
+        await ctx.wait_cancelled()
+    return {"rows": rows}
+
+
+@tool(namespace="shop", read_only=True)
+async def check_orders(ctx: Context, orders: list[str]) -> list[Any]:
+    """Look many orders up, each with a call of its own."""
+    return [(await ctx.call("shop.find_order", {"order": order})).data for order in orders]
+
+
+@tool(namespace="shop", effect="once", timeout=3600)
+async def charge(ctx: Context, order: str) -> str:
+    """Take money. The bank never answers."""
+    await ctx.wait_cancelled()
+    return order
+
+
+@tool(namespace="shop", read_only=True)
+async def survey(ctx: Context) -> Any:
+    """Ask a person how it was."""
+    fields = {"stars": {"type": "integer", "minimum": 1, "maximum": 5}, "words": {"type": "string"}}
+    asked = {"type": "object", "properties": fields, "required": ["stars"]}
+    return (await ctx.ask("How was it?", schema=asked)).value
+
+
+@tool(namespace="odd", read_only=True, description=f"Hostile: {HOSTILE}", title=HOSTILE)
+async def hostile(ctx: Context, text: str = HOSTILE, fail: bool = False) -> Any:
+    ctx.progress(text, 0.5)
+    ctx.output(text)
+    if fail:
+        raise ToolFailure("failed", text, hint=text)
+    return {text: text}
+
+
+@tool(namespace="odd", read_only=True, output_bytes=2 * LARGE)
+async def large(ctx: Context) -> str:
+    """Give a megabyte of text without a single space."""
+    ctx.output("x" * LARGE)
+    return "y" * LARGE
+
+
+@tool(namespace="odd", destructive=True)
+async def ask_hostile(text: str = HOSTILE) -> str:
+    """Ask before it does anything."""
+    return text
+
+
+TOOLS = [find_order, refund, pack, report, check_orders, charge, survey, hostile, large, ask_hostile]
+
+
+def filler(number: int) -> Tool:
+    """One of many tools."""
+
+    async def run(a: int = 0) -> int:
+        return a
+
+    kind = ("read_only", "idempotent", "destructive")[number % 3]
+    name = f"tool_{number:05d}"
+    said = f"Filler number {number}."
+    return tool(name=name, namespace=f"space{number % 20:02d}", description=said, **{kind: True})(run)
+
+
+class Clerk:
+    """A model that does what it is asked to by its words: look at, refund, hand over, or say something."""
+
+    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+        last = request.messages[-1]
+        asked = next((one.text for one in reversed(request.messages) if one.role == "user"), "")
+        names = {one.name.rpartition("__")[2].rpartition(".")[2]: one.name for one in request.tools}
+        calls = [] if last.role == "tool" else list(self._calls(asked, request.agent, names))
+        for word in self._words(asked, request.agent, done=last.role == "tool", calls=bool(calls)):
+            yield Text(f"{word} ")
+            await asyncio.sleep(0)
+        for call in calls:
+            yield call
+        yield Usage(120, 35, cost=0.0021)
+        yield Finish("calls" if calls else "stop")
+
+    def _calls(self, asked: str, agent: str, names: dict[str, str]) -> Any:
+        if "look" in asked:
+            yield ModelCall("m-1", names["find_order"], '{"order": "A-7"}')
+        if "refund" in asked:
+            yield ModelCall("m-2", names["refund"], '{"order": "A-7", "cents": 500}')
+        if "money" in asked and agent == "desk":
+            yield ModelCall(
+                "m-3", names["transfer_to_agent"], '{"agent_name": "billing", "reason": "it is about money"}'
+            )
+
+    def _words(self, asked: str, agent: str, *, done: bool, calls: bool) -> list[str]:
+        if calls:
+            return ["I", "will", "see", "to", "it."]
+        if asked.startswith("say "):
+            return [asked[4:]]
+        return [f"All done, says {agent}." if done else f"You said: {asked}"]
+
+
+def agents() -> Agents:
+    """A desk and whom it hands over to."""
+    desk = Agent(name="desk", description="First line of help.", tools=["shop.*"], sub_agents=["billing", "stock"])
+    billing = Agent(name="billing", description="Knows money.", tools=["shop.refund", "shop.find_order"])
+    stock = Agent(name="stock", description=f"Counts. {HOSTILE}", tools=["shop.pack"], sub_agents=["desk"])
+    return Agents([desk, billing, stock], model=Clerk())
+
+
+def main() -> None:
+    """Serves until the process is ended."""
+    ask = argparse.ArgumentParser()
+    ask.add_argument("port", type=int)
+    ask.add_argument("store")
+    ask.add_argument("--keys", type=Path)
+    ask.add_argument("--tools", type=int, default=0)
+    given = ask.parse_args()
+    crib = Crib([*TOOLS, *map(filler, range(given.tools))], store=given.store, agents=agents())
+    asyncio.run(serve(crib, given))
+
+
+async def serve(crib: Crib, given: argparse.Namespace) -> None:
+    guard = None if given.keys is None else Keyring(lambda: crib.store, crib.pipeline.clock.now)
+    async with crib:
+        if guard is not None and not given.keys.exists():
+            key, _ = await guard.add("ada", by="test", scopes=["admin"])
+            given.keys.write_text(key)
+        site = Site(crib, guard=guard, namespaces=["*"])
+        site.mount("/", console())
+        await site.open()
+        await server(site, _say, host="127.0.0.1", port=given.port, lifespan="off").serve()
+
+
+def _say() -> None:
+    print("ready", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
