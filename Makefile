@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test services check format bench bench-durable bench-http bench-mcp conformance soak requirements clean
+.PHONY: help demo test browser console services check format bench bench-durable bench-http bench-mcp conformance soak requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,8 +23,14 @@ help: ## Show this list
 demo: $(INSTALLED) ## Start Toolcrib with its console at an order desk (ARGS="--port 8080"; "--tour" stays in the terminal)
 	@$(BIN)/python -m toolcrib.demo $(ARGS)
 
-test: $(INSTALLED) ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)
+test: $(INSTALLED) browser ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+
+# The console is tested in a real browser. Where one can be installed without asking anybody, it is; else its tests are skipped.
+browser:
+	@for name in chromium-headless-shell chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "installing chromium-headless-shell" && \
+	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium-headless-shell >/dev/null 2>&1; } || true
 
 services: $(INSTALLED) ## Run PostgreSQL and NATS until Ctrl-C (ARGS="--data FOLDER" keeps their data)
 	@$(BIN)/python -m toolcrib.testing.services $(ARGS)
@@ -38,6 +44,9 @@ check: $(INSTALLED) ## Check format, lint, types and the direction of imports
 format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+console: ## Build the console into the package (needs Node and npm)
+	cd console && npm ci --silent --no-fund --no-audit && npx tsc --noEmit && npx vite build
 
 bench: $(BENCH_INSTALLED) ## Run the benchmarks (ARGS go to bench/run.py)
 	$(BIN)/python bench/run.py $(ARGS)

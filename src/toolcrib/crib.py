@@ -433,8 +433,12 @@ class Crib:
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
-        """Sessions, the last used first; `before`, the last of a page, pages on."""
-        return await self.store.sessions(owner, limit=limit, before=before)
+        """Sessions, the last used first, without the crib's own; `before`, the last of a page, pages on."""
+        while rows := await self.store.sessions(owner, limit=limit, before=before):
+            if found := [row for row in rows if row.owner != OWNER]:
+                return found
+            before = rows[-1]
+        return []
 
     async def questions(self, owner: str | None = None) -> list[Question]:
         """What is open in all sessions, or in those of one owner."""

@@ -163,3 +163,15 @@ async def test_an_idle_session_is_only_its_rows(place: Place) -> None:
         again = await crib.open("s-1", owner="anonymous")
         assert [e.result.data for e in await again.completed("model") if e.result] == ["s-1"]
         assert len(await again.questions()) == 1
+
+
+async def test_what_the_crib_keeps_for_itself_is_not_among_the_sessions(place: Place) -> None:
+    async with place.crib() as crib:
+        for number in range(3):
+            await crib.store.open(f"toolcrib.own{number}", "toolcrib", 2.0 + number)
+        await crib.store.open("old", "ada", 1.0)
+        await crib.store.open("new", "ada", 9.0)
+        first = await crib.sessions(limit=1)
+        assert [row.id for row in first] == ["new"]
+        assert [row.id for row in await crib.sessions(limit=1, before=first[0])] == ["old"]
+        assert [row.id for row in await crib.sessions()] == ["new", "old"]
