@@ -40,10 +40,11 @@ def _by_turns(run: Run, rows: Rows, connections: int) -> Found:
     found: Found = {}
     for turn in range(turns):
         for row, (argv, work) in rows.items():
-            run.say(f"measuring: {row}, {connections} connections, turn {turn + 1} of {turns}")
+            run.say(f"measuring: {row}, connections: {connections}, turn {turn + 1} of {turns}")
             try:
                 with served(argv) as (port, pid):
-                    found.setdefault(row, []).append(probe("http.load", port, pid, work, connections, seconds))
+                    one = probe("http.load", port, pid, work, connections, seconds)
+                found.setdefault(row, []).append(one)
             except Failed as reason:
                 run.problems.append(f"{row} does not run: {reason}")
     return found
@@ -125,6 +126,8 @@ def _streams(run: Run) -> Section:
         notes=(
             "From the event that ends a call, taken just before its commit, to its arrival at each stream that follows "
             "its session; one reader process, on the other core, takes what all streams get.",
+            f"{TOGETHER} calls at once: each caller goes on when it is answered, for a read before its commit; "
+            "the time holds what queues for the writer.",
             "Memory is what the server grew by while the streams were opened; their sessions were open before.",
             "Goal: p99 at most 100 ms with 1,000 streams, and less than 50 KB a stream.",
         ),

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.project import Screen, command, environment
+from toolcrib.demo import crib
 
 
 class Toured(NamedTuple):
@@ -96,6 +97,39 @@ def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> 
                 process.send_signal(signal.SIGINT)
             process.stdout.read()
             assert process.wait(60) == 0
+
+
+async def test_every_general_tool_works_at_the_desk(tmp_path: Path) -> None:
+    for _ in range(2):  # what was made at the first start is found at the second
+        async with crib(tmp_path) as counter:
+            session = await counter.open(owner="ada")
+            assert (await session.call("get_current_time", {})).ok
+            assert "30 days" in (await session.call("read_file", {"path": "returns.md"})).data["text"]
+            assert len((await session.call("list_dir", {})).data["entries"]) == 2
+            cities = {"database": "orders", "sql": "SELECT city FROM orders WHERE id = ?", "params": ["A-7"]}
+            assert (await session.call("sql_query", cities)).data["rows"] == [["Bern"]]
+            assert "Damaged parcels" in (await session.call("search_docs", {"query": "scratch"})).data
+            assert "brave_search" not in session.model_tools()
+            writing = await session.submit("write_file", {"path": "new.txt", "content": "x"})
+            async for event in session.events(call=writing.id):
+                assert event.kind != "done"
+                if event.kind == "waiting":
+                    break
+            await session.cancel(writing.id)
+
+
+async def test_a_chain_is_at_the_desk_where_somebody_runs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCRIB_DEMO_RPC", "http://127.0.0.1:9")
+    async with crib(tmp_path) as counter:
+        session = await counter.open(owner="ada")
+        encoding = {"function_signature": "pay(uint256)", "arguments": ["5"]}
+        assert (await session.call("encode_function_call", encoding)).data.startswith("0x")
+        assert {"get_account_info", "get_block_details", "forge_execute", "sign_typed_data"} <= {*session.model_tools()}
+
+
+def test_the_demo_loads_what_it_shows_when_it_starts() -> None:
+    script = "import sys, toolcrib.demo; assert not {'httpx', 'toolcrib.toolkits'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def got(url: str) -> list[dict[str, Any]]:

@@ -79,12 +79,13 @@ export function listed(cards: Map<string, Card>, entry: Entry, session: string):
   below(cards, card);
 }
 
-/** Adds to a call of a list how it was made. */
-export function known(cards: Map<string, Card>, id: string, accepted: Event["data"]): void {
-  const card = cards.get(id);
+/** Adds to a call of a list what its log says, unless the list knew more of its end. */
+export function known(cards: Map<string, Card>, told: Card): void {
+  const card = cards.get(told.id);
   if (!card || card.by) return;
-  const fuller = { ...card, parent: accepted.parent, args: accepted.args, by: accepted.by };
-  cards.set(id, fuller);
+  const { parent, args, by, verdict, output, answers } = told;
+  const fuller = over(card) && !over(told) ? { ...card, parent, args, by, verdict, output, answers } : { ...told, children: card.children };
+  cards.set(told.id, fuller);
   below(cards, fuller);
 }
 

@@ -77,6 +77,7 @@ class Pipeline(Checks):
             failure = await self.rate(live) or self._gone(live)
         if failure is not None:
             live.to_foreground()
+            live.hide_keys()
             await self._see_through(live, self.conclude(live, Result(failure=failure, metadata=live.stop_metadata)))
         elif live.verdict.effect == "ask":  # type: ignore[union-attr]
             await self._see_through(live, self.park(live, confirm(live)))

@@ -12,7 +12,7 @@ import msgspec
 
 from toolcrib.errors import BadTool
 from toolcrib.schema import Parsed, Parser, SchemaError, nearest, output_check, schema_parser
-from toolcrib.schema.hidden import Hidden, holds_secrets
+from toolcrib.schema.hidden import Hidden, holds_secrets, may_hold_keys
 from toolcrib.schema.rules import plain_schema
 from toolcrib.types import Annotations, Effect, Knowledge, Limits, Wake
 
@@ -98,6 +98,7 @@ class Tool(metaclass=_Checked):
     parse: Callable[[bytes], Any] = field(init=False)
     check_output: Callable[[Any], str | None] | None = field(init=False, default=None)
     hidden: Hidden | None = field(init=False, default=None)
+    keyed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         derived = _Derived(self)
@@ -111,6 +112,7 @@ class Tool(metaclass=_Checked):
             "fingerprint",
             "check_output",
             "hidden",
+            "keyed",
             "input_schema",
             "output_schema",
         ):
@@ -134,6 +136,7 @@ class Tool(metaclass=_Checked):
             given.update(_fixed(self, fixed))
         made: Tool = Tool(**{**given, **changes})
         object.__setattr__(made, "hidden", self.hidden)  # a fixed secret stays one
+        object.__setattr__(made, "keyed", self.keyed)
         return made
 
 
@@ -202,6 +205,7 @@ class _Derived:
         self.primary = tool.primary or _primary(tool.input_schema)
         self.fingerprint = _fingerprint(self.id, tool, self.input_schema, self.output_schema)
         self.hidden = Hidden(self.input_schema) if holds_secrets(self.input_schema, self.input_schema) else None
+        self.keyed = may_hold_keys(self.input_schema, self.input_schema)
 
     def _bad(self, name: str, problem: str) -> BadTool:
         return BadTool(self.tool.name, name, problem, self.tool.source)
@@ -230,6 +234,8 @@ class _Derived:
             raise self._bad("effect", f"{tool.effect!r} is not read, idempotent or once")
         if tool.wake not in ("wake", "next_turn", "silent"):
             raise self._bad("wake", f"{tool.wake!r} is not wake, next_turn or silent")
+        if tool.deliver not in ("final", "all"):
+            raise self._bad("deliver", f"{tool.deliver!r} is not final or all")
 
     def _parser(self) -> Parser:
         if self.tool.parser is not None:

@@ -14,7 +14,7 @@ import pytest
 from tests.agent.place import World, calls, text, world
 from tests.requirements import requirement
 from tests.sessions.place import Gate, Place, log
-from toolcrib import Result, Tool, ToolFailure, tool
+from toolcrib import BadTool, Result, Tool, ToolFailure, tool
 from toolcrib.agent import Agent
 from toolcrib.agent.models import Finish, Text
 
@@ -317,3 +317,8 @@ async def test_the_log_tells_what_was_read(place: Place) -> None:
         await here.send("done?")
         notes = [e.data for e in await log(here.session) if e.kind == "message" and e.data["role"] == "note"]
     assert [("told" in one, one.get("results")) for one in notes] == [(True, None), (True, None), (False, [call.id])]
+
+
+def test_what_is_delivered_is_checked() -> None:
+    with pytest.raises(BadTool, match="deliver"):
+        counting(Gate(), deliver="some")

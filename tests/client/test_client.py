@@ -45,6 +45,9 @@ async def test_who_has_no_good_key_is_told_so(place: Served) -> None:
     old = await refused(RemoteCrib(place.url, key=key))
     assert (wrong.code, old.code) == ("denied", "denied")
     assert "x" * 40 not in str(wrong)
+    for odd in ("tc_secret\nx", "tc_secret\u00e9", ""):
+        told = await refused(RemoteCrib(place.url, key=odd))
+        assert (told.code, "secret" in str(told)) == ("invalid_arguments", False)
 
 
 async def test_a_key_that_is_revoked_ends_what_it_opened(place: Served) -> None:
@@ -63,9 +66,9 @@ async def test_a_key_may_be_made_anew_for_each_request(place: Served) -> None:
 
     async def key() -> str:
         asked.append("key")
-        return good
+        return f"{good}\n"  # as it is read from a file
 
-    async with RemoteCrib(place.url, key=key) as crib:
+    async with RemoteCrib(f"{place.url}/v1/", key=key) as crib:
         assert (await (await crib.open()).call("add", {"a": 1})).data == 2
     assert len(asked) >= 3
 
@@ -117,7 +120,9 @@ async def test_what_is_no_server_of_ours_is_told_apart(answer: bytes, code: str,
     assert words in told.message
 
 
-@pytest.mark.parametrize("url", ["", "shop", "ftp://a", "http://", "http://a/?q", "http://ada:secret@a"])
+@pytest.mark.parametrize(
+    "url", ["", "shop", "ftp://a", "http://", "http://a/?q", "http://a:99999", "http://[a", "http://ada:secret@a"]
+)
 def test_an_address_has_to_be_one(url: str) -> None:
     with pytest.raises(Refused) as told:
         RemoteCrib(url)
@@ -148,6 +153,24 @@ async def test_owners_do_not_meet(place: Served) -> None:
         with pytest.raises(Refused) as told:
             await adas.open("s-3", namespaces=["forge"])
         assert told.value.code == "denied"
+
+
+async def test_an_approver_answers_in_sessions_of_others() -> None:
+    policy = {"rules": [{"ask": "refund", "approvers": ["bob"]}]}
+    async with served(policy=policy) as place, await place.remote("ada") as adas, await place.remote("bob") as bobs:
+        session = await adas.open("s-1")
+        call = await session.submit("refund", {"order": "A-7", "cents": 1})
+        news = bobs.watch_questions()
+        async with asyncio.timeout(SOON_S):
+            question = (await anext(news)).question
+        await news.aclose()  # type: ignore[attr-defined]
+        assert question is not None
+        assert [one.id for one in await adas.questions()] == [question.id]
+        with pytest.raises(Refused) as told:
+            await adas.answer(question, "accept")
+        assert told.value.code == "denied"
+        assert (await bobs.answer(question, "accept")).actor == "bob"
+        assert (await session.result(call.id)).ok
 
 
 async def test_who_asks_too_often_is_let_wait() -> None:
@@ -231,7 +254,7 @@ async def test_client_tools_run_where_the_client_is(place: Served) -> None:
 AWAITED = {"tools", "why"}
 """What a session in the process tells at once, and a remote one has to fetch."""
 
-WITHIN = {"consume", "end_run", "model_tools", "notice", "tool"}
+WITHIN = {"consume", "end_run", "error", "model_tools", "notice", "tool"}
 """What the API does not have."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.place import SOON_S, Node, Served, Wire, never, nodes, served, until, wire
+from tests.client.tools import agents
 from toolcrib import Event, Refused
 from toolcrib.client import RemoteCrib, RemoteSession, link
 
@@ -86,6 +87,19 @@ async def test_an_answer_whose_reply_is_lost_is_given_once(session: RemoteSessio
     assert (await session.answer(question, "accept")).accepted
     assert (await session.result(call.id)).ok
     assert [event.kind for event in await whole_log(session)].count("answered") == 1
+
+
+async def test_a_message_whose_reply_is_lost_is_taken_once() -> None:
+    async with (
+        served(agents=agents()) as place,
+        wire(place.url) as line,
+        await place.remote("ada", line.url) as crib,
+    ):
+        session = await crib.open("s-1")
+        lose_reply(line, b"/messages")
+        assert (await session.send("What was order A-7?")).answer == "It was 12."
+        assert line.made > 1
+        assert [event.kind for event in await whole_log(session)].count("run_started") == 1
 
 
 async def test_a_stop_whose_reply_is_lost_has_stopped_something(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -200,4 +199,4 @@ def _say() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -212,6 +212,16 @@ async def test_a_session_is_replayed_to_any_event(shop: Shop, visit: Visit) -> N
     await expect(visit.region("Done")).to_be_visible()
 
 
+async def test_the_agent_at_any_event_is_told(shop: Shop, visit: Visit) -> None:
+    shop.ask("POST", "/sessions", {"id": "handed"})
+    shop.ask("POST", "/sessions/handed/messages", {"text": "it is about money", "agent": "desk", "wait": 60})
+    await visit.go("sessions", "handed")
+    state = visit.page.get_by_role("region", name="State", exact=True)
+    await expect(state).to_contain_text("agent billing")
+    await visit.page.get_by_label("At event").fill("4")
+    await expect(state).to_contain_text("agent desk")
+
+
 async def test_events_show_as_they_come_and_one_can_be_opened(shop: Shop, visit: Visit) -> None:
     shop.call("growing", "shop.find_order", {"order": "A-1"})
     await visit.go("sessions", "growing")

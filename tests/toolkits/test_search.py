@@ -12,6 +12,7 @@ from tests.shared import shared_data
 from tests.toolkits.place import Seen, opened, reply, web
 from toolcrib import BadTool
 from toolcrib.toolkits import search
+from toolcrib.toolkits.documents import Documents
 
 KEY = "test-token"
 
@@ -177,3 +178,20 @@ async def test_documentation_is_found_by_its_words(tmp_path: Path) -> None:
         search.tools(docs=tmp_path / "none")
     with pytest.raises(BadTool, match="url"):
         search.tools(KEY, url="nowhere")
+
+
+async def test_pages_are_let_go_when_the_crib_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    close = Documents.close
+
+    def heard(documents: Documents) -> None:
+        closed.append(documents._database is not None)
+        close(documents)
+
+    monkeypatch.setattr(Documents, "close", heard)
+    (tmp_path / "page.txt").write_text("something of interest")
+    kit = search.tools(docs=tmp_path)
+    for _ in range(2):  # a crib that starts again finds them again
+        async with opened(kit) as session:
+            assert "interest" in (await session.call("search_docs", {"query": "interest"})).data
+    assert closed == [True, True]

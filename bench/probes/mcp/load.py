@@ -12,6 +12,7 @@ import uvloop
 from bench.probes.mcp.messages import ADD, modern
 
 WARM_S = 0.5
+FIRST_S = 60.0
 
 Work = Iterator[tuple[bytes, bytes]]
 """The requests of a connection, each with what a right answer to it holds."""
@@ -26,6 +27,7 @@ class _Caller(asyncio.Protocol):
         self._got = b""
         self.wrong = b""
         self.on = True
+        self.answered = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
@@ -44,10 +46,14 @@ class _Caller(asyncio.Protocol):
         if self._right not in self._got:
             self.wrong = self._got
         self._got = b""
+        self.answered.set()
         if self.on and not self.wrong:
             self._send()
         else:
             self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.answered.set()
 
 
 def whole(answer: bytes) -> bool:
@@ -75,6 +81,8 @@ async def load(
     for work in works:
         _, caller = await loop.create_connection(lambda work=work: _Caller(work, times), "127.0.0.1", port)  # type: ignore[misc]
         callers.append(caller)
+    async with asyncio.timeout(FIRST_S):  # a server may have much to do at first
+        await asyncio.gather(*(caller.answered.wait() for caller in callers))
     await asyncio.sleep(WARM_S)
     times.clear()
     began, used = time.perf_counter(), cpu_s()

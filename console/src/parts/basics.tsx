@@ -60,7 +60,7 @@ export function Value({ of, label }: { of: unknown; label?: string }) {
   const cut = text.length > MOST_SHOWN && !whole.value;
   return (
     <div class="json" tabIndex={0} role="region" aria-label={label ?? "value"}>
-      <pre dir="auto">{plain(cut ? text.slice(0, MOST_SHOWN) : text)}</pre>
+      <pre dir="auto" class={whole.value ? "huge" : undefined}>{plain(cut ? text.slice(0, MOST_SHOWN) : text)}</pre>
       {cut && <button onClick={() => (whole.value = true)}>Show all {text.length.toLocaleString()} characters</button>}
     </div>
   );

@@ -109,12 +109,15 @@ function Arrow({ from: [x1, y1], to: [x2, y2], dashed }: { from: Point; to: Poin
   return <line x1={x1 + dx + sx} y1={y1 + dy + sy} x2={x2 - dx + sx} y2={y2 - dy + sy} stroke="currentColor" stroke-dasharray={dashed ? "4 4" : undefined} opacity="0.55" marker-end="url(#tip)" />;
 }
 
+const MOST = 2_000;
+
 function Chat({ session }: { session: string | undefined }) {
   const talk = useRef(new Talk());
   const drawn = useSignal(0);
   const text = useSignal("");
   const agent = useSignal(route.value.query.get("agent") ?? "");
   const ready = useSignal(false);
+  const earlier = useSignal(false);
   const trouble = useSignal<unknown>(undefined);
   const end = useRef<HTMLDivElement>(null);
 
@@ -122,10 +125,11 @@ function Chat({ session }: { session: string | undefined }) {
     if (!session) return go(to("agents"));
     let stop = () => {};
     let asked = false;
-    post("v1/sessions", { id: session }).then(
-      () => {
+    post<SessionLine>("v1/sessions", { id: session }).then(
+      ({ seq }) => {
         ready.value = true;
-        stop = follow(at("sessions", session, "events"), (event) => {
+        earlier.value = seq > MOST;
+        stop = follow(at("sessions", session, "events") + `?after=${Math.max(0, seq - MOST)}`, (event) => {
           talk.current.take(event);
           if (!asked) requestAnimationFrame(() => { asked = false; drawn.value++; });
           asked = true;
@@ -167,6 +171,7 @@ function Chat({ session }: { session: string | undefined }) {
         {running && <Do class="bad" work={() => post(at("sessions", session, "interrupt"))}>Stop</Do>}
       </div>
       <div class="talk" role="log" aria-label="Conversation" aria-live="polite" tabIndex={0}>
+        {earlier.value && <p class="handover soft small">What was before is in <a href={to("sessions", session)}>its log</a>.</p>}
         {lines.length === 0 && !streaming && <Nothing>Say what you need.</Nothing>}
         {lines.map((line) => <Spoken key={line.seq} line={line} cards={cards} />)}
         {streaming && <Bubble role="assistant" agent={talk.current.agent} text={streaming} />}

@@ -3,7 +3,7 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { at, follow, get, returns } from "../api";
-import { known, listed, over, take, type Card } from "../fold";
+import { folded, known, listed, over, take, type Card } from "../fold";
 import { Choice, length, Nothing, Said, State, Time, tone, Trouble } from "../parts/basics";
 import { CallCard, fetched } from "../parts/call";
 import { Rows } from "../parts/rows";
@@ -56,11 +56,11 @@ async function past(): Promise<void> {
   await Promise.all([...first].slice(-LOOKED_AT).map(([session, seq]) => made(session, seq)));
 }
 
-/** Learns from the log of a session which of its calls made which. Lists do not tell. */
+/** Learns from the log of a session how far its calls are, and which of them made which. Lists do not tell. */
 async function made(session: string, seq: number): Promise<void> {
   const { items } = await get<Page<Event>>(at("sessions", session, "events"), { after: Math.max(0, seq - BEFORE), limit: 1000 });
   const fuller = new Map(cards.value);
-  for (const event of items) if (event.kind === "accepted" && event.call) known(fuller, event.call, event.data);
+  for (const card of folded(items).values()) known(fuller, card);
   cards.value = fuller;
 }
 
@@ -129,8 +129,8 @@ export function Live() {
 }
 
 const CallRow = ({ card, depth, chosen }: Line & { chosen: boolean }) => (
-  <a class="row" tabIndex={-1} href={to("live", card.session, card.id)} aria-current={chosen ? "true" : undefined} style={{ paddingLeft: `${12 + depth * 20}px` }}>
-    <span class="grow">
+  <a class="row" tabIndex={-1} href={to("live", card.session, card.id)} aria-current={chosen ? "true" : undefined}>
+    <span class="grow" style={{ paddingLeft: `${depth * 20}px` }}>
       <span class="cut line">{depth > 0 && <span class="soft" aria-hidden="true">└ </span>}<b><Said of={card.label || card.tool} most={100} /></b> <span class="soft small">{card.tool}</span></span>
       <span class="cut line soft small">
         {card.session} · <Time at={card.accepted} />{card.duration !== undefined && ` · ${length(card.duration)}`}

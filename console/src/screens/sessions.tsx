@@ -95,6 +95,15 @@ class Log {
     }
   }
 
+  /** Who was at work at an event, as far as the pages that are here tell. */
+  agent(seq: number): string | undefined {
+    for (let event = this.at(seq); event; event = this.at(event.seq - 1)) {
+      if (event.kind === "handover") return event.data.to;
+      if (event.kind === "turn_started" || event.kind === "run_started") return event.data.agent;
+    }
+    return undefined;
+  }
+
   /** Asks again for what could not be had. */
   again(): void {
     const missing = [...this.missing];
@@ -147,6 +156,7 @@ function One({ id }: { id: string }) {
   }, [returns.value]);
 
   const now = upto.value ?? log.last;
+  const slowly = useSlowly(now);
   const move = (seq: number) => (upto.value = seq >= log.last ? undefined : Math.max(0, seq));
   const event = shown.value === undefined ? undefined : log.at(shown.value);
   return (
@@ -175,7 +185,7 @@ function One({ id }: { id: string }) {
               <Value of={event.data} label="Event" />
             </section>
           )}
-          <Then id={id} seq={now} />
+          <Then id={id} seq={slowly} past={upto.value !== undefined} agent={log.agent(now)} />
         </div>
       </div>
     </>
@@ -202,23 +212,22 @@ type Lists = Record<"unresolved" | "ongoing" | "completed", Entry[]>;
 const LISTS = [["unresolved", "Waits for somebody"], ["ongoing", "Runs"], ["completed", "Done"]] as const;
 const FEW = 20;
 
-/** The session as it was at an event. */
-function Then({ id, seq }: { id: string; seq: number }) {
+/** The session as it was at an event, or as it is. */
+function Then({ id, seq, past, agent }: { id: string; seq: number; past: boolean; agent: string | undefined }) {
   const then = useAsked(async (abort) => {
-    await new Promise((done) => setTimeout(done, 150));
-    abort.throwIfAborted();
+    const when = past ? { at: seq } : {};
     const [state, lists] = await Promise.all([
-      get<StateThen>(at("sessions", id, "state"), { at: seq }, abort),
-      get<Lists>(at("sessions", id, "lists"), { at: seq, limit: FEW }, abort),
+      get<StateThen>(at("sessions", id, "state"), when, abort),
+      get<Lists>(at("sessions", id, "lists"), { ...when, limit: FEW }, abort),
     ]);
     return { state, lists };
-  }, [id, seq]);
+  }, [id, seq, past]);
   if (!then.value) return <Trouble of={then.trouble} />;
   const { state, lists } = then.value;
   return (
     <>
       <section class="sheet" aria-label="State">
-        <h2>State {state.agent && <span class="tag">{state.agent}</span>}</h2>
+        <h2>State {(agent ?? state.agent) && <span class="tag">agent {agent ?? state.agent}</span>}</h2>
         {Object.keys(state.state).length ? <Value of={state.state} label="State" /> : <p class="soft small">Tools keep nothing here.</p>}
         {!!Object.keys(state.user ?? {}).length && <><h3>of its user</h3><Value of={state.user} label="User" /></>}
       </section>
@@ -230,6 +239,24 @@ function Then({ id, seq }: { id: string; seq: number }) {
       ))}
     </>
   );
+}
+
+const SLOW_MS = 300;
+
+/** The same value, but not more often than anybody can read what follows from it. */
+function useSlowly<T>(value: T): T {
+  const slow = useSignal(value);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const last = useRef(value);
+  last.current = value;
+  useEffect(() => {
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      slow.value = last.current;
+    }, SLOW_MS);
+  }, [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return slow.value;
 }
 
 /** A call in one line; opened, all of it. */

@@ -36,7 +36,7 @@ SCRIPT: dict[str, Any] = {"clerk": [{"calls": [{"tool": "run_script", "args": {"
 def new_crib() -> tuple[Crib, Agents]:
     clerk = Agent(name="clerk", instructions="You help.", tools=["find_order", "refund", "builtin.run_script"])
     agents = Agents([clerk], model=ScriptedModel(SCRIPT))
-    return Crib([find_order, refund], store="sqlite:///shop.db", agents=agents), agents
+    return Crib([find_order, refund], store="sqlite:///scripts.db", agents=agents), agents
 
 
 async def ask() -> None:

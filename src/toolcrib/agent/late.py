@@ -21,21 +21,21 @@ PAGE = 1000
 
 
 class Call(NamedTuple):
-    """A call in the background, by what a model knows of it, and the run that made it."""
+    """A call in the background: what a model knows it by, the run that made it, and its own wake policy."""
 
     id: str
     tool: str
     provider_id: str | None
     run: str | None
+    wake: str | None
 
 
 async def late(room: Room, run: Run | None, id: str = "") -> list[tuple[str, dict[str, Any]]]:
     """What the model of a run has to read of calls in the background; without a run, that of one about to start."""
     ended = [note for note, _ in room.thread.late.values() if _reads(room, run, note.run)]
-    calls = [*_going(room), *(Call(note.id, note.tool, note.provider_id, note.run) for note in ended)]
     said: list[dict[str, Any]] = []
-    for call in calls:
-        if _tells(room, call.tool) and _reads(room, run, call.run):
+    for call in [*_going(room), *map(_call, ended)]:
+        if _tells(room, call) and _reads(room, run, call.run):
             said += await _told(room, call)
     said += [{"content": _result(note), "results": [note.id]} for note in ended]
     return [("message", {"role": "note", **one, "run": id or (run.id if run else None)}) for one in said]
@@ -60,20 +60,24 @@ def _result(note: Note) -> str | None:
 # What is told on the way
 
 
-def _tells(room: Room, tool: str) -> bool:
-    found = room.session.view.names.get(tool)
-    return found is not None and found.deliver == "all"
+def _call(note: Note) -> Call:
+    return Call(note.id, note.tool, note.provider_id, note.run, note.wake)
+
+
+def _tells(room: Room, call: Call) -> bool:
+    tool = room.session.view.names.get(call.tool)
+    return tool is not None and tool.deliver == "all" and (call.wake or tool.wake) != "silent"
 
 
 def _going(room: Room) -> Iterator[Call]:
-    """The calls that go on in the background, but for those that are silent."""
-    names, live = room.session.view.names, room.session.live
+    """The calls that go on in the background, here and elsewhere."""
+    live = room.session.live
     for note in room.thread.calls.values():
-        if note.background and note.state in ("open", "waiting") and note.id not in live and note.wake != "silent":
-            yield Call(note.id, note.tool, note.provider_id, note.run)
+        if note.background and note.state in ("open", "waiting") and note.id not in live:
+            yield _call(note)
     for one in live.values():
-        if one.background and (one.wake or names[one.tool_id].wake if one.tool_id in names else "") != "silent":
-            yield Call(one.id, one.tool_id, (one.extra or {}).get("provider_id"), one.run)
+        if one.background:
+            yield Call(one.id, one.tool_id, (one.extra or {}).get("provider_id"), one.run, one.wake)
 
 
 async def _told(room: Room, call: Call) -> list[dict[str, Any]]:

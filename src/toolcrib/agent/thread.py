@@ -321,7 +321,7 @@ class Thread:
         """A call is over."""
         if note.state == "done":
             return
-        note.state, note.question, note.result = "done", None, outcome
+        note.state, note.question, note.result, note.wake = "done", None, outcome, wake
         self.noted += note.background or "spilled" in outcome.metadata
         run = self.runs.get(note.run or "")
         if run is not None and note.tool != TRANSFER:

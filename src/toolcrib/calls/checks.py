@@ -122,11 +122,9 @@ class Checks:
         hidden = live.desk is not None and closed is not None and closed.namespace == "builtin"
         if closed is not None and not hidden and not live.session.sees(closed):
             live.tool_id = closed.id
-            if closed.hidden is not None or suspect(live.given):
+            if closed.hidden is not None:
                 live.hide(closed)
             return self._closed_namespace(live, closed.namespace)
-        if suspect(live.given):
-            live.hide(None)
         close = nearest(live.name, list(view.names) if live.desk is None else live.desk.names())
         return live.failure(
             "not_found", f"Unknown tool: {live.name}", hint=f"similar: {', '.join(close)}" if close else None
@@ -137,7 +135,7 @@ class Checks:
     def authorize(self, live: LiveCall) -> Failure | None:
         """The session's namespaces are checked here again, whoever found the tool; then depth and turn."""
         assert live.tool is not None
-        if live.tool.hidden is not None or suspect(live.given):
+        if live.tool.hidden is not None:
             live.hide(live.tool)
         desk = None if live.run is None else live.desk
         if not (live.session if desk is None else desk).sees(live.tool):
@@ -187,6 +185,8 @@ class Checks:
         except (ValueError, RecursionError):
             return None
 
+        live.hide_keys()
+
         def take(shaped: Any) -> None:
             if shaped != values:
                 live.extra = {**(live.extra or {}), "given": digest_of(values)}
@@ -208,12 +208,14 @@ class Checks:
         try:
             live.parsed = tool.parse(live.given)
         except BadArguments as error:
+            live.hide_keys()
             found = {"findings": [{"path": one.path, "code": one.kind, "message": one.text} for one in error.problems]}
             live.stop_metadata = None if tool.knowledge.hint is None else found
             return live.failure("invalid_arguments", str(error), metadata=found)
         except BaseException as error:  # noqa: BLE001 - a type of the tool may check itself, and raise whatever it likes
+            live.hide_keys()
             return self.unexpected(live, error)
-        if tool.hidden is not None or suspect(live.parsed.json):
+        if tool.hidden is not None or (tool.keyed and suspect(live.parsed.json)):
             live.hide(tool)
         return None
 

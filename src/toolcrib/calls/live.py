@@ -18,7 +18,7 @@ from toolcrib.calls.credentials import credential
 from toolcrib.calls.telling import Telling
 from toolcrib.context import Context, Deps, Desk, Parked, Stopped, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
-from toolcrib.schema.hidden import MASK, parted, texts_of, without
+from toolcrib.schema.hidden import MASK, parted, suspect, texts_of, without
 from toolcrib.schema.names import one_line
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write
@@ -233,6 +233,11 @@ class LiveCall(Telling):
         self.secrets = texts_of(values) or self.secrets
         self.extra = {**(self.extra or {}), "secret": True}
         self.durable = True  # whoever goes on with it finds in the log only that there was a secret
+
+    def hide_keys(self) -> None:
+        """The same of arguments that did not pass, or were not checked yet, where they look like a private key."""
+        if self.shown is None and suspect(self.given):
+            self.hide(self.tool)
 
     def digest(self) -> str:
         """The digest of what will run."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolcrib.toolkits.kit import Toolkit
 
 _KEY = "BRAVE_SEARCH_API_KEY"
+_PROGRAMS = ("forge", "solc", "ipc", "visible")
 _PATHS = ("root", "docs", "visible")
 
 
@@ -57,9 +58,15 @@ def _setting(key: str, node: yaml.Node, folder: Path) -> Any:
         return {name: _database(one, folder) for name, one in value.items()}
     if key == "chains" and isinstance(value, Mapping) and value.get("cache", ":memory:") != ":memory:":
         return {**value, "cache": str(folder / str(value["cache"]))}
+    if key == "scripts" and isinstance(value, Mapping):
+        return {name: _below(one, folder) if name in _PROGRAMS else one for name, one in value.items()}
     if key in _PATHS:
-        return [folder / one for one in value] if isinstance(value, list) else folder / str(value)
+        return _below(value, folder)
     return value
+
+
+def _below(value: Any, folder: Path) -> Any:
+    return [folder / str(one) for one in value] if isinstance(value, list) else folder / str(value)
 
 
 def _filled(value: Any, node: yaml.Node) -> Any:

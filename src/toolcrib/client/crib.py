@@ -15,7 +15,7 @@ from toolcrib.client import reading, streams
 from toolcrib.client.reading import Inbox, Listed, RemoteTool
 from toolcrib.client.session import RemoteSession
 from toolcrib.errors import Refused
-from toolcrib.types import Question
+from toolcrib.types import Answer, Question
 
 if TYPE_CHECKING:
     from toolcrib.client.link import Key, Link
@@ -162,6 +162,15 @@ class RemoteCrib:
         answer = await self.link.ask("GET", "/questions", query={"owner": owner})
         return [reading.question(one) for one in answer.json()["items"]]
 
+    async def answer(self, question: Question, action: str, value: Any = None, **more: Any) -> Answer:
+        """Answers a question of any session, as `RemoteSession.answer` does; of others' where it is put to you.
+
+        Raises:
+            Refused: as there.
+        """
+        whose = RemoteSession(self, {"id": question.session, "owner": ""})
+        return await whose.answer(question.id, action, value, **more)
+
     async def watch_questions(self) -> AsyncIterator[Inbox]:
         """First what is open, then what comes up and goes, each once; follows for as long as somebody reads.
 
@@ -188,9 +197,13 @@ class RemoteCrib:
 
 
 def _address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise Refused("invalid_arguments", f"'{url}' is no address of a server", "write http://127.0.0.1:8000")
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or parts.query or parts.fragment:
+        raise Refused("invalid_arguments", "That is no address of a server", "write http://127.0.0.1:8000")
     if parts.username or parts.password:
         raise Refused("invalid_arguments", "An address holds no password", "give the key as `key`")
     return url.rstrip("/").removesuffix("/v1")

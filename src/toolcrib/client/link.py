@@ -103,7 +103,12 @@ class Link:
         key = self._key() if callable(self._key) else self._key
         if inspect.isawaitable(key):
             key = await key
-        return {**more} if key is None else {**more, "Authorization": f"Bearer {key}"}
+        if key is None:
+            return dict(more)
+        key = key.strip()
+        if not key or not key.isascii() or not key.isprintable():  # else the text of an error would show it
+            raise Refused("invalid_arguments", "The key is none", "give it as it was shown when it was made")
+        return {**more, "Authorization": f"Bearer {key}"}
 
     async def ask(
         self,

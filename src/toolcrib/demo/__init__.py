@@ -16,10 +16,22 @@ from toolcrib.demo import clerk, desk
 
 def crib(folder: Path | None = None) -> Crib:
     """The crib of the order desk, on SQLite in a folder that all runs of the demo share."""
-    folder = folder or home()
-    store = f"sqlite:///{quote(str(folder.resolve() / 'demo.db'))}"
-    shop = desk.Shop(folder)
-    return Crib([desk], store=store, deps={"shop": shop}, default_namespaces=("desk",), agents=clerk.agents())
+    from toolcrib.demo.workspace import POLICY, toolkits
+
+    folder = (folder or home()).resolve()
+    kits = toolkits(folder)
+    store = f"sqlite:///{quote(str(folder / 'demo.db'))}"
+    open_to_all = ("desk", *(kit.name for kit in kits))
+    deps = {"shop": desk.Shop(folder)}
+    return Crib(
+        [desk, *kits],
+        store=store,
+        deps=deps,
+        policy=POLICY,
+        workspace=folder / "workspace",
+        default_namespaces=open_to_all,
+        agents=clerk.agents(),
+    )
 
 
 def home() -> Path:

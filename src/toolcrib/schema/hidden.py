@@ -75,10 +75,35 @@ def restored(edited: Any, original: Any) -> Any:
 
 _QUOTED = re.compile(rb'"(?:0[xX])?[0-9a-fA-F]{64}"')
 _KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
-_WORDS = (b"nemonic", b"NEMONIC", b"seed", b"Seed", b"SEED", b"hrase", b"HRASE")
+_WORDS = (b"ecret", b"ECRET", b"nemonic", b"NEMONIC", b"seed", b"Seed", b"SEED", b"hrase", b"HRASE")
 _PHRASE = re.compile(r"\s*[a-z]{3,8}(?:\s+[a-z]{3,8}){11,23}\s*")
-_NAME = re.compile(r"(?!.*(?:public|storage|idempot)).*(?:key|secret|private|mnemonic|seed|phrase)", re.I | re.S)
+_NAME = re.compile(r"(?!.*(?:public|storage|idempot)).*?(?:key|secret|private|mnemonic|seed|phrase)", re.IGNORECASE)
 _LEAST = 60
+_NO_TEXT = ("integer", "number", "boolean", "null")
+
+
+def may_hold_keys(schema: Any, root: dict[str, Any]) -> bool:
+    """Whether a private key may stand somewhere in what fits a schema: under a name that tells of it, or under any."""
+    return any(_open(node) or any(map(_NAME.match, node.get("properties", ()))) for node in _nodes(schema, root))
+
+
+def _open(node: dict[str, Any]) -> bool:
+    """Whether it takes texts under names that it does not say."""
+    if any(inner is True for inner in subschemas(node)) or "patternProperties" in node:
+        return True
+    kinds = node.get("type")
+    if kinds is None and "properties" not in node:
+        return not any(key in node for key in ("$ref", "enum", "const", *_SAME))
+    if "array" in _listed(kinds) and not ("items" in node or "prefixItems" in node):
+        return True
+    if kinds is not None and "object" not in _listed(kinds):
+        return False
+    more = node.get("additionalProperties", True)
+    return more is not False and not (isinstance(more, dict) and more.get("type") in _NO_TEXT)
+
+
+def _listed(kinds: Any) -> list[Any]:
+    return kinds if isinstance(kinds, list) else [kinds]
 
 
 def suspect(json: bytes) -> bool:
@@ -89,19 +114,21 @@ def suspect(json: bytes) -> bool:
 def parted(hidden: Hidden | None, data: Any) -> tuple[Any, list[Any]]:
     """Data with a mask where its schema says so and at all that looks like a private key; what stood there."""
     shown, values = (data, []) if hidden is None else hidden.part(data)
-    return _without_keys(shown, "", values), values
+    keys: list[str] = []
+    shown = _without_keys(shown, "", keys)
+    return without(keys, shown) if keys else shown, [*values, *keys]  # a key may stand in more than one place
 
 
-def _without_keys(data: Any, name: str, values: list[Any]) -> Any:
+def _without_keys(data: Any, name: str, keys: list[str]) -> Any:
     """What stands under a name that tells of a key and looks like one, by itself, in lists or further below."""
     if isinstance(data, dict):
-        return {inner: _without_keys(value, f"{name}.{inner}", values) for inner, value in data.items()}
+        return {inner: _without_keys(value, f"{name}.{inner}", keys) for inner, value in data.items()}
     if isinstance(data, list):
-        return [_without_keys(value, name, values) for value in data]
+        return [_without_keys(value, name, keys) for value in data]
     found = (_KEY.fullmatch(data) or _PHRASE.fullmatch(data)) if isinstance(data, str) else None
     if found is None or not _NAME.match(name):
         return data
-    values += [data, *found.groups()]  # whoever repeats a key may leave out its prefix
+    keys += [data, *found.groups()]  # whoever repeats a key may leave out its prefix
     return MASK
 
 
@@ -130,18 +157,21 @@ def _of_item(nodes: list[dict[str, Any]], index: int) -> list[Any]:
 
 def holds_secrets(schema: Any, root: dict[str, Any]) -> bool:
     """Whether a schema marks a secret at any depth."""
+    return any(map(_is_secret, _nodes(schema, root)))
+
+
+def _nodes(schema: Any, root: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A schema with all that is in it or referred to."""
     waiting, seen = [schema], set[int]()
     while waiting:
         node = waiting.pop()
         if not isinstance(node, dict) or id(node) in seen:
             continue
         seen.add(id(node))
-        if _is_secret(node):
-            return True
+        yield node
         waiting += subschemas(node)
         if isinstance(node.get("$ref"), str):
             waiting.append(resolve(root, node["$ref"]))
-    return False
 
 
 def texts_of(values: Iterable[Any]) -> tuple[str, ...]:

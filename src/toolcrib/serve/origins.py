@@ -52,6 +52,6 @@ def _within(host: str, allowed: frozenset[str]) -> bool:
 
 
 def _bare(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+    """The name alone, if what follows it is a port: clients read `name:80@elsewhere` as another place."""
+    name, _, port = host.rpartition(":")
+    return name if port.isascii() and port.isdecimal() else host

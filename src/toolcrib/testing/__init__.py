@@ -41,7 +41,7 @@ from toolcrib.testing.stores import StoreSuite
 if TYPE_CHECKING:
     from toolcrib.agent.scripted import ScriptedModel, ScriptExhausted, record
     from toolcrib.testing.chain import anvil
-    from toolcrib.testing.shapes import Artifact, shapes
+    from toolcrib.testing.shaped import Artifact, shapes
 
 __all__ = [
     "Answers",
@@ -70,7 +70,7 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("ScriptExhausted", "ScriptedModel", "record"), "toolcrib.agent.scripted"),
     "anvil": "toolcrib.testing.chain",
-    **dict.fromkeys(("Artifact", "shapes"), "toolcrib.testing.shapes"),
+    **dict.fromkeys(("Artifact", "shapes"), "toolcrib.testing.shaped"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.toolkits.chain.place import HERE, compiled
 from toolcrib.testing.chain import Anvil
-from toolcrib.testing.shapes import KEY, Artifact, Shapes, shapes
+from toolcrib.testing.shaped import KEY, Artifact, Shapes, shapes
 
 __all__ = ["KEY", "Explorer", "exploring"]
 

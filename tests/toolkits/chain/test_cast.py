@@ -3,6 +3,7 @@
 import asyncio
 import json
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from toolcrib import Crib, Session
 from toolcrib.testing.chain import Anvil
 from toolcrib.toolkits.chain import Chain, Chains
 from toolcrib.toolkits.chain.abi import encode_call as encoded
+from toolcrib.toolkits.chain.simulate import Outcome
 
 
 def ours(chain: Anvil, **options: Any) -> Chains:
@@ -140,18 +142,76 @@ async def test_a_simulation_tells_cost_and_moves_and_changes_nothing(anvil_serve
     assert held["balance"] == "100"
 
 
-def without(chain: Anvil, *methods: str, version: str | None = None) -> Any:
-    """A node that lacks some methods, in front of a real one."""
+@requirement("forge.sim.1")
+async def test_a_group_is_simulated_at_once_a_block_later_than_the_last(box: Anvil) -> None:
+    clock = "0x" + "0" * 36 + "1234"
+    box.ask("anvil_setCode", clock, "0x4260005260206000f3")  # it gives the time of its block
+    asked: list[Any] = []
+    plan = [{"calls": [{"to": clock, "function": "now()"}, {"to": OTHER, "value": "1"}]}]
+    async with without(box, heard=asked) as url:
+        chains = Chains([Chain(1, "ethereum", url, local=True, propose=True)], sourcify_url=CLOSED)
+        async with opened(chains) as session:
+            last = int(box.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)
+            told = await called(session, "simulate_contract_call", to=clock)
+            call = await session.submit("forge_execute", {"plan": plan})
+            async for event in session.events(call=call.id):
+                if event.kind == "waiting":
+                    break
+    assert int(told["result"], 16) == last + 12
+    _, group = [one["params"] for one in asked if one["method"] == "eth_simulateV1"]
+    assert group[0]["validation"] is False
+    assert group[0]["traceTransfers"] is True
+    (block,) = group[0]["blockStateCalls"]
+    assert block["blockOverrides"] == {"time": hex(last + 12)}
+    assert [(one["from"], one["to"]) for one in block["calls"]] == [(USER, clock), (USER, OTHER)]
+
+
+@requirement("forge.sim.1")
+async def test_only_status_and_data_of_each_call_decide(box: Anvil) -> None:
+    def told(**call: Any) -> list[Any]:
+        return [{"calls": [{"returnData": "0x", "gasUsed": "0x5208", "logs": [], **call}]}]
+
+    text = encoded("Error(string)", ["no"])
+    for call, error in (
+        ({"status": "0x1", "error": {"code": -3200, "message": "odd"}}, None),
+        ({"status": "0x0"}, "reverted without data"),
+        ({"status": "0x0", "returnData": text}, "Error: no"),
+    ):
+        async with (
+            without(box, said={"eth_simulateV1": told(**call)}) as url,
+            opened(Chains([Chain(1, "ethereum", url)])) as session,
+        ):
+            found = await called(session, "simulate_contract_call", to=OTHER)
+        assert (found["ok"], found.get("error")) == (error is None, error)
+
+
+@requirement("forge.sim.2")
+@pytest.mark.parametrize(("used", "offered"), [(0, 21_000), (14_000, 21_000), (14_001, 21_002), (100_001, 150_002)])
+def test_gas_is_half_as_much_again_rounded_up(used: int, offered: int) -> None:
+    assert Outcome("0x", used, ()).gas == offered
+
+
+def without(
+    chain: Anvil,
+    *methods: str,
+    version: str | None = None,
+    said: Mapping[str, Any] | None = None,
+    heard: list[Any] | None = None,
+) -> Any:
+    """A node that lacks some methods or says something else to others, in front of a real one."""
+    instead = {**(said or {}), **({} if version is None else {"web3_clientVersion": version})}
 
     def answer(line: str, body: bytes) -> Answered:
         asked = json.loads(body)
+        if heard is not None:
+            heard.append(asked)
         if asked["method"] in methods:
-            said: dict[str, Any] = {"error": {"code": -32601, "message": "Method not found"}}
-        elif asked["method"] == "web3_clientVersion" and version is not None:
-            said = {"result": version}
+            told: dict[str, Any] = {"error": {"code": -32601, "message": "Method not found"}}
+        elif asked["method"] in instead:
+            told = {"result": instead[asked["method"]]}
         else:
-            said = _relayed(chain, asked)
-        return 200, {}, json.dumps({"jsonrpc": "2.0", "id": 1, **said}).encode()
+            told = _relayed(chain, asked)
+        return 200, {}, json.dumps({"jsonrpc": "2.0", "id": 1, **told}).encode()
 
     return serving(answer)
 

@@ -33,6 +33,20 @@ async def test_a_file_names_chains_once_for_all_toolkits(
         assert "encode_function_call" in session.model_tools()
 
 
+async def test_a_cache_lies_beside_the_file(
+    anvil_server: Anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RPC", anvil_server.url)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/crib.yaml").write_text(CRIB.replace("      limits:", "      cache: chains.db\n      limits:"))
+    monkeypatch.chdir(tmp_path)
+    async with load(tmp_path / "project/crib.yaml") as crib:
+        session = await crib.open("s", owner="ada", namespaces=["ethereum"])
+        await session.call("get_contract_abi", {"name": "nothing"})
+    assert (tmp_path / "project/chains.db").is_file()
+    assert not (tmp_path / "chains.db").exists()
+
+
 def test_a_mistake_is_told_with_its_place_and_no_secret(tmp_path: Path) -> None:
     secret = "https://node.example/0123456789"
     entry = f"{{toolkit: cast, chains: [{{id: 1, name: ethereum, rpc: '{secret}', propose: true}}]}}"

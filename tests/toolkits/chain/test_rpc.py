@@ -12,15 +12,22 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.toolkits.chain.place import CLOSED, USER, Answered, Replay, mainnet, opened, replaying, serving
+from tests.toolkits.chain.place import CLOSED, USDC, USER, Answered, Replay, mainnet, opened, replaying, serving
 from toolcrib import Session
 from toolcrib.testing.chain import Anvil
-from toolcrib.toolkits.chain import BadChain, Chain, Chains, Limits
+from toolcrib.toolkits.chain import BadChain, Chain, Chains, Limits, proposals, simulate
+from toolcrib.toolkits.chain.rpc import Node
 from toolcrib.types import Failure
 
 KEY = "0123456789abcdef0123456789abcdef"
 RIGHT = {"method": "eth_chainId", "result": "0x1"}
 BALANCE = {"method": "eth_getBalance", "result": "0x5"}
+GREETING = {
+    "types": {"Greeting": [{"name": "text", "type": "string"}]},
+    "primaryType": "Greeting",
+    "domain": {"chainId": 1},
+    "message": {"text": "hello"},
+}
 
 
 @asynccontextmanager
@@ -167,6 +174,75 @@ async def test_a_tool_has_only_the_methods_on_its_list() -> None:
     rpc = chains.node(chains.all[1], "eth_getBalance")
     with pytest.raises(RuntimeError, match="not on the list"):
         await rpc("eth_sendTransaction", {})
+
+
+CHECKS = {"eth_getBalance", "eth_getTransactionCount", "eth_maxPriorityFeePerGas"}
+SETTLES = {"eth_getTransactionReceipt", "eth_getTransactionByHash", "eth_call"}
+SIMULATES = {
+    *("eth_simulateV1", "eth_getBlockByNumber", "eth_call", "eth_estimateGas", "eth_getBalance", "web3_clientVersion"),
+}
+LISTS = {
+    "get_time_and_onchain_context": {"eth_blockNumber", "eth_gasPrice"},
+    "get_account_balance": {"eth_getBalance"},
+    "get_account_info": {"eth_getBalance", "eth_getTransactionCount", "eth_getCode"},
+    "get_account_transaction_history": {
+        *("eth_blockNumber", "eth_getBlockByNumber", "eth_getTransactionReceipt", "eth_getTransactionCount"),
+    },
+    "get_contract_code": {"eth_getCode"},
+    "get_contract_code_size": {"eth_getCode"},
+    "call_view_function": {"eth_call"},
+    "simulate_contract_call": SIMULATES,
+    "get_transaction_details": {"eth_getTransactionByHash", "eth_getTransactionReceipt"},
+    "get_block_details": {"eth_getBlockByNumber", "eth_getBlockByHash"},
+    "get_erc20_balance": {"eth_call", "eth_getCode"},
+    "resolve_name": {"eth_call"},
+    "encode_function_call": set(),
+    "send_transaction_to_wallet": CHECKS | SIMULATES,
+    "sign_typed_data": set(),
+    "forge_execute": CHECKS | SIMULATES,
+    "set_execution_plan": set(),
+    "send_transaction": {
+        *("eth_sendTransaction", "eth_getTransactionCount", "eth_getTransactionReceipt"),
+        *("eth_getBlockByNumber", "eth_blockNumber", "web3_clientVersion"),
+    },
+}
+"""What each tool may ask a node for, until it waits for the wallet."""
+
+
+@requirement("chain.client.7")
+async def test_every_tool_has_its_own_list_and_uses_nothing_else(box: Anvil, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: set[str] = set()
+    may = Node.may
+
+    def heard(node: Node, *methods: str) -> Any:
+        listed.update(methods)
+        return may(node, *methods)
+
+    monkeypatch.setattr(Node, "may", heard)
+    token = "0x" + "70" * 20
+    calls = [*every_read(USDC), ("get_time_and_onchain_context", {}), ("get_contract_code_size", {"address": USDC})]
+    calls += [("encode_function_call", {"function_signature": "f()", "arguments": []})]
+    calls += [("sign_typed_data", {"typed_data": GREETING, "description": "d"})]
+    calls += [("set_execution_plan", {"groups": [{"calls": [{"to": token, "value": "1"}]}]})]
+    calls += [("send_transaction", {"from": USER, "to": token, "value": "1"})]
+    async with opened(mainnet(box.url)) as session:
+        for tool, arguments in calls:
+            listed.clear()
+            call = await session.submit(tool, arguments)
+            async for event in session.events(call=call.id):
+                if event.kind == "waiting":
+                    await session.cancel(call.id)
+            assert listed == LISTS[tool], tool
+
+
+@requirement("chain.client.7")
+def test_no_list_signs_and_one_alone_sends() -> None:
+    every = {name: methods for name, methods in LISTS.items() if methods}
+    lists = [*every.values(), set(proposals.SETTLING), set(simulate.METHODS), set(proposals.READING)]
+    for methods in lists:
+        assert not [one for one in methods if one.startswith(("eth_sign", "personal_", "debug_", "anvil_", "evm_"))]
+    assert [name for name, methods in every.items() if "eth_sendTransaction" in methods] == ["send_transaction"]
+    assert set(proposals.SETTLING) == SETTLES
 
 
 @requirement("chain.client.8")

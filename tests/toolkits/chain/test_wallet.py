@@ -7,11 +7,25 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.toolkits.chain.place import CLOSED, MAKER, OTHER, USER, Wallet, deployed, opened, send
+from tests.toolkits.chain.place import (
+    CLOSED,
+    GRANTED,
+    MAKER,
+    NAMESPACES,
+    OTHER,
+    USER,
+    Wallet,
+    deployed,
+    kits,
+    opened,
+    send,
+)
 from tests.toolkits.chain.test_values import cases
-from toolcrib import Refused, Session
+from toolcrib import Refused, Session, testing
+from toolcrib.errors import ToolFailure
 from toolcrib.interop import aomi
 from toolcrib.testing.chain import Anvil
+from toolcrib.testing.clock import START
 from toolcrib.toolkits.chain import Chain, Chains, Limits, proposals
 from toolcrib.toolkits.chain.abi import encode_call as encoded
 from toolcrib.types import Question, Result
@@ -178,6 +192,44 @@ async def test_an_answer_that_does_not_fit_leaves_the_question_open(anvil_server
         answer = await asyncio.to_thread(Wallet(anvil_server).sign, question.data)
         await session.answer(question.id, "accept", answer)
         assert (await session.result(question.call)).ok
+
+
+@requirement("chain.safe.5")
+async def test_an_answer_after_the_end_is_refused(anvil_server: Anvil) -> None:
+    async with testing.crib(*kits(local(anvil_server)), policy=GRANTED) as crib:
+        session = await crib.open("s-1", owner="ada", namespaces=NAMESPACES)
+        await session.set_user({"address": USER, "chainId": 31337, "isConnected": True})
+        question = await asked(session, value="31")
+        assert question.data["expires_at"] <= question.expires_at
+        answer = await asyncio.to_thread(Wallet(anvil_server).sign, question.data)
+        await crib.clock.advance(15 * 60 + 1)
+        with pytest.raises(Refused):
+            await session.answer(question.id, "accept", answer)
+        failure = (await session.result(question.call)).failure
+        assert failure is not None
+        assert failure.code == "timeout"
+
+
+@requirement("chain.safe.5")
+async def test_an_answer_to_a_request_that_is_too_old_is_no_approval(anvil_server: Anvil) -> None:
+    chains = local(anvil_server)
+    ctx = testing.context(answers={"Sign it": {"hashes": ["0x" + "1" * 64]}})
+    desk = proposals.Desk(chains, chains.all[31337], ctx, USER)
+    old = {"transactions": [{}], "digest": "d", "expires_at": START - 5}
+    with pytest.raises(ToolFailure, match="after the request had expired"):
+        await desk.ask("tx", old, "Sign it")
+
+
+@requirement("chain.safe.5")
+async def test_the_digest_is_of_everything_that_matters(anvil_server: Anvil) -> None:
+    async with opened(local(anvil_server)) as session:
+        digests = []
+        for change in ({}, {"to": MAKER}, {"value": "6"}, {"data": "0x01"}, {"description": "other words"}):
+            question = await asked(session, **change)
+            digests.append(question.data["digest"])
+            await session.cancel(question.call)
+        assert len(set(digests)) == 4
+        assert digests[0] == digests[-1]
 
 
 @requirement("wallet.6")

@@ -88,18 +88,27 @@ class Gate:
             self._ahead = {name: until for name, until in self._ahead.items() if until > now}
         self._ahead[principal.name] = ahead + interval
 
-    @contextmanager
-    def stream(self, principal: Principal) -> Iterator[None]:
-        """Counts a stream for as long as it is open; it does not count as a request meanwhile.
+    def spare(self, principal: Principal) -> None:
+        """Looks whether one more stream may be opened, for who has something to do before it is.
 
         Raises:
             Problem: 429, there are too many of this principal; 503, in all.
         """
         limits, name = self._limits, principal.name
-        if self._streams[name] >= limits.streams_each:
+        if self._streams.get(name, 0) >= limits.streams_each:
             raise Problem("too_many", f"{limits.streams_each} streams are open already", "close one", retry_after=5)
         if self.open >= limits.streams:
             raise Problem("unavailable", "Too many streams are open here", "try again", retry_after=5)
+
+    @contextmanager
+    def stream(self, principal: Principal) -> Iterator[None]:
+        """Counts a stream for as long as it is open; it does not count as a request meanwhile.
+
+        Raises:
+            Problem: there are too many.
+        """
+        name = principal.name
+        self.spare(principal)
         self._streams[name] += 1
         self.open += 1
         self.leave(principal)

@@ -15,12 +15,13 @@ from toolcrib.errors import Refused
 from toolcrib.serve.api.errors import Problem, Said
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
-from toolcrib.serve.fronts.talk import Talk, agents_of, stream
+from toolcrib.serve.fronts.talk import Talk, agents_of, approved, stream, text_of
 from toolcrib.store.codec import encode
 from toolcrib.types import Event
 
 PATH = "/a2a/{agent}"
 VERSION = "1.0"
+YES = ("yes", "y", "approve")
 STATES = {"answered": "COMPLETED", "cancelled": "CANCELED", "interrupted": "CANCELED"}
 NOT_FOUND, NOT_CANCELABLE, UNSUPPORTED, PUSH = -32001, -32002, -32004, -32003
 UNKNOWN_METHOD, BAD_PARAMS, BAD_REQUEST, BROKEN = -32601, -32602, -32600, -32603
@@ -42,7 +43,7 @@ async def card(asked: Request) -> Reply:
     if agent is None:
         raise Problem("not_found", f"There is no agent '{name}'")
     host = asked.headers.get(b"host", b"localhost").decode("latin-1")
-    scheme = asked.headers.get(b"x-forwarded-proto", b"http").decode("latin-1")
+    scheme = "https" if asked.secure or asked.headers.get(b"x-forwarded-proto") == b"https" else "http"
     about = agent.description or f"The agent {name}"
     said: dict[str, Any] = {
         "name": name,
@@ -74,6 +75,7 @@ async def rpc(asked: Request) -> Reply | None:
         if (method := METHODS.get(body["method"])) is not None:
             return given({"jsonrpc": "2.0", "id": id, "result": await method(asked, params or {})})
         if (streams := STREAMS.get(body["method"])) is not None:
+            asked.api.gate.spare(asked.principal)
             task, events = await streams(asked, params or {})
             await stream(asked, Updates(task, id), events)
             return None
@@ -110,6 +112,7 @@ class Task:
         self.artifacts: dict[str, str] = {}
         self.history: list[dict[str, Any]] = []
         self.questions: dict[str, dict[str, Any]] = {}
+        self.wanted: list[dict[str, Any]] = []
 
     def take(self, event: Event) -> None:
         """Takes what an event of the run says."""
@@ -131,11 +134,11 @@ class Task:
         self.at = event.at
 
     def _turn(self, kind: str, data: Mapping[str, Any]) -> None:
-        self.said = None
+        self.said, self.wanted = None, []
         if kind == "run_waiting":
             self.state = "INPUT_REQUIRED"
-            asked = [self.questions[id] for id in data["questions"] if id in self.questions]
-            self.said = [part for question in asked for part in _asked(question)]
+            self.wanted = [self.questions[id] for id in data["questions"] if id in self.questions]
+            self.said = [part for question in self.wanted for part in _asked(question)]
         elif kind == "run_finished":
             self.state = STATES.get(data["reason"], "FAILED")
             if self.state == "FAILED":
@@ -199,7 +202,7 @@ async def _sent(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncI
     message = params.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
         raise RpcError(BAD_PARAMS, "`message` with `parts` is missing")
-    text = "\n".join(part["text"] for part in message["parts"] if isinstance(part, dict) and part.get("text"))
+    text = text_of(message["parts"])
     data = next((part["data"] for part in message["parts"] if isinstance(part, dict) and "data" in part), None)
     if message.get("taskId"):
         talk, task = await _task(asked, {"id": message["taskId"]})
@@ -229,31 +232,44 @@ async def _first(events: AsyncIterator[Event]) -> Event:
 
 
 async def _answer(talk: Talk, task: Task, text: str, data: Any) -> None:
-    """A message answers the question that it names, or all that are open."""
+    """A message answers the question that it names, or all that the task waits for; of other calls none."""
     named = data.get("question") if isinstance(data, dict) else None
-    for question in list(task.questions.values()):
+    for question in task.wanted:
         if named not in (None, question["id"]):
             continue
         if question["kind"] != "confirm":
             value = data["value"] if isinstance(data, dict) and "value" in data else text if data is None else data
             await talk.answer(question["id"], "accept", value)
         else:
-            yes = data.get("approved") if isinstance(data, dict) else text.strip().lower() in ("yes", "y", "approve")
-            reason = data.get("reason") if isinstance(data, dict) else None if yes else text or None
-            await talk.answer(question["id"], "accept" if yes else "decline", reason=reason)
+            said = data if isinstance(data, dict) else {"approved": data}
+            yes = text.strip().lower() in YES if data is None else approved(said.get("approved"))
+            reason = said.get("reason") or (None if yes else text)
+            await talk.answer(question["id"], "accept" if yes else "decline", reason=reason and str(reason))
 
 
 async def _send(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-    task, events = await _sent(asked, params)
     wanted = params.get("configuration") or {}
+    if not isinstance(wanted, dict):
+        raise RpcError(BAD_PARAMS, "`configuration` must be an object")
+    shown = _shown(wanted)
+    task, events = await _sent(asked, params)
     if not wanted.get("returnImmediately"):
         async for event in events:
             task.take(event)
-    return {"task": task.form(wanted.get("historyLength"))}
+    return {"task": task.form(shown)}
+
+
+def _shown(params: Mapping[str, Any]) -> int | None:
+    """How many messages of the history are wanted; all, unless it is said."""
+    length = params.get("historyLength")
+    if length is not None and (type(length) is not int or length < 0):
+        raise RpcError(BAD_PARAMS, "`historyLength` must be a number that is not negative")
+    return length
 
 
 async def _get(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-    return (await _task(asked, params))[1].form(params.get("historyLength"))
+    shown = _shown(params)
+    return (await _task(asked, params))[1].form(shown)
 
 
 async def _cancel(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,6 +285,7 @@ async def _list(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
     context = params.get("contextId")
     if not context:
         raise RpcError(BAD_PARAMS, "`contextId` is missing: tasks are listed by their context")
+    length, wanted = _shown(params), params.get("status")
     await asked.api.rooms.row(str(context), asked.principal)
     talk = await Talk.open(asked.api, asked.principal, str(context), asked.path[0])
     tasks: dict[str, Task] = {}
@@ -277,8 +294,7 @@ async def _list(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
             tasks[event.data["run"]] = Task(talk.session.id, event.data["run"])
         for task in tasks.values():
             task.take(event)
-    wanted = params.get("status")
-    found = [task.form(params.get("historyLength")) for task in reversed(tasks.values())]
+    found = [task.form(length) for task in reversed(tasks.values())]
     shown = [task for task in found if wanted in (None, "TASK_STATE_UNSPECIFIED", task["status"]["state"])]
     return {"tasks": shown, "nextPageToken": "", "pageSize": len(shown), "totalSize": len(shown)}
 
@@ -352,14 +368,23 @@ def _piece(said: dict[str, Any]) -> bytes:
     return b"data: %b\n\n" % encode(said)
 
 
+JSON_SAID = {200: dict[str, Any]}
 ROUTES = [
-    Route("GET", f"{PATH}/.well-known/agent-card.json", card, "The card of an agent for other agents.", right=None),
+    Route(
+        "GET",
+        f"{PATH}/.well-known/agent-card.json",
+        card,
+        "The card of an agent for other agents.",
+        None,
+        gives=JSON_SAID,
+    ),
     Route(
         "POST",
         PATH,
         rpc,
         "A2A over JSON-RPC: SendMessage, SendStreamingMessage, GetTask, ListTasks, CancelTask, SubscribeToTask.",
         body=Any,
+        gives=JSON_SAID,
         streams=True,
         right="call",
     ),

@@ -17,7 +17,7 @@ from msgspec import Struct
 from toolcrib.serve.api.errors import Problem, Said
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.api.routing import Reply, Route
-from toolcrib.serve.fronts.talk import Talk, stream
+from toolcrib.serve.fronts.talk import Talk, approved, stream, text_of
 from toolcrib.store.codec import encode
 from toolcrib.types import Event, Question
 
@@ -29,6 +29,9 @@ APPROVAL = {
     "required": ["approved"],
 }
 """What answers a question that is a yes or no; `arguments` are to be used instead of those that are asked about."""
+
+NOTHING = {"type": "object"}
+"""What a tool takes that does not say so."""
 
 
 class Resume(Struct):
@@ -61,15 +64,16 @@ class RunInput(Struct):
 async def post(asked: Request) -> None:
     """Takes the newest message, results or answers; streams the run that goes on with them."""
     body: RunInput = asked.body
+    asked.api.gate.spare(asked.principal)
+    said = _said(body.messages)
     talk = await Talk.open(asked.api, asked.principal, body.threadId, asked.path[0])
     talk.whole = True
     await _prepare(talk, body)
     before = await talk.seen()
-    said = _said(body.messages)
     if await _answered(talk, body):
         events = await talk.rest(before)
     elif said is not None:
-        events = await talk.say(said[1], asked.path[0], f"ag-ui:{said[0]}")
+        events = await talk.say(said[1], asked.path[0], said[0])
     else:
         begun = await talk.going()
         if begun is None:
@@ -81,11 +85,11 @@ async def post(asked: Request) -> None:
 async def attach(asked: Request) -> Reply | None:
     """The run of a thread that goes on right now, from its beginning."""
     thread = asked.path[1]
-    talk = await Talk.open(asked.api, asked.principal, thread, asked.path[0])
-    talk.whole = True
-    begun = await talk.going()
-    if begun is None:
+    talk = await Talk.found(asked.api, asked.principal, thread, asked.path[0])
+    begun = None if talk is None else await talk.going()
+    if talk is None or begun is None:
         return Reply(b"", 204)
+    talk.whole = True
     await stream(asked, Run(talk, thread, f"attached-{begun}"), await talk.rest(begun))
     return None
 
@@ -93,7 +97,7 @@ async def attach(asked: Request) -> Reply | None:
 async def _prepare(talk: Talk, body: RunInput) -> None:
     """Offers what the front end can do, and tells what it knows, where that is news."""
     tools = [
-        {"name": tool.name, "description": tool.description or tool.name, "input_schema": tool.parameters or {}}
+        {"name": tool.name, "description": tool.description or tool.name, "input_schema": tool.parameters or NOTHING}
         for tool in body.tools
     ]
     session = talk.session
@@ -103,17 +107,17 @@ async def _prepare(talk: Talk, body: RunInput) -> None:
         await session.set_user({**session.user, "context": body.context})
 
 
-def _said(messages: list[dict[str, Any]]) -> tuple[str, str] | None:
-    """Id and text of the last message, if a person said it."""
+def _said(messages: list[dict[str, Any]]) -> tuple[str | None, str] | None:
+    """Key and text of the last message, if a person said it."""
     last = messages[-1] if messages else {}
     if last.get("role") != "user":
         return None
     content = last.get("content")
     if isinstance(content, list):
-        content = "\n".join(part["text"] for part in content if part.get("type") == "text" and part.get("text"))
+        content = text_of(content)
     if not isinstance(content, str) or not content:
         raise Problem("invalid_arguments", "The last message has no text", "send text as its content")
-    return str(last.get("id")), content
+    return f"ag-ui:{last['id']}" if last.get("id") else None, content
 
 
 async def _answered(talk: Talk, body: RunInput) -> bool:
@@ -144,10 +148,10 @@ async def _resume(talk: Talk, question: Question, given: Resume) -> None:
     elif question.kind != "confirm":
         await talk.answer(question.id, "accept", payload)
     else:
-        said: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {"approved": payload is not False}
-        more = {"arguments": said["arguments"]} if said.get("arguments") is not None else {}
-        approved = bool(said.get("approved"))
-        await talk.answer(question.id, "accept" if approved else "decline", reason=said.get("reason"), **more)
+        said: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {"approved": payload}
+        yes, reason = approved(said.get("approved")), said.get("reason")
+        more = {"arguments": said["arguments"]} if yes and said.get("arguments") is not None else {}
+        await talk.answer(question.id, "accept" if yes else "decline", reason=reason and str(reason), **more)
 
 
 def _value(content: Any) -> Any:

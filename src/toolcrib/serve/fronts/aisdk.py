@@ -15,7 +15,7 @@ from toolcrib.serve.api.errors import Problem, Said
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.asgi import Header
-from toolcrib.serve.fronts.talk import Talk, stream
+from toolcrib.serve.fronts.talk import Talk, approved, stream, text_of
 from toolcrib.store.codec import encode
 from toolcrib.types import Event, Question
 
@@ -45,10 +45,11 @@ async def post(asked: Request) -> None:
     body: Chat = asked.body
     if not body.messages:
         raise Problem("invalid_arguments", "There is no message", "send the messages of the chat")
-    talk = await Talk.open(asked.api, asked.principal, body.id, asked.path[0])
+    asked.api.gate.spare(asked.principal)
     last = body.messages[-1]
-    if last.role == "user":
-        text = _text(last)
+    text = _text(last) if last.role == "user" else ""
+    talk = await Talk.open(asked.api, asked.principal, body.id, asked.path[0])
+    if text:
         key = None if body.trigger == "regenerate-message" or last.id is None else f"ai-sdk:{last.id}"
         events = await talk.say(text, asked.path[0], key)
     else:
@@ -60,16 +61,16 @@ async def post(asked: Request) -> None:
 
 async def attach(asked: Request) -> Reply | None:
     """The run of a chat that goes on right now, from its beginning."""
-    talk = await Talk.open(asked.api, asked.principal, asked.path[1], asked.path[0])
-    begun = await talk.going()
-    if begun is None:
+    talk = await Talk.found(asked.api, asked.principal, asked.path[1], asked.path[0])
+    begun = None if talk is None else await talk.going()
+    if talk is None or begun is None:
         return Reply(b"", 204)
     await stream(asked, Parts(asked.path[0]), await talk.rest(begun), HEADERS)
     return None
 
 
 def _text(message: UiMessage) -> str:
-    text = "\n".join(part["text"] for part in message.parts if part.get("type") == "text" and part.get("text"))
+    text = text_of(message.parts)
     if not text:
         raise Problem("invalid_arguments", "The last message has no text", "send a part of type 'text'")
     return text
@@ -81,10 +82,11 @@ async def _answer(talk: Talk, parts: list[dict[str, Any]]) -> None:
     by_call = {question.call: question for question in waiting.values()}
     found = False
     for part in parts:
-        approval, question = part.get("approval") or {}, by_call.get(str(part.get("toolCallId")))
-        if part.get("state") == "approval-responded" and approval.get("id") in waiting:
-            action = "accept" if approval.get("approved") else "decline"
-            await talk.answer(approval["id"], action, reason=approval.get("reason"))
+        question = by_call.get(str(part.get("toolCallId")))
+        approval = part["approval"] if isinstance(part.get("approval"), dict) else {}
+        if part.get("state") == "approval-responded" and str(approval.get("id")) in waiting:
+            action, reason = "accept" if approved(approval.get("approved")) else "decline", approval.get("reason")
+            await talk.answer(str(approval["id"]), action, reason=reason and str(reason))
         elif question is not None and question.kind != "confirm" and part.get("state") == "output-available":
             await talk.answer(question.id, "accept", part.get("output"))
         elif question is not None and question.kind == "client" and part.get("state") == "output-error":

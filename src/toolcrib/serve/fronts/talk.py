@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -74,6 +74,16 @@ class Talk:
             raise
         return cls(api, session, agents, principal)
 
+    @classmethod
+    async def found(cls, api: Api, principal: Principal, thread: str, agent: str) -> Talk | None:
+        """The same for who only looks: where there is no such thread, none is made.
+
+        Raises:
+            Problem: there is no such agent here, or the thread is somebody else's.
+        """
+        there = await api.crib.store.session(session_id(thread)) is not None
+        return await cls.open(api, principal, thread, agent) if there else None
+
     async def seen(self) -> int:
         """The number of its last event."""
         row = await self.api.crib.store.session(self.session.id)
@@ -87,8 +97,11 @@ class Talk:
         """Answers a question as the principal. One that is not open any more was answered: that is no fault of a page.
 
         Raises:
+            Problem: the principal may not answer.
             Refused: the answer does not fit.
         """
+        if not self.principal.may("answer"):
+            raise Problem("denied", "This needs the scope 'answer'", "use a key that has it")
         try:
             await self.session.answer(question, action, value, actor=self.principal.name, **more)
         except Refused as refused:
@@ -106,11 +119,11 @@ class Talk:
         known = None if key is None else self._room.thread.keys.get(key)
         if known is not None:  # it was sent before: whoever lost the connection hears all of its run
             after = await self._begin(known if isinstance(known, str) else self._room.thread.taken.get(known)) or after
-        return self._until(after, self.agents.send(self.session, text, agent=first, key=key))
+        return self._until(after, lambda: self.agents.send(self.session, text, agent=first, key=key))
 
     async def rest(self, after: int | None = None) -> AsyncIterator[Event]:
         """The events past `after`, until nothing goes on any more; from now on where it is not said."""
-        return self._until(await self.seen() if after is None else after, self.agents.settled(self.session))
+        return self._until(await self.seen() if after is None else after, lambda: self.agents.settled(self.session))
 
     async def spoken(self) -> bool:
         """Whether an agent has run here."""
@@ -135,9 +148,11 @@ class Talk:
                 begun = event.seq - 1
         return begun
 
-    async def _until(self, after: int, outcome: Coroutine[Any, Any, Outcome | None]) -> AsyncIterator[Event]:
+    async def _until(
+        self, after: int, begin: Callable[[], Coroutine[Any, Any, Outcome | None]]
+    ) -> AsyncIterator[Event]:
         """What the run does until it is over or waits. It goes on whether somebody listens or not."""
-        ended = self.api.crib.pipeline.loop.create_task(outcome)
+        ended = self.api.crib.pipeline.loop.create_task(begin())
         self.api.crib.pipeline.aside(_quietly(ended))
         store, ours = self.api.crib.store, _Ours(self.whole)
         while True:
@@ -208,6 +223,23 @@ def agents_of(api: Api) -> Agents:
     if not isinstance(agents, Agents):
         raise Problem("not_found", "This crib has no agents", "name their files under `agents` in crib.yaml")
     return agents
+
+
+def text_of(parts: Iterable[Any]) -> str:
+    """The text of the parts of a message; those of other kinds are passed over."""
+    found = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text")
+    return "\n".join(text for text in found if isinstance(text, str) and text)
+
+
+def approved(said: Any) -> bool:
+    """Whether an approval is given. Only `true` is a yes: what is merely something may be a no in other words.
+
+    Raises:
+        Problem: it is neither.
+    """
+    if not isinstance(said, bool):
+        raise Problem("invalid_arguments", "An approval says `approved`: true or false", "the question is still open")
+    return said
 
 
 async def stream(asked: Request, reader: Reader, events: AsyncIterator[Event], headers: Iterable[Header] = ()) -> None:

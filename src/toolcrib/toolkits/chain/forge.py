@@ -23,14 +23,16 @@ from toolcrib.toolkits.chain.ethereum import HOLDER, USDC
 from toolcrib.toolkits.chain.plans import Group, behind, filled, read_plan, ready
 from toolcrib.toolkits.chain.proposals import Desk, Proposed, check_open, sender_of
 from toolcrib.toolkits.chain.rpc import Reverted
+from toolcrib.toolkits.chain.scripts import Scripts, as_scripts
 from toolcrib.toolkits.chain.signatures import functions, parse_signature
 from toolcrib.toolkits.chain.simulate import Call
 from toolcrib.toolkits.chain.values import invalid, quantity, shown
+from toolcrib.toolkits.kit import Given
 from toolcrib.types import AntiPattern, Change, Example, Result
 
 __all__ = ["ready", "tools"]
 
-TIMEOUT_S = 3600
+TIMEOUT_S, SCRIPT_S = 3600, 600
 DEADLINE_S = 1200
 OPEN = ("todo", "running")
 
@@ -82,13 +84,30 @@ _SET = {"groups": _PLAN, "chain_id": _CHAIN, "plan_id": {"type": ["string", "nul
 _ID = {"type": "string", "description": "The plan, as set_execution_plan named it."}
 
 
-def tools(chains: Settings) -> ChainKit:
-    """`forge_execute`, `set_execution_plan` and `next_groups`.
+_SCRIPT = """\
+interface Vm { function startBroadcast() external; function stopBroadcast() external; }
+contract Run {
+    Vm constant vm = Vm(0x7109709ECfa91a80626fF3989D68f67F5b1DD12D);
+    function run() external {
+        vm.startBroadcast();
+        payable(0x70997970C51812dc3A010C7d01b50e0d17dc79C8).transfer(1);
+        vm.stopBroadcast();
+    }
+}
+"""
+_WRONG_SCRIPT = [
+    AntiPattern("sends nothing", "Put the calls between vm.startBroadcast() and vm.stopBroadcast()."),
+    AntiPattern("No sandbox available", "Scripts can not run here. Use forge_execute."),
+]
+
+
+def tools(chains: Settings, *, scripts: Scripts | Mapping[str, Any] | None = None) -> ChainKit:
+    """`forge_execute`, `set_execution_plan` and `next_groups`; with `scripts` also `forge_script`.
 
     Raises:
         BadChain: a setting does not hold.
     """
-    made = _Forge(as_chains(chains))
+    made = _Forge(as_chains(chains), as_scripts(scripts))
     wrong = [
         AntiPattern("Dependency cycle", "A group depends only on groups that can be done before it."),
         AntiPattern("has no calls", "Fill in calls for every group; get_contract_abi tells the functions."),
@@ -108,22 +127,22 @@ def tools(chains: Settings) -> ChainKit:
         "examples": [Example({"groups": [example]})],
     }
     stepping = {**running, "serial": True, "examples": [Example({"plan_id": "plan-1"})]}
-    return chain_kit(
-        "forge",
-        made.chains,
-        [
-            by_schema(made.forge_execute, executing, {"plan": _PLAN, "chain_id": _CHAIN}, "plan"),
-            by_schema(made.set_execution_plan, planning, _SET, "groups"),
-            by_schema(made.next_groups, stepping, {"plan_id": _ID}, "plan_id"),
-        ],
-    )
+    given: list[Given] = [
+        by_schema(made.forge_execute, executing, {"plan": _PLAN, "chain_id": _CHAIN}, "plan"),
+        by_schema(made.set_execution_plan, planning, _SET, "groups"),
+        by_schema(made.next_groups, stepping, {"plan_id": _ID}, "plan_id"),
+    ]
+    if made.scripts is not None:
+        writing = {"examples": [Example({"source": _SCRIPT, "description": "Pay 1 wei"})], "timeout": SCRIPT_S}
+        given.append((made.forge_script, {**running, "anti_patterns": [*wrong[2:3], *_WRONG_SCRIPT], **writing}))
+    return chain_kit("forge", made.chains, given)
 
 
 class _Forge:
-    """The tools, with the chains that they may propose on."""
+    """The tools, with the chains that they may propose on, and what runs scripts."""
 
-    def __init__(self, chains: Chains) -> None:
-        self.chains = chains
+    def __init__(self, chains: Chains, scripts: Scripts | None = None) -> None:
+        self.chains, self.scripts = chains, scripts
 
     async def forge_execute(self, ctx: Context, values: dict[str, Any]) -> Any:
         """Carry out a plan of transactions: each group is simulated, signed in the user's wallet and waited for."""
@@ -183,6 +202,32 @@ class _Forge:
         change = Change("set", _key(plan_id), {**plan, "status": run.status})
         told = {"results": shown, "remaining_groups": left, "chain_id": plan["chain_id"]}
         return Result(told, changes=[change])
+
+    async def forge_script(
+        self, ctx: Context, source: str, description: str, contract: str = "Run", chain_id: int | None = None
+    ) -> dict[str, Any]:
+        """Run a Solidity script without sending anything, and ask the user's wallet to sign what it would send.
+
+        Args:
+            source: The script: a contract with run(), which calls between vm.startBroadcast() and vm.stopBroadcast().
+            description: One sentence for the user about what it does.
+            contract: The name of the contract that has run().
+            chain_id: The chain; without it the user's.
+        """
+        desk, scripts = await self._desk(ctx, chain_id), self.scripts
+        assert scripts is not None
+
+        async def requested() -> dict[str, Any]:
+            found = await scripts.run(source, contract, desk.sender, desk.chain.id)
+            return await desk.request("script", [Proposed(Call(**one), description) for one in found])
+
+        request = await ctx.step("request", requested)
+        sent = await desk.ask("script", request, f"Sign in the wallet: {description}")
+        settled = await ctx.step("settled", lambda: desk.settle(request, sent))
+        if "failure" in settled:
+            told = {"hashes": sent.hashes, "pending": settled.get("pending", False)}
+            raise ToolFailure(**settled["failure"], retryable=False, metadata=told)
+        return {"status": "confirmed", "transactions": settled["mined"], "chain_id": desk.chain.id}
 
     async def _desk(self, ctx: Context, chain: int | None, chunk: dict[str, Any] | None = None) -> Desk:
         """Where the plan is carried out and whose wallet signs it, which stays so to the end whatever the user does."""

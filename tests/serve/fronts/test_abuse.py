@@ -1,0 +1,188 @@
+"""What somebody tries at the doors of front ends who may not, or sends what does not hold."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serve.api.place import Desk
+from tests.serve.fronts.place import crib, served
+from toolcrib.serve.api import ServeLimits
+from toolcrib.serve.keys import ApiKeys, digest
+from toolcrib.serve.principal import Principal
+
+PAY: dict[str, Any] = {"calls": [{"tool": "refund", "args": {"order": "A-7", "cents": 500}}]}
+SAID: dict[str, Any] = {"text": "All done."}
+HI: dict[str, Any] = {"id": "u1", "role": "user", "content": "hi"}
+WHO = {
+    "owner": Principal("ada", auth="key"),
+    "caller": Principal("ada", scopes=frozenset({"call", "read"}), auth="key"),
+    "reader": Principal("ada", scopes=frozenset({"read"}), auth="key"),
+}
+KEYS = ApiKeys({digest(name): principal for name, principal in WHO.items()})
+
+
+@asynccontextmanager
+async def paying(**site: Any) -> AsyncIterator[Desk]:
+    """A server whose agent wants a refund approved, and then is done."""
+    async with served(crib({"desk": [PAY, SAID]}), guard=KEYS, **site) as (desk, _):
+        yield desk.as_("owner")
+
+
+async def agui(desk: Desk, thread: str = "t", **more: Any) -> httpx.Response:
+    body = {"threadId": thread, "runId": "r", "messages": [], "tools": [], "context": [], **more}
+    return await desk.http.post("/ag-ui/desk", json=body, headers=desk.headers)
+
+
+async def chat(desk: Desk, *parts: Any, role: str = "assistant") -> httpx.Response:
+    body = {"id": "t", "messages": [{"role": role, "parts": list(parts)}]}
+    return await desk.http.post("/ai-sdk/desk", json=body, headers=desk.headers)
+
+
+async def a2a(desk: Desk, method: str, **params: Any) -> httpx.Response:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return await desk.http.post("/a2a/desk", json=body, headers=desk.headers)
+
+
+async def asked(desk: Desk) -> dict[str, Any]:
+    """The question of a run that has just begun in thread `t`, with the id of its task."""
+    message = {"messageId": "m", "role": "ROLE_USER", "contextId": "t", "parts": [{"text": "Refund A-7"}]}
+    task = (await a2a(desk, "SendMessage", message=message)).json()["result"]["task"]
+    assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    return {**(await open_questions(desk))[0], "task": task["id"]}
+
+
+async def open_questions(desk: Desk) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await desk.get("/sessions/t/questions"))["items"]
+    return found
+
+
+def answers(question: dict[str, Any], approved: Any) -> list[tuple[Any, dict[str, Any] | tuple[Any, ...]]]:
+    """The same answer at each door."""
+    part = {"toolCallId": question["call"], "state": "approval-responded"}
+    message = {"taskId": question["task"], "parts": [{"data": {"approved": approved}}]}
+    return [
+        (agui, {"resume": [{"interruptId": question["id"], "payload": {"approved": approved}}]}),
+        (chat, ({**part, "approval": {"id": question["id"], "approved": approved}},)),
+        (a2a, {"method": "SendMessage", "message": message}),
+    ]
+
+
+async def tried(desk: Desk, door: Any, given: dict[str, Any] | tuple[Any, ...]) -> httpx.Response:
+    answer: httpx.Response = await (door(desk, **given) if isinstance(given, dict) else door(desk, *given))
+    return answer
+
+
+async def test_who_may_call_but_not_answer_approves_nothing_by_any_door() -> None:
+    async with paying() as desk:
+        question = await asked(desk)
+        for door, given in answers(question, True):
+            answer = await tried(desk.as_("caller"), door, given)
+            assert (answer.status_code, "'answer'" in answer.text) == (403, True), (door, answer.text)
+        assert [one["id"] for one in await open_questions(desk)] == [question["id"]]
+
+
+@pytest.mark.parametrize("approved", ["false", "no", 0, 1, None, [], {"a": 1}])
+async def test_only_true_is_a_yes_and_only_false_a_no(approved: Any) -> None:
+    async with paying() as desk:
+        question = await asked(desk)
+        for door, given in answers(question, approved):
+            answer = await tried(desk, door, given)
+            assert "approved" in answer.text, (door, answer.text)
+            assert answer.status_code == 400 or answer.json()["error"]["code"] == -32602, (door, answer.text)
+        assert [one["id"] for one in await open_questions(desk)] == [question["id"]]
+
+
+@pytest.mark.parametrize("payload", [{}, {"payload": None}, {"payload": "no"}, {"payload": {}}])
+async def test_an_interrupt_that_is_resolved_with_nothing_is_not_approved(payload: dict[str, Any]) -> None:
+    async with paying() as desk:
+        question = await asked(desk)
+        answer = await agui(desk, resume=[{"interruptId": question["id"], "status": "resolved", **payload}])
+        assert answer.status_code == 400
+        assert len(await open_questions(desk)) == 1
+
+
+async def test_a_message_to_a_task_answers_nothing_that_the_task_does_not_wait_for() -> None:
+    async with paying() as desk:
+        question = await asked(desk)
+        other = await desk.call("t", "shop.refund", {"order": "B-1", "cents": 99_999}, wait=False)
+        message = {"taskId": question["task"], "parts": [{"text": "yes"}]}
+        task = (await a2a(desk, "SendMessage", message=message)).json()["result"]["task"]
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert [one["call"] for one in await open_questions(desk)] == [other["id"]]
+
+
+async def test_who_only_looks_makes_no_session() -> None:
+    async with paying() as desk:
+        for path in ("/ag-ui/desk/new", "/ai-sdk/desk/new/stream"):
+            assert (await desk.http.get(path, headers=desk.as_("reader").headers)).status_code == 204
+        assert (await desk.get("/sessions"))["items"] == []
+
+
+async def test_messages_without_an_id_are_not_one_message() -> None:
+    async with served(crib({"desk": [SAID, {"text": "Twice."}]})) as (desk, _):
+        first, second = [await agui(desk, messages=[{"role": "user", "content": text}]) for text in ("one", "two")]
+    assert "All done." in first.text
+    assert "Twice." in second.text
+
+
+async def test_a_tool_of_the_front_end_needs_no_parameters() -> None:
+    async with paying() as desk:
+        assert (await agui(desk, messages=[HI], tools=[{"name": "pick"}])).status_code == 200
+
+
+ODD: list[tuple[Any, Any]] = [
+    (agui, {"messages": [{**HI, "content": ["x"]}]}),
+    (agui, {"messages": [{**HI, "content": [{"type": "text", "text": 5}]}]}),
+    (agui, {"messages": [{**HI, "content": {"type": "text"}}]}),
+    (agui, {"messages": [{**HI, "role": "tool", "toolCallId": {"a": 1}}]}),
+    (chat, ({"type": "text", "text": 5},)),
+    (chat, ({"state": "approval-responded", "approval": "x"},)),
+    (chat, ({"state": "approval-responded", "approval": {"id": ["x"], "approved": True}},)),
+    (a2a, {"method": "SendMessage", "message": {"parts": [{"text": 5}]}}),
+    (a2a, {"method": "SendMessage", "message": {"parts": [{"text": "x"}]}, "configuration": "x"}),
+    (a2a, {"method": "SendMessage", "message": {"parts": [{"text": "x"}]}, "configuration": {"historyLength": "x"}}),
+    (a2a, {"method": "ListTasks", "contextId": "t", "historyLength": "x"}),
+    (a2a, {"method": "ListTasks", "contextId": "t", "historyLength": -1}),
+    (a2a, {"method": "GetTask", "id": "TASK", "historyLength": True}),
+]
+
+
+async def test_what_has_the_wrong_shape_is_refused_and_changes_nothing() -> None:
+    async with paying() as desk:
+        question = await asked(desk)
+        events = (await desk.get("/sessions/t"))["seq"]
+        for door, given in ODD:
+            if isinstance(given, dict) and given.get("id") == "TASK":
+                given = {**given, "id": question["task"]}
+            answer = await tried(desk, door, given)
+            refused = answer.status_code == 400 or answer.json().get("error", {}).get("code") == -32602
+            assert refused, (door, given, answer.text)
+        assert (await desk.get("/sessions/t"))["seq"] == events
+        assert [one["id"] for one in (await desk.get("/sessions"))["items"]] == ["t"]
+
+
+async def test_the_card_names_no_address_that_its_reader_made_up() -> None:
+    async with paying() as desk:
+        path = "/a2a/desk/.well-known/agent-card.json"
+        odd = await desk.http.get(path, headers={"x-forwarded-proto": "javascript"})
+        assert odd.json()["supportedInterfaces"][0]["url"].startswith("http://")
+        proxied = await desk.http.get(path, headers={"x-forwarded-proto": "https"})
+        assert proxied.json()["supportedInterfaces"][0]["url"].startswith("https://")
+        for host in ("localhost:80@evil.example", "localhost:evil.example", "[::1]evil.example", "localhost:"):
+            answer = await desk.http.get(path, headers={"host": host})
+            assert answer.status_code == 403, host
+
+
+async def test_one_stream_too_many_is_refused_and_its_message_is_not_taken() -> None:
+    async with paying(limits=ServeLimits(streams_each=0)) as desk:
+        for answer in (
+            await agui(desk, messages=[HI]),
+            await chat(desk, {"type": "text", "text": "hi"}, role="user"),
+            await a2a(desk, "SendStreamingMessage", message={"contextId": "t", "parts": [{"text": "hi"}]}),
+        ):
+            assert answer.status_code == 429
+        kinds = [event["kind"] for event in (await desk.get("/sessions/t/events"))["items"]]
+        assert "run_started" not in kinds
