@@ -37,7 +37,6 @@ export function Inbox() {
     void refresh();
   };
   useEffect(() => {
-    // To look through what is over costs the server more than to say what is open.
     const timer = setInterval(() => turn.value++, LOOK_MS);
     return () => clearInterval(timer);
   }, []);
@@ -71,7 +70,7 @@ export function Inbox() {
           {question && <a class="back" href={to("inbox")}>‹ all questions</a>}
           {question ? <section class="sheet" aria-label="Question"><Answering key={question.id} question={question} answered={(action) => answered(action, question)} /></section>
             : items.length > 0 && <Nothing>Choose a question.</Nothing>}
-          <Unknown turn={turn.value} />
+          <Unknown />
           <Lately turn={turn.value} />
         </div>
       </div>
@@ -92,9 +91,9 @@ const QuestionRow = ({ question, chosen }: { question: Question; chosen: boolean
 const inShort = (args: Record<string, unknown>) =>
   Object.entries(args).map(([name, value]) => `${name} = ${typeof value === "string" ? value.slice(0, 60) : JSON.stringify(value).slice(0, 60)}`).join(", ");
 
-/** Calls of which nobody knows whether they ran: somebody has to look. */
-function Unknown({ turn }: { turn: number }) {
-  const unknown = useAsked((abort) => get<Page<Entry>>("v1/calls", { state: "unknown", limit: 50 }, abort), [turn]);
+/** Calls of which nobody knows whether they ran: somebody has to look. They come of crashes, so they are asked for once. */
+function Unknown() {
+  const unknown = useAsked((abort) => get<Page<Entry>>("v1/calls", { state: "unknown", limit: 50 }, abort), []);
   const items = unknown.value?.items ?? [];
   if (!items.length) return null;
   return (

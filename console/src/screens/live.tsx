@@ -45,9 +45,10 @@ function forget(all: Map<string, Card>): void {
   }
 }
 
-/** What was called within a day, before anything was heard. */
-async function past(): Promise<void> {
-  const { items } = await get<Page<Entry>>("v1/calls", { limit: 200 });
+/** What was called before anything was heard, within an hour or what the timeline shows. */
+async function past(seconds: number): Promise<void> {
+  const since = Math.floor(Date.now() / 1000) - Math.max(seconds, 3600);
+  const { items } = await get<Page<Entry>>("v1/calls", { since, limit: 200 });
   const found = new Map<string, Card>();
   for (const entry of items.toReversed()) listed(found, entry, entry.session ?? "");
   const first = new Map<string, number>();
@@ -92,7 +93,7 @@ const clock = signal(Date.now() / 1000);
 export function Live() {
   const trouble = useSignal<unknown>(undefined);
   const paused = useSignal<Map<string, Card> | undefined>(undefined);
-  useEffect(() => void past().then(() => (trouble.value = undefined), (error) => (trouble.value = error)), [returns.value]);
+  useEffect(() => void past(Number(span.value)).then(() => (trouble.value = undefined), (error) => (trouble.value = error)), [span.value, returns.value]);
   useEffect(() => follow("v1/live", heard), []);
   useEffect(() => {
     const tick = () => { if (!paused.value) clock.value = Date.now() / 1000; };

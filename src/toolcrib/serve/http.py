@@ -168,6 +168,8 @@ class Site:
     async def _numbers(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The numbers of the server, for who may see them."""
         try:
+            if self._guard is None and not self._origins.admits(dict(scope["headers"])):
+                raise NotAdmitted(403, "This origin or host is not let in")
             if self._guard is not None and not (await self._guard.admit(dict(scope["headers"]))).may("metrics"):
                 raise NotAdmitted(403, "This needs the scope 'metrics'")
             assert self.api.metrics is not None

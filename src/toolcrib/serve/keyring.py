@@ -101,8 +101,9 @@ class Keyring:
     async def _read(self) -> None:
         while page := await self._store().read(LOG, self._seq):
             for event in page:
-                self._seq = event.seq
-                self._take(event)
+                if event.seq > self._seq:  # what another reader took meanwhile would bring a revoked key back
+                    self._seq = event.seq
+                    self._take(event)
 
     def _take(self, event: Event) -> None:
         said = event.data

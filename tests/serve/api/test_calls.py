@@ -147,3 +147,17 @@ async def test_somebody_who_looked_settles_what_nobody_knew() -> None:
         assert (settled["ok"], settled["data"], settled["metadata"]["settled_by"]) == (True, "sent", "anyone")
         assert (await served.get(path))["status"] == "succeeded"
         assert await served.refused("POST", f"{path}/reconcile", {"outcome": "not"}) == (409, "conflict")
+
+
+async def test_a_background_call_is_queued_however_soon_it_ends() -> None:
+    @tool(namespace="default", background=True, read_only=True)
+    async def soon() -> str:
+        """End at once."""
+        return "over"
+
+    async with desk(Crib([soon])) as client:
+        session = await client.open()
+        answer = await client.call(session, "soon")
+        assert answer["data"]["status"] == "queued"
+        ended = await client.get(f"/sessions/{session}/calls/{answer['data']['id']}/result", wait=60)
+        assert ended["data"] == "over"

@@ -146,17 +146,15 @@ ODD: list[tuple[Any, Any]] = [
     (a2a, {"method": "SendMessage", "message": {"parts": [{"text": "x"}]}, "configuration": {"historyLength": "x"}}),
     (a2a, {"method": "ListTasks", "contextId": "t", "historyLength": "x"}),
     (a2a, {"method": "ListTasks", "contextId": "t", "historyLength": -1}),
-    (a2a, {"method": "GetTask", "id": "TASK", "historyLength": True}),
+    (a2a, {"method": "GetTask", "id": "r@t", "historyLength": True}),
 ]
 
 
 async def test_what_has_the_wrong_shape_is_refused_and_changes_nothing() -> None:
     async with paying() as desk:
-        question = await asked(desk)
+        await asked(desk)
         events = (await desk.get("/sessions/t"))["seq"]
         for door, given in ODD:
-            if isinstance(given, dict) and given.get("id") == "TASK":
-                given = {**given, "id": question["task"]}
             answer = await tried(desk, door, given)
             refused = answer.status_code == 400 or answer.json().get("error", {}).get("code") == -32602
             assert refused, (door, given, answer.text)
@@ -184,5 +182,4 @@ async def test_one_stream_too_many_is_refused_and_its_message_is_not_taken() -> 
             await a2a(desk, "SendStreamingMessage", message={"contextId": "t", "parts": [{"text": "hi"}]}),
         ):
             assert answer.status_code == 429
-        kinds = [event["kind"] for event in (await desk.get("/sessions/t/events"))["items"]]
-        assert "run_started" not in kinds
+        assert (await desk.get("/sessions"))["items"] == []

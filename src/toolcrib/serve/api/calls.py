@@ -62,10 +62,10 @@ async def make(asked: Request) -> Reply:
     live.by, live.wanted = by, True
     await session.accept(live)
     id = live.id if live.row is None else live.row.id
-    if live.result is not None:
-        return Reply(forms.result(id, live.result))
     if live.background and live.row is not None:
         return Reply(forms.result(id, queued(id)))
+    if live.result is not None:
+        return Reply(forms.result(id, live.result))
     live.cancel_on_disconnect = body.cancel_on_disconnect
     return await _outcome(asked, session, live, id)
 
