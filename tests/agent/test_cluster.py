@@ -74,7 +74,7 @@ async def taken_over(postgres_url: str, nats_url: str, agent: str) -> list[Event
         """Stay for a moment."""
         return "stayed"
 
-    async with lost_node.node(postgres_url, nats_url, stay, lost_node.look) as crib, asyncio.timeout(90):
+    async with lost_node.node(postgres_url, nats_url, stay, lost_node.look) as crib, asyncio.timeout(300):
         session = await crib.open("s", owner="ada")
         async for event in session.events():
             if event.kind == "run_finished" and event.data.get("answer") == "It is done.":

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sessions.place import Place
 
-PATIENCE_S = 90
+PATIENCE_S = 300
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -276,14 +276,26 @@ async def test_a_tool_that_ignores_cancellation_delays_close_by_5_s_and_is_not_r
 
 @requirement("aomi.drain.7")
 async def test_close_returns_and_logs_what_it_found_and_a_second_one_joins_it(place: Place) -> None:
-    async with place.crib(quick, look, approve, limits=SHORT) as crib:
+    gate = Gate()
+
+    @tool
+    async def ends() -> str:
+        """End when it is let go."""
+        await gate.passed()
+        return "ended"
+
+    async with place.crib(quick, ends, look, approve, limits=SHORT) as crib:
         session = await crib.open(owner="ada")
         done = await session.submit("quick")
         await session.result(done.id)
         await session.consume("model", (await session.status(done.id)).seq)
-        for name in ("quick", "look", "approve"):
+        for name in ("ends", "look", "approve"):
             await session.submit(name)
-        one, two = await asyncio.gather(session.close(timeout=0.3), session.close(timeout=60))
+        await gate.wait()
+        closing = asyncio.gather(session.close(timeout=1), session.close(timeout=60))
+        await first(session, "closing")
+        gate.opened.set()
+        one, two = await closing
         assert one == two == (1, 1, 1, 2)
         events = await log(session)
         assert kinds(events).count("closing") == kinds(events).count("closed") == 1
