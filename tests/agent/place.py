@@ -10,7 +10,7 @@ from toolcrib import Event, Session
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.types import Question
 
-SOON = 20.0
+SOON = 60.0
 
 
 def calls(*given: tuple[str, dict[str, Any]], **more: Any) -> dict[str, Any]:

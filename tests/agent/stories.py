@@ -11,7 +11,7 @@ from toolcrib.agent import Agent, Agents, Outcome, ScriptedModel
 from toolcrib.store import Store
 from toolcrib.types import Annotations
 
-SOON = 20.0
+SOON = 60.0
 
 
 class Fakes:
