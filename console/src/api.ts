@@ -75,14 +75,6 @@ export function asked(query: Record<string, unknown>): string {
 
 export const at = (...parts: (string | number)[]) => "v1/" + parts.map((part) => encodeURIComponent(part)).join("/");
 
-let paths: Promise<Record<string, unknown>> | undefined;
-
-/** Whether this server has a path; older ones have fewer. */
-export async function knows(path: string): Promise<boolean> {
-  paths ??= get<{ paths: Record<string, unknown> }>("v1/openapi.json").then((said) => said.paths);
-  return path in (await paths.catch(() => { paths = undefined; return {}; }));
-}
-
 /** Asks who is signed in. A server that is away is asked again until it is back. */
 export async function meet(): Promise<void> {
   for (let wait = 250; ; wait = Math.min(wait * 2, 4000)) {

@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { api, link, me, meet, returns } from "./api";
+import { bare, Choice, Trouble } from "./parts/basics";
 import { attend, questions, refresh } from "./questions";
 import { go, route, to } from "./router";
 import { Agents } from "./screens/agents";
@@ -14,7 +15,6 @@ import { Live } from "./screens/live";
 import { Sessions } from "./screens/sessions";
 import { SignIn } from "./screens/signin";
 import { Tools } from "./screens/tools";
-import { bare, Choice, Trouble } from "./parts/basics";
 import { theme } from "./theme";
 
 const SCREENS: [string, string, ComponentType][] = [

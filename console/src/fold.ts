@@ -107,18 +107,26 @@ function changed(card: Card, event: Event): Partial<Card> {
       return { status: card.output ? "streaming" : "running", progress: data.progress ?? card.progress, message: data.message ?? card.message };
     case "output":
       return { status: "streaming", output: (card.output + text(data.delta ?? data.value)).slice(-MOST_OUTPUT) };
+    case "settled":
+      return { ...ended(event), duration: card.duration, answers: [...card.answers, settled(event)] };
     case "done":
-    case "settled": {
-      const failure: Failure | undefined = data.failure;
-      return {
-        status: data.ok ? "succeeded" : (ENDS[failure?.code ?? ""] ?? "failed"), question: undefined, done: event.time,
-        data: data.data, failure, duration: data.duration_ms === undefined ? undefined : data.duration_ms / 1000, progress: undefined,
-      };
-    }
+      return ended(event);
     default:
       return {};
   }
 }
+
+function ended({ data, time }: Event): Partial<Card> {
+  const failure: Failure | undefined = data.failure;
+  return {
+    status: data.ok ? "succeeded" : (ENDS[failure?.code ?? ""] ?? "failed"), question: undefined, done: time,
+    data: data.data, failure, duration: data.duration_ms === undefined ? undefined : data.duration_ms / 1000, progress: undefined,
+  };
+}
+
+/** Somebody looked and said what came of it, or whoever ran it came back. */
+const settled = ({ data, time }: Event): Answered =>
+  ({ action: data.ok ? "it happened" : "it did not happen", actor: data.metadata?.settled_by ?? "whoever ran it", reason: data.metadata?.reason, at: time });
 
 const answer = ({ data, time }: Event): Answered =>
   ({ action: data.action, actor: data.actor, reason: data.reason, scope: data.scope, edited: "args" in data, at: time });

@@ -70,7 +70,7 @@ def test_keys_are_made_asked_for_and_revoked(project: Project) -> None:
         (("keys", "add", "ada", "--scope", "odd"), "There is no scope 'odd'"),
         (("keys", "add", "ada", "--expires", "soon"), "--expires 'soon' is no time"),
         (("keys", "add", "toolcrib"), "'toolcrib' can own nothing"),
-        (("keys", "revoke", "k-1"), "There is no key 'k-1'"),
+        (("keys", "revoke", "k-1"), "There is no key 'k-1'\nNext:  `toolcrib keys list` shows their ids"),
         (("keys", "list", "--store", "memory:"), "A store in memory keeps no keys"),
         (("serve", "--auth", "odd"), "There is no --auth odd"),
         (("serve", "--host", "0.0.0.0"), "there are no keys"),

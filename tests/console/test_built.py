@@ -24,7 +24,7 @@ def test_the_page_is_what_its_sources_make(tmp_path: Path) -> None:
         pytest.skip("npm and the sources of the console are needed to build it anew")
     here = tmp_path / "console"
     shutil.copytree(SOURCES, here, ignore=shutil.ignore_patterns("node_modules"))
-    argv = [npm, "install", "--no-save", "--silent", "--no-fund", "--no-audit", "--prefer-offline"]
+    argv = [npm, "ci", "--silent", "--no-fund", "--no-audit", "--prefer-offline"]
     if subprocess.run(argv, cwd=here, check=False, capture_output=True, timeout=PATIENCE_S).returncode:
         pytest.skip("npm can not fetch what the console is built with here")
     for step in (

@@ -48,7 +48,9 @@ async def test_a_log_goes_on_where_it_was_after_a_restart(own_shop: Shop, visiti
         await expect(done).to_have_count(2)
 
 
-async def test_a_call_that_a_crash_left_in_doubt_waits_in_the_inbox(own_shop: Shop, visiting: Visiting) -> None:
+async def test_a_call_that_a_crash_left_in_doubt_waits_in_the_inbox_to_be_settled(
+    own_shop: Shop, visiting: Visiting
+) -> None:
     id = own_shop.begin("doubt", "shop.charge", {"order": "A-1"})
     own_shop.kill()
     own_shop.start()
@@ -56,8 +58,14 @@ async def test_a_call_that_a_crash_left_in_doubt_waits_in_the_inbox(own_shop: Sh
     async with visiting(own_shop) as visit:
         await visit.go("inbox")
         await visit.region("Calls that may have run").get_by_role("link").click()
-        await expect(visit.call("shop.charge unknown")).to_contain_text("It may have run, or not.")
-        await expect(visit.page).to_have_url(f"{own_shop.url}/#/live/doubt/{id}")
+        await expect(visit.call("shop.charge unknown")).to_contain_text("It may have run, or not")
+        await visit.page.get_by_label("How you know").fill("the bank has it")
+        await visit.button("It happened").click()
+        await expect(visit.call("shop.charge succeeded")).to_contain_text("anyone: it happened (the bank has it)")
+        await visit.go("inbox")
+        await expect(visit.text("Nobody waits for an answer.")).to_be_visible()
+        await expect(visit.region("Calls that may have run")).to_have_count(0)
+    assert own_shop.ask("GET", f"/sessions/doubt/calls/{id}")["status"] == "succeeded"
 
 
 async def test_a_server_that_is_away_is_waited_for(own_shop: Shop, visiting: Visiting) -> None:

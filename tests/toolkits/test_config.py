@@ -46,7 +46,7 @@ async def test_a_file_names_toolkits_with_their_settings(tmp_path: Path, monkeyp
     [
         ("{toolkit: fils, root: .}", "there is no toolkit 'fils'"),
         ("{toolkit: files, rot: .}", "did you mean 'root'?"),
-        ("{toolkit: files}", "root"),
+        ("{toolkit: files}", "toolkit files needs root"),
         ("{toolkit: files, root: none}", "there is no folder"),
         ("{toolkit: sql, databases: {a: '${NOT_SET_HERE}'}}", "the variable NOT_SET_HERE is not set"),
     ],

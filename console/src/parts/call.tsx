@@ -1,8 +1,7 @@
 // One call with all that is known of it.
 
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { at, get, knows, post } from "../api";
+import { at, get, post } from "../api";
 import { folded, over, take, type Answered, type Card } from "../fold";
 import { go, to } from "../router";
 import type { Event, Page } from "../types";
@@ -46,11 +45,11 @@ export function CallCard({ card, cards, small, again }: Given) {
       )}
       {card.data !== undefined && card.data !== null && <Part title="result" open={!small} of={card.data} />}
       <Answers of={card.answers} />
+      {card.status === "unknown" && <Settle where={where} />}
       {!small && (
         <div class="actions">
           {!over(card) && <Do class="bad" work={() => post(where + "/cancel")}>Cancel</Do>}
           {over(card) && <Do work={repeat}>Run again</Do>}
-          {card.status === "unknown" && <Settle where={where} />}
           <a class="button" href={to("sessions", card.session)}>Its session</a>
         </div>
       )}
@@ -100,15 +99,17 @@ export const Answers = ({ of }: { of: Answered[] }) => (
 
 /** A call of which nobody knows whether it ran is settled by somebody who looked. */
 function Settle({ where }: { where: string }) {
-  const can = useSignal(false);
-  useEffect(() => void knows("/v1/sessions/{session}/calls/{call}/reconcile").then((found) => (can.value = found)), []);
-  const settle = (outcome: string) => post(where + "/reconcile", { outcome, reason: "looked at in the console" });
-  if (!can.value) return <p class="small soft">It may have run, or not. Look at what it does before you run it again.</p>;
+  const reason = useSignal("");
+  const settle = (outcome: string) => post(where + "/reconcile", { outcome, reason: reason.value || undefined });
   return (
-    <>
-      <Do work={() => settle("happened")}>It happened</Do>
-      <Do work={() => settle("not")}>It did not happen</Do>
-    </>
+    <section aria-label="What came of it">
+      <p class="small">It may have run, or not: nobody knows. Look at what it does, then say what came of it.</p>
+      <label class="field small soft">How you know (goes to the log)<input value={reason.value} onInput={(event) => (reason.value = event.currentTarget.value)} /></label>
+      <div class="actions">
+        <Do class="main" work={() => settle("happened")}>It happened</Do>
+        <Do work={() => settle("not")}>It did not happen</Do>
+      </div>
+    </section>
   );
 }
 

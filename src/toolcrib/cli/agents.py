@@ -69,7 +69,10 @@ async def show_agent(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Its name.", autocompletion=complete_agent)],
     namespace: Namespaces = None,
 ) -> None:
-    """Show an agent: what it is told, the tools and agents that it sees in a session, and its limits."""
+    """Show what an agent is told, what it sees and its limits.
+
+    What it sees are the tools and agents that it has in a session.
+    """
     from toolcrib.cli.casting import agents_of, known
     from toolcrib.cli.choose import looking
     from toolcrib.cli.seeing import sight
@@ -133,9 +136,9 @@ async def lint(
         list[str] | None, typer.Argument(metavar="PATH", help="Files and folders; without them those of the crib.")
     ] = None,
 ) -> int:
-    """Check the definitions of agents: everything that is wrong, as FILE:LINE: KEY: PROBLEM. Nothing is started.
+    """Check the definitions of agents. Nothing is started.
 
-    Exit code 1 where there is an error; warnings are none.
+    Everything that is wrong is told, as FILE:LINE: KEY: PROBLEM. Exit code 1 where there is an error; warnings are none.
     """
     found = _found(terminal, paths or ())
     if terminal.json:
@@ -182,7 +185,7 @@ async def graph(
         Form | None, typer.Option("--format", "-f", help="mermaid, dot or tree; a tree on a terminal, else Mermaid.")
     ] = None,
 ) -> None:
-    """Show which agents may reach which: solid by a transfer, dotted by a call alone."""
+    """Show which agents may reach which. Solid is by a transfer, dotted by a call alone."""
     from toolcrib.cli import graphs
 
     agents = _agents(terminal)

@@ -43,7 +43,7 @@ async def up(
         Path | None, typer.Option("--data", help="Where the data is kept. Without it: .toolcrib/cluster by crib.yaml.")
     ] = None,
 ) -> None:
-    """Start PostgreSQL, NATS, an API node and workers, and watch them until Ctrl-C.
+    """Start a cluster here, and watch it until Ctrl-C. It is PostgreSQL, NATS, an API node and workers.
 
     With --store or --engine that service is not started but the one they name is used.
     """
@@ -67,7 +67,7 @@ async def up(
 
 @command(app, "status")
 async def status(terminal: Terminal) -> None:
-    """Show the nodes of a cluster and what they have to do, once; --store names it, or the crib does."""
+    """Show the nodes of a cluster and what they have to do. --store names it, or the crib does."""
     from toolcrib.cli.choose import chosen
     from toolcrib.cli.looking import LANE_COLUMNS, NODE_COLUMNS
     from toolcrib.cli.store import without_password
@@ -94,7 +94,7 @@ async def load(
     rate: Annotated[float, typer.Option("--rate", min=0.1, help="Calls a second.")] = 10,
     label: Annotated[str, typer.Option("--label", help="What people call this node.")] = API,
 ) -> None:
-    """Join a cluster as an API node, and submit calls of its read-only tools with their examples until told to stop."""
+    """Submit calls to a cluster until told to stop. They are its read-only tools with their examples."""
     from toolcrib.cli.choose import chosen
     from toolcrib.engine.nats import Nats
 

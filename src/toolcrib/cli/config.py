@@ -66,7 +66,7 @@ class BadConfig(Trouble):
 
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         lines = [f"{path}:{problem.line}: {problem.message}" for problem in sorted(problems)]
-        super().__init__("\n".join(lines), f"mend {path.name} and try again", code="config")
+        super().__init__("\n".join(dict.fromkeys(lines)), f"mend {path.name} and try again", code="config")
         self.problems = problems
 
 

@@ -45,9 +45,9 @@ async def import_servers(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
-    """Write the MCP servers of desktop clients and editors into crib.yaml; they are shown first.
+    """Take over the MCP servers of desktop clients and editors.
 
-    Exit code 1 where you say no, or where nobody can be asked and --yes is not said.
+    They are shown first, then written into crib.yaml. Exit code 1 where you say no, or where nobody can be asked and --yes is not said.
     """
     from toolcrib.cli import entries
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 app = group("keys", "Make, list and revoke the API keys of a server.")
 COLUMNS = ("Key", "Name", "Owner", "Scopes", "Namespaces", "Made", "Last used", "State")
+USUAL = ("read", "call", "answer")  # what a key may do that names no scopes
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(min|m|h|d|w)")
 _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -102,6 +103,9 @@ async def revoke_key(
 ) -> None:
     """Take a key away: from now on it opens nothing, on any server."""
     async with _ring(terminal) as ring:
+        if all(key != one.id for one in ring.keys):
+            advice = f"`{terminal.command('keys', 'list')}` shows their ids"
+            raise Trouble(f"There is no key '{key}'", advice, exit_code=1, code="not_found")
         kept = await ring.revoke(key, by=user())
     if terminal.json:
         terminal.data(_data(kept))
@@ -125,4 +129,5 @@ def _row(key: Key) -> Sequence[Cell]:
         state = ("active", "green")
     used = "" if key.last_used is None else f"{span(now - key.last_used)} ago"
     spaces = "" if key.namespaces is None else ", ".join(key.namespaces)
-    return (key.id, key.name, key.owner, ", ".join(key.scopes), spaces, moment(key.created_at), used, state)
+    scopes = ", ".join(key.scopes or USUAL)
+    return (key.id, key.name, key.owner, scopes, spaces, moment(key.created_at), used, state)

@@ -41,7 +41,11 @@ def toolkit_of(item: yaml.Node, folder: Path) -> Toolkit | None:
         make = toolkit(name).tools
     except KeyError:
         raise Wrong(f"there is no toolkit {name!r}; known are {', '.join(NAMES)}", given["toolkit"]) from None
-    nodes.known(item, "toolkit", *inspect.signature(make).parameters)
+    parameters = inspect.signature(make).parameters
+    nodes.known(item, "toolkit", *parameters)
+    missing = [key for key, one in parameters.items() if one.default is one.empty and key not in given]
+    if missing:
+        raise Wrong(f"toolkit {name} needs {', '.join(missing)}", item)
     settings = {key: _setting(key, node, folder) for key, node in given.items() if key != "toolkit"}
     if name == "search" and "key" not in settings:
         settings["key"] = os.environ.get(_KEY)

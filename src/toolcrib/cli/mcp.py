@@ -37,7 +37,7 @@ class _Group(TyperGroup):
 app = typer.Typer(
     name="mcp",
     cls=_Group,
-    help="Serve the crib to an MCP client on standard input and output; or manage the MCP servers that it uses.",
+    help="Serve the crib to an MCP client, or manage the servers it uses.",
     rich_markup_mode=None,
 )
 command(app, "stdio", serves=True)(stdio)
@@ -61,7 +61,7 @@ async def show_config(
     terminal: Terminal,
     name: Annotated[str | None, typer.Option("--name", help="What the client shall call it.")] = None,
 ) -> None:
-    """Print what to put into the settings of a desktop client, so that it starts this crib as a server."""
+    """Print the settings with which a desktop client starts this crib."""
     snippet = _snippet(terminal.crib, name)
     if terminal.json:
         terminal.data(snippet)
@@ -99,9 +99,9 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     trusted: Annotated[bool, typer.Option("--trusted", help="What it says of its tools is true.")] = False,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not try it.")] = False,
 ) -> int:
-    """Write an MCP server into crib.yaml, try it once, and show its tools.
+    """Add an MCP server to crib.yaml, and show its tools.
 
-    Exit code 1 where it does not answer; it stays in the file.
+    It is tried once. Exit code 1 where it does not answer; it stays in the file.
     """
     from toolcrib.cli import entries
     from toolcrib.sources.mcp.settings import legal
@@ -157,7 +157,7 @@ async def inspect_server(
     env: EnvOption = None,
     header: HeaderOption = None,
 ) -> int:
-    """Show what an MCP server says of itself: its tools, their arguments and hints. Exit code 1 where it is away."""
+    """Show the tools of an MCP server. Also their arguments and hints; exit code 1 where it is away."""
     state = await _asked(_meant(terminal, server, _given(env, "--env"), _given(header, "--header")))
     if state.about is None:
         raise Trouble(state.problem, "check its command or address", exit_code=1, code="unavailable")

@@ -43,7 +43,10 @@ Namespaces = Annotated[
 
 
 async def stdio(terminal: Terminal, namespace: Namespaces = None) -> None:
-    """Serve the crib to one MCP client on standard input and output, until it leaves. `stdio` may be left out."""
+    """Serve the crib to one MCP client over standard input and output.
+
+    Until it leaves. `stdio` may be left out.
+    """
     with _needs():
         from toolcrib.serve.mcp.stdio import serve
     from toolcrib.cli.choose import at_work
@@ -135,7 +138,10 @@ async def serve(  # noqa: PLR0913 - the options of a command
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without keys.")] = False,
     namespace: Namespaces = None,
 ) -> None:
-    """Serve the crib over HTTP until Ctrl-C or SIGTERM: the API, MCP, the console, and what agents speak."""
+    """Serve the crib over HTTP: API, MCP, console and agents.
+
+    Until Ctrl-C or SIGTERM. Agents are there as AG-UI, AI SDK and A2A.
+    """
     if auth not in (None, "off", "keys"):
         raise Trouble(f"There is no --auth {auth}", "it is off or keys")
     said = _said(terminal)
@@ -157,7 +163,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
         guard = None if auth == "off" else await _guard(crib, said, known, asked=auth == "keys")
         local = _is_local(said.host)
         if not local and guard is None and not insecure:
-            advice = "make some with `toolcrib keys add`, or say --insecure if everybody there may call all tools"
+            advice = "make some with `toolcrib keys add OWNER`, or say --insecure if everybody there may call all tools"
             raise Trouble(f"{said.host} is open to other machines, and there are no keys", advice)
         hosts = [*LOCAL, *said.hosts] if local or said.hosts else ["*"]
         with _listening(said.host, said.port) as listener:
@@ -227,11 +233,13 @@ def _told(terminal: Terminal, url: str, site: Site, guard: Guard | None, *, only
             terminal.text(f"  Console  {url}/")
         terminal.text(f"  API      {url}{API}  (described at {url}{API}/openapi.json)")
         terminal.text(f"  MCP      {url}{MCP}")
+        if site.api.features.get("ag_ui"):
+            terminal.text(f"  Agents   {url}/ag-ui/NAME, /ai-sdk/NAME, /a2a/NAME")
         key = "" if guard is None else " -H 'Authorization: Bearer KEY'"
         terminal.say(f"Try: curl{key} {url}{API}/tools", "dim")
     if guard is None:
         terminal.say(
-            "There are no keys: whoever reaches it may do everything. `toolcrib keys add` makes one.", "yellow"
+            "There are no keys: whoever reaches it may do everything. `toolcrib keys add OWNER` makes one.", "yellow"
         )
     else:
         terminal.say("Clients are let in with a key, as a bearer token.", "dim")
@@ -255,7 +263,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        said = error.strerror or str(error)
+        said = (error.strerror or str(error)).partition(" (while ")[0]  # the address is told already
         raise Trouble(f"Can not listen on {host} port {port}: {said}", "name another with --host and --port") from None
     with listener:
         yield listener

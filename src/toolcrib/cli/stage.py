@@ -137,7 +137,8 @@ class Stage:
 
 def ending(data: Mapping[str, Any]) -> str:
     """Why a run ended without an answer, in words."""
-    why = ": ".join(str(data[name]) for name in ("code", "detail") if data.get(name))
+    told = (data.get("code"), data.get("detail"))
+    why = ": ".join(str(one) for one in told if one and one != data["reason"])  # not `failed: failed`
     word = {"stopped": "was stopped", "failed": "failed", "cancelled": "was cancelled"}[data["reason"]]
     return f"✗ {data['agent']} {word}{f': {why}' if why else ''}"
 

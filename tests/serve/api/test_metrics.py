@@ -57,6 +57,13 @@ async def test_numbers_are_for_who_may_see_them() -> None:
     assert statuses == [401, 403, 200]
 
 
+async def test_no_page_reads_the_numbers_by_a_name_of_its_own() -> None:
+    async with desk(Crib(TOOLS)) as served:
+        for odd in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
+            assert (await served.http.get("/metrics", headers=odd)).status_code == 403
+            assert (await served.http.get("/healthz", headers=odd)).status_code == 200
+
+
 async def test_a_server_that_stops_is_alive_and_not_ready() -> None:
     async with desk(Crib(TOOLS)) as served:
         assert (await served.http.get("/readyz")).json() == {"ready": True}

@@ -25,7 +25,7 @@ from tests.toolkits.chain.place import (
     need,
     opened,
 )
-from toolcrib.testing.chain import ACCOUNTS, Anvil, anvil, fetched
+from toolcrib.testing.chain import ACCOUNTS, Anvil, anvil, fetched, program
 from toolcrib.testing.services import ServiceError
 from toolcrib.toolkits import toolkit
 from toolcrib.toolkits.chain import Chain, Chains
@@ -46,6 +46,25 @@ def test_a_package_is_held_against_its_hash(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ServiceError, match="npm is not here"):
         fetched(CORE, "package/package.json")
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
+
+
+@requirement("anvil.1")
+def test_without_a_hash_the_first_download_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    free = CORE._replace(sha512="")
+    kept = need(lambda: fetched(free, MEMBER))
+    lock = kept.parent / "lock.json"
+    assert json.loads(lock.read_text()) == {f"{CORE.name}@{CORE.version}": CORE.sha512}
+    lock.write_text(json.dumps({f"{CORE.name}@{CORE.version}": "x"}))
+    with pytest.raises(ServiceError, match="is not what its hash says"):
+        fetched(free, "package/package.json")
+
+
+@requirement("anvil.1")
+def test_a_system_that_nothing_is_made_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "pdp11")
+    with pytest.raises(ServiceError, match="on pdp11"):
+        program("anvil")
 
 
 @requirement("anvil.2")

@@ -14,6 +14,7 @@ from toolcrib import Session
 from toolcrib.testing.chain import Anvil
 from toolcrib.toolkits.chain import Chain, Chains, Limits
 from toolcrib.toolkits.chain.autosign import _take, autosign
+from toolcrib.toolkits.chain.simulate import is_ours
 from toolcrib.types import Question
 
 LIMITS = Limits(tx_wei=100, day_wei=100)
@@ -77,8 +78,6 @@ async def test_no_other_chain_is_signed_for(lacking: str, box: Anvil) -> None:
 
 @requirement("chain.safe.6")
 async def test_a_node_elsewhere_is_not_even_asked() -> None:
-    from toolcrib.toolkits.chain.simulate import is_ours
-
     far = Chain(1, "ethereum", "https://node.example", local=True)
     assert await asyncio.wait_for(is_ours(far, Chains([far]).node(far, "web3_clientVersion")), 30) is False
 

@@ -15,7 +15,7 @@ from toolcrib.toolkits.chain.abi import encode, encode_call
 from toolcrib.toolkits.chain.signatures import parse_types
 from toolcrib.types import Result
 
-ATOMIC = {"0x7a69": {"atomic": {"status": "supported"}}}
+ATOMIC = {"0x1": {"atomic": {"status": "supported"}}}
 MODE = "0x01" + "0" * 62
 GAS = hex(500_000)
 
@@ -44,8 +44,8 @@ class Smart(Wallet):
         return {"calls": {**told, "receipts": [receipt]}, "digest": request["digest"]}
 
 
-async def connect(session: Session, capabilities: Any = ATOMIC) -> None:
-    await session.set_user({"address": USER, "chainId": 31337, "isConnected": True, "capabilities": capabilities})
+async def connect(session: Session, capabilities: Any = ATOMIC, chain: int = 1) -> None:
+    await session.set_user({"address": USER, "chainId": chain, "isConnected": True, "capabilities": capabilities})
 
 
 async def planned(session: Session, wallet: Wallet, *calls: dict[str, Any]) -> Result:
@@ -65,15 +65,11 @@ def paying(box: Anvil) -> list[dict[str, Any]]:
     ]
 
 
-def here(box: Anvil) -> dict[str, Any]:
-    return {hex(box.chain_id): ATOMIC["0x7a69"]}
-
-
 @requirement("wallet.10")
 async def test_a_group_is_one_transaction_where_the_wallet_can(box: Anvil, paying: list[dict[str, Any]]) -> None:
     wallet = Smart(box)
     async with opened(local(box)) as session:
-        await session.set_user({"address": USER, "chainId": 1, "isConnected": True, "capabilities": here(box)})
+        await connect(session)
         result = await planned(session, wallet, *paying)
         assert result.ok, result.failure
         token = paying[0]["to"]
@@ -108,7 +104,7 @@ async def test_a_batch_of_other_calls_is_found_out(
 ) -> None:
     wallet = Smart(box, change)
     async with opened(local(box)) as session:
-        await session.set_user({"address": USER, "chainId": 1, "isConnected": True, "capabilities": here(box)})
+        await connect(session)
         failure = (await planned(session, wallet, *paying)).failure
     assert failure is not None
     assert failure.message.startswith("Operation 0 failed: Transaction 0x")
@@ -122,7 +118,7 @@ async def test_a_batch_that_reverts_tells_why(box: Anvil, paying: list[dict[str,
     gone = encode_call("transfer(address,uint256)", [MAKER, "100"])
     wallet.change = lambda asked: void(send(box, USER, token, gone))  # it is gone before the wallet signs
     async with opened(local(box, errors=["NotEnough(address,uint256,uint256)"])) as session:
-        await session.set_user({"address": USER, "chainId": 1, "isConnected": True, "capabilities": here(box)})
+        await connect(session)
         result = await planned(session, wallet, *paying)
     assert result.failure is not None
     assert result.failure.message.endswith(f"failed: NotEnough({USER}, 0, 60)")
@@ -133,9 +129,10 @@ def void(value: Any) -> None:
 
 
 @requirement("wallet.10")
-async def test_a_wallet_that_could_not_or_sends_one_by_one(anvil_server: Anvil) -> None:
+@pytest.mark.parametrize("atomic", [True, False])
+async def test_a_wallet_that_could_not_or_sends_one_by_one(atomic: bool, anvil_server: Anvil) -> None:
     async with opened(local(anvil_server)) as session:
-        await connect(session, {"0x0": {}})
+        await connect(session, {"0x0": {}}, 31337)
         question = await asked(session)
         assert question.data["send_calls"]["atomicRequired"] is False
         for told in ({"id": "1", "status": 100, "receipts": []}, {"id": "1", "status": 200}, {"status": 400}):
@@ -147,7 +144,7 @@ async def test_a_wallet_that_could_not_or_sends_one_by_one(anvil_server: Anvil) 
         assert (failure.code, failure.message) == ("failed", "The wallet could not send the calls")
         question = await asked(session)
         (hash,) = (await asyncio.to_thread(Wallet(anvil_server).sign, question.data))["hashes"]
-        told = {"id": "1", "status": 200, "atomic": False, "receipts": [{"transactionHash": hash}]}
+        told = {"id": "1", "status": 200, "atomic": atomic, "receipts": [{"transactionHash": hash}]}
         await session.answer(question.id, "accept", {"calls": told})
         result = await session.result(question.call)
         assert result.ok, result.failure
@@ -158,7 +155,7 @@ async def test_a_wallet_that_could_not_or_sends_one_by_one(anvil_server: Anvil) 
 @pytest.mark.parametrize("told", [None, {}, [], "0x7a69", {"0x1": {}}, {"x": {}}, {"0x7a69": None}])
 async def test_a_wallet_that_does_not_say_so_is_asked_for_transactions(told: Any, anvil_server: Anvil) -> None:
     async with opened(local(anvil_server)) as session:
-        await connect(session, told)
+        await connect(session, told, 31337)
         question = await asked(session)
         assert "send_calls" not in question.data
         with pytest.raises(Refused, match="does not fit"):

@@ -47,6 +47,17 @@ async def test_a_cache_lies_beside_the_file(
     assert not (tmp_path / "chains.db").exists()
 
 
+async def test_programs_for_scripts_lie_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RPC", "http://127.0.0.1:9")
+    for name in ("forge", "solc"):
+        (tmp_path / name).touch()
+    scripts = "scripts: {forge: forge, solc: solc, ipc: anvil.ipc, timeout_s: 5}"
+    (tmp_path / "crib.yaml").write_text(CRIB.replace("{toolkit: forge, ", f"{{toolkit: forge, {scripts}, "))
+    async with load(tmp_path / "crib.yaml") as crib:
+        session = await crib.open("s", owner="ada", namespaces=["forge"])
+        assert session.tool("forge_script") is not None
+
+
 def test_a_mistake_is_told_with_its_place_and_no_secret(tmp_path: Path) -> None:
     secret = "https://node.example/0123456789"
     entry = f"{{toolkit: cast, chains: [{{id: 1, name: ethereum, rpc: '{secret}', propose: true}}]}}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from toolcrib.crib import Crib
 from toolcrib.serve.api.errors import Problem, problem_of
 from toolcrib.serve.api.limits import Gate, ServeLimits
+from toolcrib.serve.api.readers import Readers
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.api.rooms import Rooms
 from toolcrib.serve.api.routing import Reply, Route, Table
@@ -49,6 +50,7 @@ class Api:
         self.metrics: Metrics | None = None
         self.limits = limits or ServeLimits()
         self.gate = Gate(self.limits)
+        self.readers = Readers(self)
         self.rooms = Rooms(crib, namespaces, self.limits.idle_s)
         self.streams = Streams(crib, self.limits)
         self.watch = Watch(crib, self.streams)
@@ -125,6 +127,7 @@ class Api:
         """Ends all streams, for their readers to come back elsewhere."""
         await self.watch.stop()
         await self.streams.stop()
+        await self.readers.stop()
 
     async def close(self) -> None:
         """Lets go of everything."""

@@ -57,7 +57,7 @@ async def _stream(asked: Request, row: SessionRow) -> None:
         after, last = max(after, call.accepted_seq - 1), call.done_seq or 0
     if api.streams.stopped:
         raise Problem("unavailable", "The server is stopping", "try again", retry_after=1)
-    with api.gate.stream(asked.principal):
+    async with api.readers.of(asked):
         line = api.streams.line(asked.send)
         line.at, line.call, line.last = after, query.call, last
         await line.begin()

@@ -68,6 +68,11 @@ class Gate:
             self._count(principal, *self._pace)
         self._under_way[principal.name] = many + 1
 
+    @property
+    def under_way(self) -> int:
+        """How many requests there are now, beside streams."""
+        return sum(self._under_way.values())
+
     def leave(self, principal: Principal) -> None:
         """It is over."""
         many = self._under_way[principal.name] - 1

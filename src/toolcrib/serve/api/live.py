@@ -22,7 +22,7 @@ async def live(asked: Request) -> None:
     since = read_place(None if last is None else last.decode("latin-1").strip(), tuple[float, str, int])
     if api.streams.stopped:
         raise Problem("unavailable", "The server is stopping", "try again", retry_after=1)
-    with api.gate.stream(asked.principal):
+    async with api.readers.of(asked):
         line = api.streams.line(asked.send)
         reader = _Reader(asked, line)
         api.watch.join(line, reader.news)

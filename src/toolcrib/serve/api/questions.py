@@ -148,7 +148,7 @@ async def _once_visible(asked: Request, place: SessionRow, call: Row) -> bool:
 async def changes(asked: Request) -> None:
     """Questions as they come up and go."""
     api = asked.api
-    with api.gate.stream(asked.principal):
+    async with api.readers.of(asked):
         line = api.streams.line(asked.send)
         inbox_of = _Inbox(asked, line)
         api.watch.join(line, inbox_of.news)

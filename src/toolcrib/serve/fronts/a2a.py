@@ -6,12 +6,14 @@ log whenever it is asked for: nothing else is kept.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from toolcrib.errors import Refused
+from toolcrib.serve.api.calls import attend
 from toolcrib.serve.api.errors import Problem, Said
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
@@ -19,6 +21,7 @@ from toolcrib.serve.fronts.talk import Talk, agents_of, approved, stream, text_o
 from toolcrib.store.codec import encode
 from toolcrib.types import Event
 
+T = TypeVar("T")
 PATH = "/a2a/{agent}"
 VERSION = "1.0"
 YES = ("yes", "y", "approve")
@@ -131,7 +134,8 @@ class Task:
                 self.artifacts[f"turn-{data['turn']}"] = data["content"]
         elif kind in ("run_started", "run_resumed", "run_waiting", "run_finished"):
             self._turn(kind, data)
-        self.at = event.at
+        if data.get("run") == self.run:
+            self.at = event.at
 
     def _turn(self, kind: str, data: Mapping[str, Any]) -> None:
         self.said, self.wanted = None, []
@@ -218,7 +222,7 @@ async def _sent(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncI
     talk = await Talk.open(asked.api, asked.principal, str(context), asked.path[0])
     key = f"a2a:{message['messageId']}" if message.get("messageId") else None
     events = await talk.say(text or encode(data).decode(), asked.path[0], key)
-    first = await _first(events)
+    first = await _while_here(asked, _first(events))
     task = Task(talk.session.id, first.data["run"])
     task.take(first)
     return task, events
@@ -254,9 +258,27 @@ async def _send(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
     shown = _shown(wanted)
     task, events = await _sent(asked, params)
     if not wanted.get("returnImmediately"):
-        async for event in events:
-            task.take(event)
+        await _while_here(asked, _rest(task, events))
     return {"task": task.form(shown)}
+
+
+async def _rest(task: Task, events: AsyncIterator[Event]) -> None:
+    async for event in events:
+        task.take(event)
+
+
+async def _while_here(asked: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Waits for something as long as whoever asked does.
+
+    Raises:
+        Gone: they hung up.
+    """
+    waiting = asyncio.ensure_future(work)
+    try:
+        await attend(waiting, asked.receive, None)
+        return waiting.result()
+    finally:
+        waiting.cancel()
 
 
 def _shown(params: Mapping[str, Any]) -> int | None:
@@ -289,11 +311,13 @@ async def _list(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
     await asked.api.rooms.row(str(context), asked.principal)
     talk = await Talk.open(asked.api, asked.principal, str(context), asked.path[0])
     tasks: dict[str, Task] = {}
+    rest = Task(talk.session.id, "")
     async for event in talk.session.events(follow=False):
+        run = event.data.get("run", "")
         if event.kind == "run_started" and "parent" not in event.data:
-            tasks[event.data["run"]] = Task(talk.session.id, event.data["run"])
-        for task in tasks.values():
-            task.take(event)
+            tasks[run] = Task(talk.session.id, run)
+            tasks[run].questions = rest.questions  # they are told of once, whatever asks them
+        (rest if event.kind in ("waiting", "answered") else tasks.get(run, rest)).take(event)
     found = [task.form(length) for task in reversed(tasks.values())]
     shown = [task for task in found if wanted in (None, "TASK_STATE_UNSPECIFIED", task["status"]["state"])]
     return {"tasks": shown, "nextPageToken": "", "pageSize": len(shown), "totalSize": len(shown)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -119,16 +120,18 @@ class Talk:
         known = None if key is None else self._room.thread.keys.get(key)
         if known is not None:  # it was sent before: whoever lost the connection hears all of its run
             after = await self._begin(known if isinstance(known, str) else self._room.thread.taken.get(known)) or after
-        return self._until(after, lambda: self.agents.send(self.session, text, agent=first, key=key))
+        sending = functools.partial(self.agents.send, self.session, text, agent=first, key=key)
+        return self._until(after, sending, waits=known is not None)
 
     async def rest(self, after: int | None = None) -> AsyncIterator[Event]:
         """The events past `after`, until nothing goes on any more; from now on where it is not said."""
-        return self._until(await self.seen() if after is None else after, lambda: self.agents.settled(self.session))
+        after = await self.seen() if after is None else after
+        return self._until(after, functools.partial(self.agents.settled, self.session), waits=True)
 
     async def spoken(self) -> bool:
         """Whether an agent has run here."""
         await self.agents.active(self.session)
-        return self._room.thread.line.active is not None
+        return bool(self._room.thread.line.active)
 
     async def going(self) -> int | None:
         """The number of the event before the run that goes on right now; None where none does."""
@@ -149,11 +152,24 @@ class Talk:
         return begun
 
     async def _until(
-        self, after: int, begin: Callable[[], Coroutine[Any, Any, Outcome | None]]
+        self, after: int, begin: Callable[[], Coroutine[Any, Any, Outcome | None]], *, waits: bool
     ) -> AsyncIterator[Event]:
-        """What the run does until it is over or waits. It goes on whether somebody listens or not."""
+        """What the run does until it is over or waits. It goes on whether somebody listens or not.
+
+        What only `waits` for it is given up with its listener: who comes back a thousand times leaves nothing behind.
+        """
         ended = self.api.crib.pipeline.loop.create_task(begin())
         self.api.crib.pipeline.aside(_quietly(ended))
+        try:
+            async for event in self._events(after, ended):
+                yield event
+            ended.result()
+        finally:
+            if waits:
+                ended.cancel()
+
+    async def _events(self, after: int, ended: asyncio.Task[Any]) -> AsyncIterator[Event]:
+        """The events past `after`, until something has ended and all were told."""
         store, ours = self.api.crib.store, _Ours(self.whole)
         while True:
             over = ended.done()
@@ -163,7 +179,6 @@ class Talk:
                 if ours.has(event):
                     yield event
             if over and not page:
-                ended.result()
                 return
             if not over and len(page) < PAGE:
                 await _first(store.wait(self.session.id, after), ended)
@@ -244,7 +259,7 @@ def approved(said: Any) -> bool:
 
 async def stream(asked: Request, reader: Reader, events: AsyncIterator[Event], headers: Iterable[Header] = ()) -> None:
     """Sends what a reader makes of events, as they come. Who hangs up ends the stream, and nothing else."""
-    with asked.api.gate.stream(asked.principal):
+    async with asked.api.readers.of(asked):
         await asked.send({"type": "http.response.start", "status": 200, "headers": [*STREAM, *headers]})
         sending = asyncio.ensure_future(_send(asked.send, _pieces(reader, events)))
         left = asyncio.ensure_future(gone(asked.receive))

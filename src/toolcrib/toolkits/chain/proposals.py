@@ -308,22 +308,24 @@ class Desk:
     async def _batch(self, rpc: Rpc, sent: Sent, request: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The calls of a batch, each with the transaction that the wallet put them all into."""
         receipts = [await _receipt(rpc, hash) for hash in sent.hashes]
-        found = [await rpc("eth_getTransactionByHash", hash) for hash in sent.hashes]
-        last, hash = receipts[-1], sent.hashes[-1]
-        block, used = quantity(last.get("blockNumber")) or 0, sum(quantity(one.get("gasUsed")) or 0 for one in receipts)
-        field = batches.difference([one if isinstance(one, Mapping) else {} for one in found], request)
-        if field is None and block <= request["simulated_at_block"]:
+        mined = [await rpc("eth_getTransactionByHash", hash) for hash in sent.hashes]
+        found, wanted = [one if isinstance(one, Mapping) else {} for one in mined], request["transactions"]
+        hash, used = sent.hashes[-1], sum(quantity(one.get("gasUsed")) or 0 for one in receipts)
+        blocks = [quantity(one.get("blockNumber")) or 0 for one in receipts]
+        plain = len(found) == len(wanted) and not any(map(_difference, found, wanted))
+        field = None if plain else batches.difference(found, request)
+        if field is None and min(blocks) <= request["simulated_at_block"]:
             field = "block"
         if field is not None:
             raise ToolFailure("failed", f"Transaction {hash} is not what was approved: {field}", retryable=False)
         if any(quantity(one.get("status")) != 1 for one in receipts):
-            reasons = [await self._reason(rpc, wanted, block) for wanted in request["transactions"]]
+            reasons = [await self._reason(rpc, one, blocks[-1]) for one in wanted]
             why = next((one for one in reasons if one != NO_REASON), NO_REASON)
             raise ToolFailure("failed", f"Transaction {hash} failed: {why}", retryable=False)
         if sent.status != batches.CONFIRMED:
             message = f"The wallet says that the calls failed (status {sent.status})"
             raise ToolFailure("failed", message, retryable=False)
-        return [self._told(hash, wanted, block, used) for wanted in request["transactions"]]
+        return [self._told(hash, one, blocks[-1], used) for one in wanted]
 
     async def _mined(self, rpc: Rpc, hash: str, wanted: Mapping[str, Any], after: int) -> dict[str, Any]:
         receipt = await _receipt(rpc, hash)

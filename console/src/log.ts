@@ -1,0 +1,69 @@
+// The log of a session, however long: only the pages that are looked at are here.
+
+import { at, get } from "./api";
+import type { Event, Page } from "./types";
+
+const PAGE = 200;
+const LOOKED_BACK = 1_000;
+
+/** The pages that were looked at, and what has come since. */
+export class Log {
+  readonly pages = new Map<number, Event[]>();
+  /** The tools of the calls whose beginning was seen. */
+  readonly tools = new Map<string, string>();
+  private asked = new Set<number>();
+  private missing = new Set<number>();
+  last = 0;
+
+  constructor(
+    private id: string,
+    private changed: () => void,
+    private failed: (error: unknown) => void,
+  ) {}
+
+  at(seq: number): Event | undefined {
+    return this.pages.get(Math.floor((seq - 1) / PAGE))?.[(seq - 1) % PAGE];
+  }
+
+  need(first: number, last: number): void {
+    for (let page = Math.floor((first - 1) / PAGE); page <= Math.floor((last - 1) / PAGE); page++) {
+      if (page < 0 || this.asked.has(page)) continue;
+      this.asked.add(page);
+      get<Page<Event>>(at("sessions", this.id, "events"), { after: page * PAGE, limit: PAGE }).then(
+        (found) => {
+          found.items.forEach((event) => this.put(event));
+          this.changed();
+        },
+        (error) => {
+          this.asked.delete(page);
+          this.missing.add(page);
+          this.failed(error);
+        },
+      );
+    }
+  }
+
+  /** Who was at work at an event, as far as the pages that are here tell. */
+  agent(seq: number): string | undefined {
+    for (let event = this.at(seq); event && event.seq > seq - LOOKED_BACK; event = this.at(event.seq - 1)) {
+      if (event.kind === "handover") return event.data.to;
+      if (event.kind === "turn_started" || event.kind === "run_started") return event.data.agent;
+    }
+    return undefined;
+  }
+
+  /** Asks again for what could not be had. */
+  again(): void {
+    const missing = [...this.missing];
+    this.missing.clear();
+    for (const page of missing) this.need(page * PAGE + 1, page * PAGE + 1);
+  }
+
+  put(event: Event): void {
+    const page = Math.floor((event.seq - 1) / PAGE);
+    if (!this.pages.has(page)) this.pages.set(page, []);
+    this.pages.get(page)![(event.seq - 1) % PAGE] = event;
+    this.last = Math.max(this.last, event.seq);
+    if (event.kind === "accepted") this.tools.set(event.call!, event.data.tool);
+  }
+}

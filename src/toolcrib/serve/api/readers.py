@@ -1,0 +1,82 @@
+"""Readers of streams. A stream may be open for days: whether its reader may still come in is asked again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.serve.asgi import Gone
+from toolcrib.serve.principal import Guard, NotAdmitted
+
+if TYPE_CHECKING:
+    from toolcrib.serve.api.door import Api
+    from toolcrib.serve.api.request import Request
+
+log = logging.getLogger("toolcrib.serve")
+
+
+class Readers:
+    """The streams that are open. One task looks at all of them, and none while there are none."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._open: dict[asyncio.Task[Any], Request] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def of(self, asked: Request) -> AsyncIterator[None]:
+        """Counts a stream while it is open; it ends soon after its reader's key was revoked or has expired.
+
+        Raises:
+            Problem: there are too many.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        with self._api.gate.stream(asked.principal):
+            self._join(task, asked)
+            try:
+                yield
+            except asyncio.CancelledError:
+                if task in self._open or self._api.guard is None:  # it was somebody else
+                    raise
+                task.uncancel()
+                with suppress(Gone, OSError, RuntimeError):
+                    await asked.send({"type": "http.response.body", "body": b""})
+            finally:
+                self._open.pop(task, None)
+
+    def _join(self, task: asyncio.Task[Any], asked: Request) -> None:
+        guard = self._api.guard
+        if guard is not None:
+            self._open[task] = asked
+            if self._looking is None:
+                self._looking = asyncio.get_running_loop().create_task(self._look(guard))
+
+    async def _look(self, guard: Guard) -> None:
+        while self._open:
+            await asyncio.sleep(self._api.limits.ping_s)
+            for task, asked in list(self._open.items()):
+                if not await _holds(guard, asked) and self._open.pop(task, None) is not None:
+                    task.cancel()
+        self._looking = None
+
+    async def stop(self) -> None:
+        """Looks no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+            self._looking = None
+
+
+async def _holds(guard: Guard, asked: Request) -> bool:
+    """Whether somebody would still be let in. A guard that can not tell now is asked again later."""
+    try:
+        await guard.admit(asked.headers)
+    except NotAdmitted:
+        return False
+    except Exception as error:  # noqa: BLE001 - a guard may be anybody's
+        log.info("whether a reader may stay is not known now: %s", error)
+    return True
