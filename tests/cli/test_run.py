@@ -75,7 +75,7 @@ def test_a_session_goes_on(team: Team) -> None:
 def test_a_model_that_fails_fails_the_run(team: Team) -> None:
     team.script(support=[{"error": {"code": "failed", "message": "no credit"}}])
     ran = team.inside("run", "support", "hi", code=1)
-    assert "✗ support failed: failed: no credit" in ran.err
+    assert "✗ support failed: no credit" in ran.err
 
 
 def test_a_limit_of_turns_stops_the_run(team: Team) -> None:

@@ -64,6 +64,7 @@ function One({ id }: { id: string }) {
   const upto = useSignal<number | undefined>(undefined);
   const shown = useSignal<number | undefined>(undefined);
   const line = useSignal<SessionLine | undefined>(undefined);
+  const turn = useSignal(0);
   void drawn.value;
 
   useEffect(() => {
@@ -85,9 +86,10 @@ function One({ id }: { id: string }) {
       (error) => (trouble.value = error),
     );
     return () => { over = true; stop(); };
-    // A stream finds back by itself.
-  }, [id, line.value ? 0 : returns.value]);
+  }, [id, turn.value]);
   useEffect(() => {
+    // A stream finds back by itself; what failed is tried again.
+    if (!line.value && trouble.value) turn.value++;
     trouble.value = undefined;
     log.again();
   }, [returns.value]);

@@ -138,7 +138,8 @@ async def lint(
 ) -> int:
     """Check the definitions of agents. Nothing is started.
 
-    Everything that is wrong is told, as FILE:LINE: KEY: PROBLEM. Exit code 1 where there is an error; warnings are none.
+    Everything that is wrong is told, as FILE:LINE: KEY: PROBLEM.
+    Exit code 1 where there is an error; warnings are none.
     """
     found = _found(terminal, paths or ())
     if terminal.json:

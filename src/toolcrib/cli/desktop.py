@@ -47,7 +47,8 @@ async def import_servers(
 ) -> int:
     """Take over the MCP servers of desktop clients and editors.
 
-    They are shown first, then written into crib.yaml. Exit code 1 where you say no, or where nobody can be asked and --yes is not said.
+    They are shown first, then written into crib.yaml.
+    Exit code 1 where you say no, or where nobody can be asked and --yes is not said.
     """
     from toolcrib.cli import entries
 

@@ -9,10 +9,11 @@ import httpx
 import pytest
 
 from tests.serve.api.place import SOON_S, Desk
-from tests.serve.fronts.place import crib, find, served
-from toolcrib import tool
-from toolcrib.agent import Agent
+from tests.serve.fronts.place import crib, find, refund, served
+from toolcrib import Crib, tool
+from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.serve.api import ServeLimits
+from toolcrib.serve.keyring import Keyring
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
 
@@ -329,3 +330,59 @@ async def test_tasks_of_a_context_are_listed_each_with_its_own() -> None:
         assert states == ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED"]
         for task in listed:
             assert task == (await a2a(desk, "GetTask", id=task["id"])).json()["result"]
+
+
+async def test_an_owner_gives_by_no_door_the_yes_that_somebody_else_has_to_give() -> None:
+    policy = {"groups": {"finance": ["ann"]}, "rules": [{"ask": "shop.refund", "approvers": "finance"}]}
+    agents = Agents(
+        [Agent(name="desk", instructions="Help.", tools=["shop.*"])], model=ScriptedModel({"desk": [PAY, SAID]})
+    )
+    made = Crib([refund], agents=agents, default_namespaces=["shop"], policy=policy)
+    async with served(made, guard=KEYS) as (served_, _):
+        desk = served_.as_("owner")
+        question = await asked(desk)
+        for door, given in answers(question, True):
+            answer = await tried(desk, door, given)
+            assert answer.status_code == 403 or answer.json()["error"]["code"] == -32004, (door, answer.text)
+        assert [one["id"] for one in await open_questions(desk)] == [question["id"]]
+
+
+async def test_a_task_takes_no_answer_to_a_question_that_is_not_its_own() -> None:
+    async with paying() as desk:
+        question = await asked(desk)
+        other = await desk.call("t", "shop.refund", {"order": "B-1", "cents": 99_999}, wait=False)
+        for id in (f"{other['id']}-1", "nothing", 5, [question["id"]]):
+            message = {"taskId": question["task"], "parts": [{"data": {"question": id, "approved": True}}]}
+            answer = await a2a(desk, "SendMessage", message=message)
+            assert answer.json()["error"]["code"] == -32602, (id, answer.text)
+        for parts in ([], [{"url": "https://evil.example"}], ["yes"]):
+            answer = await a2a(desk, "SendMessage", message={"taskId": question["task"], "parts": parts})
+            assert answer.json()["error"]["code"] == -32602, (parts, answer.text)
+        assert len(await open_questions(desk)) == 2
+
+
+async def test_the_stream_of_a_revoked_key_ends_and_the_run_goes_on() -> None:
+    gate = asyncio.Event()
+
+    @tool(namespace="shop", read_only=True)
+    async def slow() -> str:
+        """Take a while."""
+        await gate.wait()
+        return "slow"
+
+    made = crib({"desk": [{"calls": [{"tool": "slow", "args": {}}]}, SAID]}, tools=[slow])
+    keys = Keyring(lambda: made.store, made.pipeline.clock.now)
+    async with served(made, guard=keys, limits=ServeLimits(ping_s=0.05)) as (served_, _):
+        (key, known), (other, _kept) = [await keys.add("ada", by="test") for _ in range(2)]
+        desk = served_.as_(key)
+        body = {"threadId": "t", "runId": "r", "messages": [HI]}
+        async with asyncio.timeout(SOON_S):
+            async with desk.http.stream("POST", "/ag-ui/desk", json=body, headers=desk.headers) as answer:
+                lines = answer.aiter_lines()
+                while "TOOL_CALL_END" not in await anext(lines):
+                    pass
+                await keys.revoke(known.id, by="test")
+                assert [line async for line in lines if "RUN_FINISHED" in line] == []
+            gate.set()
+            again = await desk.http.post("/ag-ui/desk", json=body, headers=desk.as_(other).headers)
+        assert "All done." in again.text

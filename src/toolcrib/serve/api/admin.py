@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -22,6 +21,9 @@ from toolcrib.store import Row, SessionRow
 from toolcrib.types import Status
 
 DAY_S = 86400.0
+SLACK_S = 5.0  # the time of a session's last use may be a little behind
+MOST_LOOKED = 1000
+"""So many sessions are looked at for a page; the audit has all of it."""
 
 
 # Calls
@@ -47,24 +49,34 @@ async def calls(asked: Request) -> Reply:
     await crib.store.flush()
     after = read_place(query.after, tuple[float, str])
     since = crib.pipeline.clock.now() - DAY_S if query.since is None else query.since
-    found = [(row, place) async for row, place in _rows(asked, owner, since)]
-    wanted = [
-        (row, where)
-        for row, where in found
-        if fits(row, query) and row.accepted_at >= since and (after is None or (row.accepted_at, row.id) < after)
-    ]
-    wanted.sort(key=lambda one: (one[0].accepted_at, one[0].id), reverse=True)
+    wanted = await _newest(asked, owner, since, after)
     page = wanted[: query.limit]
     entries = [await _entry(asked, row, where) for row, where in page]
     next = place(page[-1][0].accepted_at, page[-1][0].id) if len(wanted) > len(page) else None
     return paged(entries, next)
 
 
-async def _rows(asked: Request, owner: str | None, since: float) -> AsyncIterator[tuple[Row, SessionRow]]:
-    crib, states = asked.api.crib, states_of(asked.query.state)
-    for session in await used_since(crib, since - 5.0, owner):
-        for row in await crib.store.calls(session.id, states, limit=10_000):
-            yield row, session
+async def _newest(
+    asked: Request, owner: str | None, since: float, after: tuple[float, str] | None
+) -> list[tuple[Row, SessionRow]]:
+    """A page of calls, and one more. No call is newer than the last use of its session, so older ones need no look."""
+    crib, query, found, looked = asked.api.crib, asked.query, list[tuple[Row, SessionRow]](), 0
+    for session in await used_since(crib, since - SLACK_S, owner):
+        full = len(found) > query.limit
+        if looked >= MOST_LOOKED or (full and session.updated_at + SLACK_S < found[query.limit][0].accepted_at):
+            break
+        if session.seq < 2:  # nothing was called in it
+            continue
+        looked += 1
+        rows = await crib.store.calls(session.id, states_of(query.state), limit=10_000)
+        found += [
+            (row, session)
+            for row in rows
+            if fits(row, query) and row.accepted_at >= since and (after is None or (row.accepted_at, row.id) < after)
+        ]
+        found.sort(key=lambda one: (one[0].accepted_at, one[0].id), reverse=True)
+        del found[query.limit + 1 :]
+    return found
 
 
 async def _entry(asked: Request, row: Row, where: SessionRow) -> forms.EntryForm:
@@ -169,7 +181,7 @@ ROUTES = [
         "GET",
         "/v1/calls",
         calls,
-        "Calls of all sessions that you may see, the newest first.",
+        "Calls of the 1,000 sessions used last that you may see, the newest first.",
         query=AllCalls,
         gives={200: forms.Entries},
     ),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 EVENTS = b"text/event-stream"
 LINES = b"application/x-ndjson"
+STRANGERS_BYTES = 64 * 1024
+"""What is read of a body whose sender nobody knows yet."""
 
 
 class Request:
@@ -64,7 +66,8 @@ class Request:
             raise Problem("invalid_arguments", "This path takes no query")
         if self.route.body is not None:
             limits = self.api.limits
-            self.body = decoded(self.route.body, await read(self.receive, limits.body_bytes, limits.body_s))
+            largest = limits.body_bytes if self.route.right is not None else min(limits.body_bytes, STRANGERS_BYTES)
+            self.body = decoded(self.route.body, await read(self.receive, largest, limits.body_s))
 
 
 def decoded(kind: Any, body: bytes) -> Any:

@@ -42,9 +42,7 @@ class RpcError(Exception):
 async def card(asked: Request) -> Reply:
     """What an agent says of itself, to everybody."""
     name = asked.path[0]
-    agent = agents_of(asked.api).book.get(name)
-    if agent is None:
-        raise Problem("not_found", f"There is no agent '{name}'")
+    agent = agents_of(asked.api, name).book[name]
     host = asked.headers.get(b"host", b"localhost").decode("latin-1")
     scheme = "https" if asked.secure or asked.headers.get(b"x-forwarded-proto") == b"https" else "http"
     about = agent.description or f"The agent {name}"
@@ -208,6 +206,8 @@ async def _sent(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncI
         raise RpcError(BAD_PARAMS, "`message` with `parts` is missing")
     text = text_of(message["parts"])
     data = next((part["data"] for part in message["parts"] if isinstance(part, dict) and "data" in part), None)
+    if not text and data is None:
+        raise RpcError(BAD_PARAMS, "The message has no text and no data")
     if message.get("taskId"):
         talk, task = await _task(asked, {"id": message["taskId"]})
         if task.state != "INPUT_REQUIRED":
@@ -216,8 +216,6 @@ async def _sent(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncI
         await _answer(talk, task, text, data)
         task.state, task.said = "WORKING", None
         return task, await talk.rest(before)
-    if not text and data is None:
-        raise RpcError(BAD_PARAMS, "The message has no text and no data")
     context = message.get("contextId") or f"a2a-{secrets.token_hex(8)}"
     talk = await Talk.open(asked.api, asked.principal, str(context), asked.path[0])
     key = f"a2a:{message['messageId']}" if message.get("messageId") else None
@@ -238,9 +236,10 @@ async def _first(events: AsyncIterator[Event]) -> Event:
 async def _answer(talk: Talk, task: Task, text: str, data: Any) -> None:
     """A message answers the question that it names, or all that the task waits for; of other calls none."""
     named = data.get("question") if isinstance(data, dict) else None
-    for question in task.wanted:
-        if named not in (None, question["id"]):
-            continue
+    wanted = [question for question in task.wanted if named in (None, question["id"])]
+    if not wanted:
+        raise RpcError(BAD_PARAMS, "The task does not wait for an answer to that question")
+    for question in wanted:
         if question["kind"] != "confirm":
             value = data["value"] if isinstance(data, dict) and "value" in data else text if data is None else data
             await talk.answer(question["id"], "accept", value)

@@ -126,12 +126,12 @@ async def _answered(talk: Talk, body: RunInput) -> bool:
     calls = {question.call: question for question in waiting.values()}
     found = False
     for one in body.resume:
-        question = waiting.get(one.interruptId)
+        question = waiting.pop(one.interruptId, None)
         if question is not None:
             await _resume(talk, question, one)
             found = True
     for message in body.messages:
-        question = calls.get(str(message.get("toolCallId"))) if message.get("role") == "tool" else None
+        question = calls.pop(str(message.get("toolCallId")), None) if message.get("role") == "tool" else None
         if question is not None and question.kind == "client":
             if message.get("error"):
                 await talk.answer(question.id, "fail", reason=str(message["error"]))

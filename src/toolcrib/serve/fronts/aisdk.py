@@ -80,22 +80,21 @@ async def _answer(talk: Talk, parts: list[dict[str, Any]]) -> None:
     """Takes the approvals and outputs of a message; what was answered before is passed over."""
     waiting = await talk.open_questions()
     by_call = {question.call: question for question in waiting.values()}
-    found = False
+    found = not waiting
     for part in parts:
         question = by_call.get(str(part.get("toolCallId")))
+        question = None if question is None else waiting.get(question.id)
         approval = part["approval"] if isinstance(part.get("approval"), dict) else {}
         if part.get("state") == "approval-responded" and str(approval.get("id")) in waiting:
             action, reason = "accept" if approved(approval.get("approved")) else "decline", approval.get("reason")
-            await talk.answer(str(approval["id"]), action, reason=reason and str(reason))
+            await talk.answer(waiting.pop(str(approval["id"])).id, action, reason=reason and str(reason))
         elif question is not None and question.kind != "confirm" and part.get("state") == "output-available":
-            await talk.answer(question.id, "accept", part.get("output"))
+            await talk.answer(waiting.pop(question.id).id, "accept", part.get("output"))
         elif question is not None and question.kind == "client" and part.get("state") == "output-error":
-            await talk.answer(question.id, "fail", reason=str(part.get("errorText")))
+            await talk.answer(waiting.pop(question.id).id, "fail", reason=str(part.get("errorText")))
         else:
             continue
         found = True
-    if not found and not waiting:
-        return
     if not found:
         raise Problem("invalid_arguments", "Nothing in the last message answers what is waited for", _wanted(waiting))
 

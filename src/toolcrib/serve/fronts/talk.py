@@ -64,9 +64,7 @@ class Talk:
         Raises:
             Problem: there is no such agent here, or the thread is somebody else's.
         """
-        agents = agents_of(api)
-        if agent not in agents.book:
-            raise Problem("not_found", f"There is no agent '{agent}'", "GET /v1/agents lists them")
+        agents = agents_of(api, agent)
         try:
             session, _ = await api.rooms.open(session_id(thread), principal, None, ())
         except Refused as refused:
@@ -82,6 +80,7 @@ class Talk:
         Raises:
             Problem: there is no such agent here, or the thread is somebody else's.
         """
+        agents_of(api, agent)
         there = await api.crib.store.session(session_id(thread)) is not None
         return await cls.open(api, principal, thread, agent) if there else None
 
@@ -228,8 +227,8 @@ def session_id(thread: str) -> str:
     return f"thread-{hashlib.sha256(thread.encode()).hexdigest()[:40]}"
 
 
-def agents_of(api: Api) -> Agents:
-    """The agents of the crib.
+def agents_of(api: Api, name: str) -> Agents:
+    """The agents of the crib, with one of that name.
 
     Raises:
         Problem: it has none.
@@ -237,6 +236,8 @@ def agents_of(api: Api) -> Agents:
     agents = api.crib.agents
     if not isinstance(agents, Agents):
         raise Problem("not_found", "This crib has no agents", "name their files under `agents` in crib.yaml")
+    if name not in agents.book:
+        raise Problem("not_found", f"There is no agent '{name}'", "GET /v1/agents lists them")
     return agents
 
 
