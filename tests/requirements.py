@@ -197,7 +197,7 @@ SESSIONS: dict[str, str] = {  # aomi.*
     "aomi.user.2": "The model reads the user's state where it changed, the last one only.",
     "aomi.wake.3": "Results that come together start one run.",
     "aomi.wake.4": "Results for the next turn come ahead of the next message; silent ones never.",
-    "aomi.wake.5": "A model reads final results; of a tool that delivers all, also what was told since its last request.",
+    "aomi.wake.5": "A model reads final results; of a tool that delivers all, also what was told since its request.",
     "aomi.wake.6": "Ten runs in a row start by themselves, then a notice says so.",
     "aomi.wake.7": "Each result is delivered once, wherever the process dies: the cursor moves with the request.",
     "aomi.wake.8": "A message during a turn is queued and answered next.",

@@ -73,7 +73,7 @@ def test_another_agent_may_be_asked(team: Team) -> None:
 def test_a_run_that_fails_is_told_and_the_chat_goes_on(team: Team) -> None:
     team.script(support=[{"error": {"code": "failed", "message": "no credit"}}, says("Better now.")])
     ran = team.run("chat", stdin="one\ntwo\n")
-    assert "✗ support failed: failed: no credit" in ran.err
+    assert "✗ support failed: no credit" in ran.err
     assert ran.out == "Better now.\n"
 
 

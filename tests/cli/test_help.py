@@ -1,5 +1,6 @@
-"""What `--help` lists can be read: no line of it is cut on a terminal of 80 columns."""
+"""A terminal of 80 columns is enough: no line of `--help` is cut, and no word of a table is broken."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,8 @@ import typer
 from typer.core import TyperGroup
 
 from toolcrib.cli.app import app
+from toolcrib.cli.choose import Choice
+from toolcrib.cli.terminal import Terminal
 
 
 def groups(group: TyperGroup, *names: str) -> Iterator[tuple[tuple[str, ...], TyperGroup]]:
@@ -26,3 +29,17 @@ def test_no_line_of_a_list_of_commands_is_cut(names: tuple[str, ...], group: Typ
     listed = group.get_help(context).partition("Commands:")[2].splitlines()
     assert len(listed) > 1
     assert [line for line in listed if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(("width", "first"), [(80, "Question  Prompt"), (24, "Question  c1739394025c07-1")])
+def test_a_table_that_would_break_words_is_told_line_by_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int, first: str
+) -> None:
+    for name, value in {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": str(width)}.items():
+        monkeypatch.setenv(name, value)
+    Terminal(Choice(), json=False, debug=False).table(
+        ("Question", "Prompt"), [("c1739394025c07-1", "Allow shop.refund?")]
+    )
+    lines = [" ".join(line.split()) for line in re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()]
+    assert next(line for line in lines if line) == " ".join(first.split())
+    assert any("Allow shop.refund?" in line or line.endswith("Allow") for line in lines)

@@ -74,6 +74,7 @@ class Conversation:
             Refused: there is no such agent, or nobody takes the message.
         """
         await self.follow(asyncio.ensure_future(self.session.send(text, agent=agent)), background=background)
+        await self.drain()  # a run that waits took no notice of it: that it is queued may stand in the log alone
 
     async def follow(self, sent: asyncio.Task[Outcome] | None = None, *, background: bool = False) -> None:
         """Shows what happens until the foreground is quiet; with `background`, all of it."""

@@ -7,6 +7,7 @@ standard error, so that a pipe carries the result alone.
 from __future__ import annotations
 
 import json as jsonlib
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -129,7 +130,8 @@ class Terminal:
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
         """A table on a terminal; aligned columns, uncut and with no colours, through a pipe."""
         if self.out.is_terminal:
-            self.out.print(_drawn(columns, rows, indent))
+            fits = _least(columns, rows) + indent <= self.out.width
+            self.out.print((_drawn if fits else _listed)(columns, rows, indent))
             return
         plain = [list(columns), *([_line(cell) for cell in row] for row in rows)]
         widths = [max(len(row[i]) for row in plain) for i in range(len(columns))]
@@ -175,4 +177,27 @@ def _drawn(columns: Sequence[str], rows: Sequence[Sequence[Cell]], indent: int) 
         table.add_column(name, no_wrap=i == 0, overflow="fold")
     for row in rows:
         table.add_row(*(styled(*((cell,) if isinstance(cell, str) else cell)) for cell in row))
+    return Padding(table, (0, 0, 0, indent))
+
+
+def _least(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> int:
+    """How wide a table has to be that breaks no word but a path."""
+    lines = [columns, *([_line(cell) for cell in row] for row in rows)]
+    words = [[len(word) for line in lines for word in re.split("[ /]", line[i])] for i in range(len(columns))]
+    return sum(max(lengths) + 3 for lengths in words)
+
+
+def _listed(columns: Sequence[str], rows: Sequence[Sequence[Cell]], indent: int) -> RenderableType:
+    """What a narrow terminal shows instead of a table: a paragraph for each row, without what is empty."""
+    from rich.padding import Padding
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for row in rows:
+        for name, cell in zip(columns, row, strict=True):
+            if _line(cell):
+                table.add_row(name, styled(*((cell,) if isinstance(cell, str) else cell)))
+        table.add_row()
     return Padding(table, (0, 0, 0, indent))
