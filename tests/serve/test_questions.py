@@ -12,7 +12,9 @@ from tests.requirements import requirement
 from tests.serve.place import TASKS, Place, serving
 from tests.serve.tools import TOOLS, greet
 from toolcrib import Crib
+from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.mcp import Settings
+from toolcrib.serve.principal import Principal
 
 FORM: dict[str, Any] = {"elicitation": {}}
 EVERYTHING: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
@@ -253,3 +255,17 @@ async def test_a_task_outlives_the_server(tmp_path: Any) -> None:
         given = {**task, "inputResponses": {"first": ada, "second": ada}}
         await place.result("tasks/update", given, can=can)
         assert (await until(place, task, "completed", can))["result"]["content"][0]["text"] == "Ada and Ada"
+
+
+async def test_a_key_that_may_not_answer_is_not_asked_to_agree() -> None:
+    key, kept = new_key()
+    caller = Principal("ada", scopes=frozenset({"call", "read"}), auth="key")
+    async with serving(Crib(TOOLS), guard=ApiKeys({kept: caller})) as place:
+        place.http.headers["Authorization"] = f"Bearer {key}"
+        parked = await place.call("erase", {"what": "it"}, can=FORM)
+        assert "inputRequests" not in parked
+        (session,) = await place.crib.sessions("ada")
+        (row,) = await place.crib.store.calls(session.id)
+        assert row.state == "waiting"
+        greeted = await place.call("greet", can=FORM)
+        assert greeted["resultType"] == "input_required"

@@ -101,7 +101,8 @@ async def _prepare(talk: Talk, body: RunInput) -> None:
         for tool in body.tools
     ]
     session = talk.session
-    if [tool.name for tool in session.client_tools] != [tool["name"] for tool in tools]:
+    known = [(tool.name, tool.description, tool.input_schema) for tool in session.client_tools]
+    if known != [(tool["name"], tool["description"], tool["input_schema"]) for tool in tools]:
         await session.offer(tools)
     if body.context and session.user.get("context") != body.context:
         await session.set_user({**session.user, "context": body.context})

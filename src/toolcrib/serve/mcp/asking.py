@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import Refused
 from toolcrib.schema import output_check
+from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
 from toolcrib.tools import canonical
 from toolcrib.types import Question
@@ -40,15 +41,21 @@ class Open:
         return _wishes(self.question) is not None
 
 
-async def open_questions(session: Session, call: str, capabilities: Mapping[str, Any]) -> list[Open]:
-    """What a call waits for, itself or by a call that it made."""
+async def open_questions(
+    session: Session, call: str, capabilities: Mapping[str, Any], principal: Principal | None = None
+) -> list[Open]:
+    """What a call waits for, itself or by a call that it made. Who may not answer is not asked to agree to anything."""
+    agrees = principal is None or principal.may("answer")
     found = []
     rows = await session.crib.store.calls(session.id, ("waiting",), limit=100_000)
     for row in rows:
         if row.id == call or await _within(session, row.parent, call):
             history = await session.history(row)
             if history.question is not None:
-                found.append(await _open(session, history.question, history.seq, capabilities))
+                opened = await _open(session, history.question, history.seq, capabilities)
+                if history.question.kind == "confirm" and not agrees:
+                    opened = replace(opened, wanted={})
+                found.append(opened)
     return found
 
 

@@ -218,7 +218,7 @@ class Legacy:
         if session is None:
             return
         call = question.rpartition("-")[0]
-        opened = await open_questions(session, call, connection.capabilities)
+        opened = await open_questions(session, call, connection.capabilities, connection.principal)
         opened = [one for one in opened if one.question.id == question]
         if not opened:
             return

@@ -175,12 +175,12 @@ class _Pursuit:
         row = await session.row(self.call)
         if row.state == "done":
             return self._done(await session.result(self.call))
-        opened = await open_questions(session, self.call, self.asked.capabilities)
+        opened = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
         if not opened:
             return None
         given = self._responses()
         if given and await give(session, opened, given, self.asked.principal.name):
-            left = await open_questions(session, self.call, self.asked.capabilities)
+            left = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
             if not left:
                 return None
             opened = left
@@ -191,7 +191,7 @@ class _Pursuit:
         return {} if given is UNSET else given
 
     async def _waiting(self, event: Event) -> Reply | None:
-        opened = await open_questions(self.session, self.call, self.asked.capabilities)
+        opened = await open_questions(self.session, self.call, self.asked.capabilities, self.asked.principal)
         if not opened:
             return None
         if not self.asked.modern:
@@ -208,7 +208,7 @@ class _Pursuit:
         """What is left to ask when a client answered before it was asked."""
         if not await give(self.session, opened, given, self.asked.principal.name, unasked=True):
             return opened
-        return await open_questions(self.session, self.call, self.asked.capabilities)
+        return await open_questions(self.session, self.call, self.asked.capabilities, self.asked.principal)
 
     async def _ask(self, opened: list[Open]) -> Reply:
         wanted = requests(opened)

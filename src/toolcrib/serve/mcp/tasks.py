@@ -46,7 +46,7 @@ class Tasks:
         session, row = await self._mine(asked)
         given = asked.params.input_responses
         if isinstance(given, dict) and given:
-            opened = await open_questions(session, row.id, asked.capabilities)
+            opened = await open_questions(session, row.id, asked.capabilities, asked.principal)
             await give(session, opened, given, asked.principal.name)
         return Reply(b"{}")
 
