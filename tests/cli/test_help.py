@@ -31,7 +31,7 @@ def test_no_line_of_a_list_of_commands_is_cut(names: tuple[str, ...], group: Typ
     assert [line for line in listed if line.endswith("...")] == []
 
 
-@pytest.mark.parametrize(("width", "first"), [(80, "Question  Prompt"), (24, "Question  c1739394025c07-1")])
+@pytest.mark.parametrize(("width", "first"), [(80, "Question  Prompt"), (30, "Question  c1739394025c07-1")])
 def test_a_table_that_would_break_words_is_told_line_by_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int, first: str
 ) -> None:
@@ -42,4 +42,4 @@ def test_a_table_that_would_break_words_is_told_line_by_line(
     )
     lines = [" ".join(line.split()) for line in re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()]
     assert next(line for line in lines if line) == " ".join(first.split())
-    assert any("Allow shop.refund?" in line or line.endswith("Allow") for line in lines)
+    assert any("shop.refund?" in line for line in lines)

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 MCP = "/mcp"
 API = "/v1"
-_STRANGE = b'{"error":{"code":"denied","message":"This origin or host is not let in"}}'
+_STRANGE = (
+    b'{"error":{"code":"denied","message":"This origin or host is not let in",'
+    b'"hint":"name it with --allow-origin or --allow-host, or in crib.yaml under serve"}}'
+)
 _SIGNED = b'{"error":{"code":"denied","message":"Whoever is signed in has to send the header X-Toolcrib: 1"}}'
 FEATURES = ("ag_ui", "ai_sdk", "a2a")
 FRONTS = ("/a2a", "/ag-ui", "/ai-sdk")

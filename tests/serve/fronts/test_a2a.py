@@ -46,6 +46,7 @@ async def test_a_message_becomes_a_task_with_its_answer() -> None:
         assert texts(task) == ["Let me see.", "All done."]
         again = await value(agent, "get", taskId=task["id"])
         assert (again["id"], texts(again)) == (task["id"], texts(task))
+        assert again["history"][0]["messageId"] == "m0"
         listed = await value(agent, "list", contextId=task["contextId"])
         assert [one["id"] for one in listed["tasks"]] == [task["id"]]
 

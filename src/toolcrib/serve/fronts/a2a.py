@@ -24,6 +24,8 @@ from toolcrib.types import Event
 T = TypeVar("T")
 PATH = "/a2a/{agent}"
 VERSION = "1.0"
+KEY = "a2a:"
+"""Before the id that another agent gave to its message, where it is the key of ours."""
 YES = ("yes", "y", "approve")
 STATES = {"answered": "COMPLETED", "cancelled": "CANCELED", "interrupted": "CANCELED"}
 NOT_FOUND, NOT_CANCELABLE, UNSUPPORTED, PUSH = -32001, -32002, -32004, -32003
@@ -127,7 +129,9 @@ class Task:
         elif kind == "message" and data["role"] in ("user", "assistant") and data.get("content"):
             role = "ROLE_USER" if data["role"] == "user" else "ROLE_AGENT"
             parts = [{"text": data["content"]}]
-            self.history.append({"messageId": f"m{event.seq}", "role": role, "parts": parts, **self.ids})
+            given = str(data.get("key", ""))
+            id = given.removeprefix(KEY) if given.startswith(KEY) else f"m{event.seq}"
+            self.history.append({"messageId": id, "role": role, "parts": parts, **self.ids})
             if role == "ROLE_AGENT":
                 self.artifacts[f"turn-{data['turn']}"] = data["content"]
         elif kind in ("run_started", "run_resumed", "run_waiting", "run_finished"):
@@ -218,7 +222,7 @@ async def _sent(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncI
         return task, await talk.rest(before)
     context = message.get("contextId") or f"a2a-{secrets.token_hex(8)}"
     talk = await Talk.open(asked.api, asked.principal, str(context), asked.path[0])
-    key = f"a2a:{message['messageId']}" if message.get("messageId") else None
+    key = f"{KEY}{message['messageId']}" if message.get("messageId") else None
     events = await talk.say(text or encode(data).decode(), asked.path[0], key)
     first = await _while_here(asked, _first(events))
     task = Task(talk.session.id, first.data["run"])
