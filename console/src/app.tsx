@@ -78,7 +78,7 @@ function Frame() {
           <span>{me.value!.name}{me.value!.admin && me.value!.auth !== "off" ? " (admin)" : ""}</span>
           <Choice label="Colours" value={theme.value} choices={COLOURS} changed={(value) => (theme.value = value)} />
           {me.value!.auth !== "off" && <button onClick={() => api("POST", "v1/signout", {}).finally(() => (me.value = null))}>Sign out</button>}
-          <button class="bare" onClick={() => keys.current?.showModal()}>Keys (?)</button>
+          <button class="bare" onClick={() => keys.current?.showModal()}>Shortcuts (?)</button>
           <span class="version">Toolcrib {me.value!.version}</span>
         </div>
       </header>

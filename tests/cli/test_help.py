@@ -8,8 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from toolcrib.cli.app import app
-from toolcrib.cli.choose import Choice
-from toolcrib.cli.terminal import Terminal
+from toolcrib.cli.terminal import Choice, Terminal
 
 
 def groups(group: TyperGroup, *names: str) -> Iterator[tuple[tuple[str, ...], TyperGroup]]:
