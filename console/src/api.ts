@@ -94,7 +94,12 @@ export async function meet(): Promise<void> {
  * heard, and so is one that the server ended; nothing is heard twice. A page that nobody looks at lets go of it unless it
  * is `always` wanted: browsers have few connections for all pages of a server.
  */
-export function follow<T = Event>(path: string, heard: (data: T, kind: string) => void, always = false): () => void {
+export function follow<T = Event>(
+  path: string,
+  heard: (data: T, kind: string) => void,
+  always = false,
+  opened?: () => void,
+): () => void {
   const over = new AbortController();
   let last = "";
 
@@ -111,6 +116,7 @@ export function follow<T = Event>(path: string, heard: (data: T, kind: string) =
       const reply = await fetch(base + path, { headers, signal: AbortSignal.any([over.signal, pause.signal]) });
       if (!reply.ok || !reply.body) throw await problem(reply);
       answered();
+      opened?.();
       for await (const line of lines(reply.body, alive)) {
         if (line.id !== undefined) last = line.id;
         if (line.kind !== "end" && line.data) heard(JSON.parse(line.data), line.kind);

@@ -93,8 +93,12 @@ const clock = signal(Date.now() / 1000);
 export function Live() {
   const trouble = useSignal<unknown>(undefined);
   const paused = useSignal<Map<string, Card> | undefined>(undefined);
-  useEffect(() => void past(Number(span.value)).then(() => (trouble.value = undefined), (error) => (trouble.value = error)), [span.value, returns.value]);
-  useEffect(() => follow("v1/live", heard), []);
+  // What was before is asked for once what comes is heard: between the two nothing is lost.
+  const listening = useSignal(0);
+  useEffect(() => follow("v1/live", heard, false, () => listening.value++), []);
+  useEffect(() => {
+    if (listening.value) void past(Number(span.value)).then(() => (trouble.value = undefined), (error) => (trouble.value = error));
+  }, [span.value, returns.value, listening.value]);
   useEffect(() => {
     const tick = () => { if (!paused.value) clock.value = Date.now() / 1000; };
     tick();
