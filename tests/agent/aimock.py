@@ -5,16 +5,15 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
+from tests.npm import fetched
 from toolcrib.testing.services import Watch
 
 VERSION = "1.43.0"
@@ -23,25 +22,11 @@ KEY = "sk-right-1234567890"
 """The one key that it accepts."""
 
 
-@cache
 def installed() -> Path:
-    """Its command, in the user's cache; two that install it at a time do not meet."""
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("models of providers are tested against aimock, which needs Node: npm is not installed")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "toolcrib-tests"
-    place = cache / f"aimock-{VERSION}"
-    if not place.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix="aimock-", dir=cache))
-        argv = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(fresh), PACKAGE]
-        if subprocess.run(argv, check=False, capture_output=True, timeout=300).returncode:
-            shutil.rmtree(fresh, ignore_errors=True)
-            pytest.skip(f"npm can not fetch {PACKAGE} here")
-        try:
-            fresh.rename(place)
-        except OSError:  # another one was faster
-            shutil.rmtree(fresh, ignore_errors=True)
-    return place / "node_modules/@copilotkit/aimock/dist/cli.js"
+    """Its command."""
+    if shutil.which("node") is None:
+        pytest.skip("models of providers are tested against aimock, which needs Node")
+    return fetched(PACKAGE) / "@copilotkit/aimock/dist/cli.js"
 
 
 @contextmanager

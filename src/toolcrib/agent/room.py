@@ -14,6 +14,7 @@ from toolcrib.agent.lines import Note, rendered
 from toolcrib.agent.models import Message, Model, Request
 from toolcrib.agent.templates import filled
 from toolcrib.agent.thread import Run, Thread
+from toolcrib.calls.elsewhere import claimed
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import Refused
 from toolcrib.policy import Policy
@@ -111,17 +112,8 @@ class Room:
         self.session.pipeline.loop.call_soon_threadsafe(self.put, "message", data)
 
     async def claim(self, name: str) -> bool:
-        """Makes this process the one that does something; a place that a dead process holds is taken over."""
-        worker = self.session.pipeline.worker
-        for number in range(1000):
-            id = f"claim:{name}:{number}"
-            await self.store.keep(self.session.id, id, worker.encode())
-            holder = (await self.store.kept(self.session.id, id) or b"").decode()
-            if holder == worker:
-                return True
-            if await self.store.alive(holder):
-                return False
-        return False
+        """Makes this process the one that does something in the session."""
+        return await claimed(self.session, name)
 
     # What wakes whoever waits
 

@@ -13,6 +13,7 @@ from toolcrib.types import Event, Failure
 if TYPE_CHECKING:
     from toolcrib.calls.live import LiveCall
     from toolcrib.crib import Crib
+    from toolcrib.session import Session
 
 PAGE = 1000
 RETRY_S = 0.5
@@ -172,3 +173,17 @@ def version_of(live: LiveCall) -> dict[str, Any]:
     """Which version of its tool a call was accepted for, so that a worker with another one can tell."""
     assert live.tool is not None
     return {"version": live.tool.fingerprint[:12]}
+
+
+async def claimed(session: Session, name: str) -> bool:
+    """Makes this process the one that does something; a place that a dead process holds is taken over."""
+    store, worker = session.crib.store, session.pipeline.worker
+    for number in range(1000):
+        id = f"claim:{name}:{number}"
+        await store.keep(session.id, id, worker.encode())
+        holder = (await store.kept(session.id, id) or b"").decode()
+        if holder == worker:
+            return True
+        if await store.alive(holder):
+            return False
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.calls.elsewhere import claimed
 from toolcrib.errors import Refused
 from toolcrib.store import Write
 from toolcrib.types import Failure
@@ -24,7 +25,7 @@ async def settle(session: Session, call: str, happened: bool, data: Any, reason:
             raise Refused(
                 "conflict", f"What came of call {call} is known", "only a call that ended `unknown` is settled"
             )
-        if not await _first(session, call):
+        if not await claimed(session, f"settle:{call}"):
             raise Refused("conflict", f"Somebody else settles call {call}")
         told: dict[str, Any] = {"ok": happened, "metadata": {"settled_by": actor}, "duration_ms": 0}
         code = None
@@ -37,17 +38,3 @@ async def settle(session: Session, call: str, happened: bool, data: Any, reason:
             told["metadata"]["reason"] = reason
         event = (session.pipeline.clock.now(), call, "settled", told)
         await session.crib.store.commit(Write(session.id, [event], row.but(code=code), ("done", row.attempt)))
-
-
-async def _first(session: Session, call: str) -> bool:
-    """Whether this process may write it; a place that a dead process holds is taken over."""
-    store, worker = session.crib.store, session.pipeline.worker
-    for number in range(100):
-        id = f"settles:{call}:{number}"
-        await store.keep(session.id, id, worker.encode())
-        holder = (await store.kept(session.id, id) or b"").decode()
-        if holder == worker:
-            return True
-        if await store.alive(holder):
-            return False
-    return False
