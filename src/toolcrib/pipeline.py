@@ -323,6 +323,7 @@ class Pipeline(Checks):
         """The common case, in one small write behind: a plain call that read, never paused and succeeded."""
         if (
             not live.plain
+            or self.store.behind
             or result.failure is not None
             or result.content
             or result.metadata
@@ -344,7 +345,7 @@ class Pipeline(Checks):
 
     async def _record(self, live: LiveCall, result: Result) -> Conflict | None:
         write = self._done(live, result, records.done(live, result, self.clock.now()))
-        if live.durable or live.tool is None or live.tool.does != "read":
+        if live.durable or live.tool is None or live.tool.does != "read" or self.store.behind:
             return await self.durably(live, write)
         return self.store.put(write)
 

@@ -126,6 +126,10 @@ class Store(Protocol):
 
     url: str
 
+    @property
+    def behind(self) -> bool:
+        """Whether so much was put that whoever writes more should `commit` it, and so wait for its turn."""
+
     async def start(self, worker: str) -> None:
         """Connects, brings the schema up to date and makes this worker known as alive.
 

@@ -21,6 +21,9 @@ from toolcrib.store.schema import queries
 LATE = 10_000
 """Writes that nobody waits for and that are tried again while the database is away; more are given up."""
 
+BACKLOG = 4 * MOST
+"""Where so many writes wait, whoever puts more should wait as well."""
+
 CLOSE_S = 10.0
 """How long a store that closes waits for what is left to be written."""
 
@@ -86,6 +89,11 @@ class Group:
     def __bool__(self) -> bool:
         """Whether something waits to be written."""
         return bool(self._queue or self._under_way)
+
+    @property
+    def behind(self) -> bool:
+        """Whether more waits than should."""
+        return len(self._queue) >= BACKLOG
 
     def put(self, write: Write) -> None:
         """Gathers a write; it is taken within milliseconds."""

@@ -43,6 +43,7 @@ class MemoryStore:
     """A store whose writes are done at once and gone with the process."""
 
     url = "memory:"
+    behind = False
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}

@@ -118,6 +118,11 @@ class PostgresStore:
 
     # Writing
 
+    @property
+    def behind(self) -> bool:
+        """Whether more waits for the database than should."""
+        return self._group.behind
+
     def put(self, write: Write) -> Conflict | None:
         """Gathers the write; it is sent within milliseconds."""
         self._group.put(write)

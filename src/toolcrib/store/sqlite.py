@@ -111,6 +111,11 @@ class SqliteStore:
 
     # Writing
 
+    @property
+    def behind(self) -> bool:
+        """Whether the writer has more to do than it should have."""
+        return self._writer.behind
+
     def put(self, write: Write) -> Conflict | None:
         """Gathers the write; the writer takes it within milliseconds."""
         self._writer.put(write)

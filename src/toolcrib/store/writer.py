@@ -22,6 +22,11 @@ BATCH = 512
 LATE = 10_000
 """Writes that nobody waits for and that are tried again while the file can not be written; more are given up."""
 
+BACKLOG = BATCH
+"""Where so many writes wait, whoever puts more should wait as well: the thread may be slower than they are, and one who
+waits for it, to open a session for example, would wait behind all of theirs.
+"""
+
 BEHIND_S = 0.005
 HEADS = 10_000
 TOUCH_S = 1.0
@@ -84,6 +89,11 @@ class Writer:
     def __bool__(self) -> bool:
         """Whether something waits to be written."""
         return self._open > 0 or bool(self._behind)
+
+    @property
+    def behind(self) -> bool:
+        """Whether more waits than should."""
+        return self._open + len(self._behind) >= BACKLOG
 
     def put(self, write: Write) -> None:
         """Gathers a write; it is taken within milliseconds."""

@@ -1,0 +1,74 @@
+"""Reads are answered before they are in the file; but nobody who writes leaves the file behind for ever."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from toolcrib import Crib, tool
+from toolcrib.session import Session
+from toolcrib.store import writer
+from toolcrib.store.sqlite import SqliteStore
+
+
+@tool(read_only=True)
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqliteStore:
+    return SqliteStore(f"sqlite:///{tmp_path}/log.db")
+
+
+async def _call(session: Session, times: int) -> None:
+    for _ in range(times):
+        assert (await session.call("add", {"a": 1, "b": 2})).data == 3
+
+
+async def test_reads_wait_for_the_file_once_too_much_is_behind(store: SqliteStore) -> None:
+    async with Crib([add], store=store) as crib:
+        session = await crib.open("main", owner="ada")
+        go_on = threading.Event()
+        held = store._writer.do(lambda db: go_on.wait())
+        try:
+            async with asyncio.timeout(60):
+                await _call(session, writer.BACKLOG - 1)  # these are answered while nothing can be written
+            behind = store.behind
+            assert behind
+            late = asyncio.create_task(_call(session, 1))
+            opening = asyncio.create_task(crib.open("other", owner="ada"))
+            done, _ = await asyncio.wait([late, opening], timeout=0.2)
+            assert not done
+        finally:
+            go_on.set()
+        async with asyncio.timeout(60):
+            await asyncio.gather(held, late, opening)
+        behind = store.behind
+        assert not behind
+        events = await store.read("main", limit=10_000)
+    assert sum(event.kind == "done" for event in events) == writer.BACKLOG
+
+
+async def test_whoever_opens_a_session_gets_it_however_many_go_on_calling(store: SqliteStore) -> None:
+    most = 0
+
+    async with Crib([add], store=store) as crib:
+
+        async def busy(name: str) -> None:
+            nonlocal most
+            session = await crib.open(name, owner="ada")
+            while not opened:
+                await _call(session, 10)
+                most = max(most, store._writer._open)
+                await asyncio.sleep(0)
+
+        opened: list[Session] = []
+        callers = [asyncio.create_task(busy(f"busy-{number}")) for number in range(64)]
+        async with asyncio.timeout(120):
+            opened = [await crib.open(f"late-{number}", owner="ada") for number in range(20)]
+        await asyncio.gather(*callers)
+    assert len(opened) == 20
+    assert 0 < most < 2 * writer.BACKLOG
