@@ -27,7 +27,7 @@ class Audit:
         self.seq = 0
         self._count = 0
         self._last = ""
-        self._open: dict[str, _Audited] = {}
+        self._open: dict[str, Audited] = {}
         self._chains: dict[str, list[str]] = {}
 
     def take(self, event: Event) -> dict[str, Any] | None:
@@ -36,7 +36,7 @@ class Audit:
         if event.call is None:
             return None
         if event.kind == "accepted":
-            self._open[event.call] = _Audited(self.session, self._chain(event))
+            self._open[event.call] = Audited(self.session, self._chain(event))
         call = self._open.get(event.call)
         if call is None:
             return None
@@ -48,17 +48,11 @@ class Audit:
         return self._entry(call, event)
 
     def _chain(self, accepted: Event) -> list[str]:
-        """Who asked, from the top: whoever made the first call, then the agents and tools that made the next."""
-        said = accepted.data
-        chain = list(self._chains.get(said.get("parent", ""), ()))
-        by = said.get("by") or {}
-        steps = [" ".join(part for part in (by.get("kind", "user"), by.get("name")) if part)]
-        if said.get("agent") and f"agent {said['agent']}" not in (*chain, *steps):
-            steps.insert(len(steps) if by.get("kind") != "tool" else 0, f"agent {said['agent']}")
-        self._chains[accepted.call or ""] = chain = [*chain, *steps]
+        before = self._chains.get(accepted.data.get("parent", ""), ())
+        self._chains[accepted.call or ""] = chain = chained(accepted.data, before)
         return chain
 
-    def _entry(self, call: _Audited, end: Event) -> dict[str, Any]:
+    def _entry(self, call: Audited, end: Event) -> dict[str, Any]:
         self._count += 1
         place = {"session": self.session, "seq": end.seq, "number": self._count, "owner": self.owner}
         entry = {"cursor": f"{self.session}:{end.seq}", **place, **call.entry(end), "prev": self._last}
@@ -66,7 +60,16 @@ class Audit:
         return entry
 
 
-class _Audited:
+def chained(said: Mapping[str, Any], before: Iterable[str]) -> list[str]:
+    """Who asked, from the top: whoever made the first call, then the agents and tools that made the next."""
+    chain, by = list(before), said.get("by") or {}
+    steps = [" ".join(part for part in (by.get("kind", "user"), by.get("name")) if part)]
+    if said.get("agent") and f"agent {said['agent']}" not in (*chain, *steps):
+        steps.insert(len(steps) if by.get("kind") != "tool" else 0, f"agent {said['agent']}")
+    return [*chain, *steps]
+
+
+class Audited:
     """What an audit wants to know of one call."""
 
     def __init__(self, session: str, chain: list[str]) -> None:

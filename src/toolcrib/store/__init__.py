@@ -10,7 +10,7 @@ suite that checks it. This package does not know what a tool is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -26,6 +26,7 @@ OWNER = "toolcrib"
 USE_S = 60.0
 """Opening counts as use; so soon after the last use it is not worth a write."""
 
+INFINITE = float("inf")
 SLACK_S = 1e-6
 """A rate gives so much too early: sums of times are not exact, and who waited as long as told must not be refused."""
 
@@ -121,6 +122,48 @@ class SessionRow(NamedTuple):
     updated_at: float
 
 
+class Mark(NamedTuple):
+    """A place in the logs of all sessions: by time, then by the numbers of the session and of the event."""
+
+    at: float
+    session: int
+    seq: int
+
+
+class Where(NamedTuple):
+    """Which calls a walk finds, and in which direction it goes.
+
+    `over` says what it goes by: when calls were accepted, or when they ended, once more where one was settled. `tool`
+    is a whole name or the last part of one; among `codes`, "" stands for success. Where one was settled, `codes` are
+    those that it ended with each time.
+    """
+
+    over: Literal["accepted", "ended"] = "accepted"
+    session: str | None = None
+    owner: str | None = None
+    states: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    tool: str | None = None
+    since: float = 0.0
+    until: float = INFINITE
+    oldest_first: bool = False
+
+
+class Spot(NamedTuple):
+    """A call that was found on a walk: as it is now, whose it is, and the event that it was found by."""
+
+    row: Row
+    owner: str
+    mark: Mark
+
+
+class Walk(NamedTuple):
+    """What was found, and the place from which to go on; None at the end."""
+
+    spots: list[Spot]
+    next: Mark | None
+
+
 class Store(Protocol):
     """The promise that every store keeps; checked by `toolcrib.testing.StoreSuite`."""
 
@@ -171,6 +214,13 @@ class Store(Protocol):
     async def wait(self, session: str, after: int) -> None:
         """Returns when the session has an event past `after`."""
 
+    def watch(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        """From now on `tell` is called, in the event loop, with each session that has new events; what ends that.
+
+        It is told soon after the commit, whoever wrote, and with "" where any session may have more. Events that came
+        together may be told once. While nobody watches, nothing is done for it.
+        """
+
     async def session(self, session: str) -> SessionRow | None:
         """The session, if there is one."""
 
@@ -192,6 +242,17 @@ class Store(Protocol):
         limit: int = 1000,
     ) -> list[Row]:
         """Rows in order of acceptance; with `done_after` those done past it, in order of completion."""
+
+    async def walk(self, where: Where, past: Mark | None = None, *, limit: int = 100) -> Walk:
+        """Calls of all sessions by time, the newest first unless said otherwise; of one session by its log.
+
+        At most `limit`, perhaps fewer, and perhaps none where there are more: it looks at so many calls and no more at
+        once. `next` tells where to go on. A place stays where it is, whatever happens to the calls. What an owner's
+        sessions have is looked for between their opening and their last use, give or take a minute.
+        """
+
+    async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
+        """All events of each of these calls, in order."""
 
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up, the earliest first."""

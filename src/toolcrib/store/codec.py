@@ -36,7 +36,9 @@ class Compact(Protocol):
 
 
 class Drafts(Compact, Protocol):
-    """All events of one write in one small object: their data, and each of them by its place."""
+    """All events of one write in one small object: their data, each of them by its place, and the time of the last."""
+
+    at: float
 
     def __len__(self) -> int: ...
 

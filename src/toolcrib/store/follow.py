@@ -30,22 +30,50 @@ class _Followed:
         self.used = True
 
 
-class Followers:
-    """Who waits for which session. It knows a session only while somebody follows it."""
+class Watchers:
+    """Who hears of every session: `all` of them."""
+
+    __slots__ = ("all",)
 
     def __init__(self) -> None:
-        self._sessions: dict[str, _Followed] = {}
+        self.all: tuple[Callable[[str], None], ...] = ()
+
+    def add(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        """From now on `tell` hears which session has more, or "" where any may have; what ends that."""
+
+        def told(session: str) -> None:  # a thing of its own, since the same may watch twice
+            tell(session)
+
+        def stop() -> None:
+            self.all = tuple(one for one in self.all if one is not told)
+
+        self.all = (*self.all, told)
+        return stop
+
+    def tell(self, session: str) -> None:
+        """It has more."""
+        for told in self.all:
+            told(session)
+
+
+class Followers:
+    """Who waits for which session, and who watches them all. It knows a session only while somebody follows it."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, _Followed] = {}
+        self.watchers = Watchers()
         self.nudges = 0
 
     def __bool__(self) -> bool:
-        return bool(self._sessions)
+        return bool(self.sessions or self.watchers.all)
 
     def __contains__(self, session: str) -> bool:
-        return session in self._sessions
+        return session in self.sessions
 
     def committed(self, session: str, first: int, drafts: list[Draft] | Drafts) -> None:
         """New events of a session: keep them for its readers, and wake those."""
-        followed = self._sessions.get(session)
+        self.watchers.tell(session)
+        followed = self.sessions.get(session)
         if followed is None:
             return
         if first + len(drafts) - 1 < followed.seq:
@@ -61,18 +89,20 @@ class Followers:
     def nudge(self) -> None:
         """Somebody else wrote: all readers look into the store."""
         self.nudges += 1
-        for followed in self._sessions.values():
+        self.watchers.tell("")
+        for followed in self.sessions.values():
             self._wake(followed)
 
     def moved(self, session: str, newest: int) -> None:
         """Somebody else wrote to this session, up to this event."""
-        followed = self._sessions.get(session)
+        self.watchers.tell(session)
+        followed = self.sessions.get(session)
         if followed is not None:
             self.looked(session, newest, followed.looked)
 
     def looked(self, session: str, newest: int, nudges: int) -> None:
         """Somebody looked into the store, begun after that many nudges, and found this to be the newest event."""
-        followed = self._sessions.get(session)
+        followed = self.sessions.get(session)
         if followed is not None:
             followed.looked = max(followed.looked, nudges)
             if newest > followed.seq:
@@ -83,13 +113,13 @@ class Followers:
 
     def read(self, session: str, after: int, page: list[Event], nudges: int) -> None:
         """Somebody read all there is past `after`, which spares the next who waits a look of its own."""
-        followed = self._sessions.get(session)
+        followed = self.sessions.get(session)
         if followed is not None and (page or after <= followed.seq):
             self.looked(session, page[-1].seq if page else 0, nudges)
 
     def forget(self, session: str) -> None:
         """The session was deleted: nothing of it is served any more, and its readers find out by themselves."""
-        followed = self._sessions.get(session)
+        followed = self.sessions.get(session)
         if followed is not None:
             followed.tail.clear()
             followed.seq, followed.looked = 0, -1
@@ -103,7 +133,7 @@ class Followers:
 
     def tail(self, session: str, after: int, limit: int) -> list[Event] | None:
         """Events past `after` from the tail; None where the tail does not hold the next one."""
-        followed = self._sessions.get(session)
+        followed = self.sessions.get(session)
         if followed is None:
             return None
         skip = after - (followed.seq - len(followed.tail))
@@ -126,9 +156,9 @@ class Followers:
             followed.used = True
 
     def _follow(self, session: str) -> _Followed:
-        followed = self._sessions.get(session)
+        followed = self.sessions.get(session)
         if followed is None:
-            followed = self._sessions[session] = _Followed()
+            followed = self.sessions[session] = _Followed()
             followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
         return followed
 
@@ -145,5 +175,5 @@ class Followers:
         if followed.waiters or followed.used:
             followed.used = False
             followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
-        elif self._sessions.get(session) is followed:
-            del self._sessions[session]
+        elif self.sessions.get(session) is followed:
+            del self.sessions[session]

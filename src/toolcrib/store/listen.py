@@ -71,10 +71,14 @@ class Listener:
         self._connection: Connection = None
         self._lost = asyncio.Event()
 
-    async def start(self, channel: str, own_changed: Callable[[str], None]) -> None:
-        """Listens from now on; `own_changed` is told of events that concern a session itself."""
+    async def start(self, channel: str, own_changed: Callable[[str], None], unknown: Callable[[int], None]) -> None:
+        """Listens from now on; `own_changed` is told of events that concern a session itself.
+
+        `unknown` is told of numbers whose sessions were not met here, while somebody watches all sessions.
+        """
         self._channel = channel
         self._own_changed = own_changed
+        self._unknown = unknown
         await self._connect()
         self._task = asyncio.get_running_loop().create_task(self._stay())
 
@@ -142,6 +146,8 @@ class Listener:
     def _moved(self, number: int, seq: int, own: bool) -> None:
         session = self._numbers.id(number) if seq else self._numbers.gone(number)
         if session is None:
+            if seq and self._followers.watchers.all:
+                self._unknown(number)
             return
         if not seq:
             self._followers.forget(session)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from toolcrib.errors import StoreError
-from toolcrib.store import OWNER, SLACK_S, USE_S, Conflict, Draft, Row, SessionRow, Write
+from toolcrib.store import OWNER, SLACK_S, USE_S, Conflict, Draft, Mark, Row, SessionRow, Spot, Walk, Where, Write
 from toolcrib.store.codec import Drafts, plain
+from toolcrib.store.follow import Watchers
 from toolcrib.types import Event
+
+MOST = 2**31 - 1
+"""More events than a call has."""
 
 
 class _Log:
     """One session: its events, and who waits for more."""
 
-    __slots__ = ("created_at", "events", "keys", "owner", "revision", "rows", "updated_at", "waiters")
+    __slots__ = ("created_at", "events", "keys", "number", "owner", "revision", "rows", "updated_at", "waiters")
 
-    def __init__(self, owner: str, at: float) -> None:
+    def __init__(self, owner: str, at: float, number: int) -> None:
+        self.number = number
         self.owner = owner
         self.events: list[Draft | Drafts] = []
         self.revision = 0
@@ -38,6 +43,17 @@ class _Log:
         draft: Draft = entry[before]
         return draft
 
+    def marks(self, over: str) -> Iterator[tuple[int, float, str]]:
+        """Where calls were accepted, or where they ended: number, time and call of those events."""
+        kinds = ("accepted",) if over == "accepted" else ("done", "settled")
+        last, place = None, 0
+        for seq, entry in enumerate(self.events, 1):
+            place = place + 1 if entry is last else 0
+            last = entry
+            at, call, kind, _ = entry if isinstance(entry, tuple) else entry[place]
+            if kind in kinds and call is not None:
+                yield seq, at, call
+
 
 class MemoryStore:
     """A store whose writes are done at once and gone with the process."""
@@ -53,6 +69,8 @@ class MemoryStore:
         self._rates: dict[str, float] = {}
         self._workers: set[str] = set()
         self._worker: str | None = None
+        self._watchers = Watchers()
+        self._opened = 0
 
     async def start(self, worker: str) -> None:
         """A memory store outlives the crib that is closed over it, as a file would."""
@@ -69,7 +87,8 @@ class MemoryStore:
         """Makes or finds a session."""
         made = session not in self._logs
         if made:
-            self._logs[session] = _Log(owner, at)
+            self._opened += 1
+            self._logs[session] = _Log(owner, at, self._opened)
         log = self._logs[session]
         if log.owner == owner and log.updated_at < at - USE_S:
             log.updated_at = at
@@ -86,15 +105,18 @@ class MemoryStore:
             if conflict is not None:
                 return conflict
         events = write.events
-        if events:
-            log.events.extend(events if isinstance(events, list) else (events,) * len(events))
+        if not isinstance(events, list):
+            log.events += (events,) * len(events)
+            log.updated_at = max(log.updated_at, events.at)
+        elif events:
+            log.events += events
             log.updated_at = max(log.updated_at, events[-1][0])
         if write.revision is not None:
             log.revision = write.revision[1]
         if write.cursor is not None:
             self._move(write.session, *write.cursor)
-        if log.waiters:
-            self._wake(log)
+        if log.waiters or self._watchers.all:
+            self._tell(log, write)
         if write.on_commit is not None:
             write.on_commit()
         return None
@@ -124,6 +146,11 @@ class MemoryStore:
         self._rows[row.id] = log.rows[row.id] = row
         return None
 
+    def _tell(self, log: _Log, write: Write) -> None:
+        self._wake(log)
+        if write.events:
+            self._watchers.tell(write.session)
+
     def _wake(self, log: _Log) -> None:
         waiters, log.waiters = log.waiters or (), None
         for waiter in waiters:
@@ -145,10 +172,12 @@ class MemoryStore:
         found: list[Event] = []
         if log is None:
             return found
-        last = len(log.events) if until is None else min(until, len(log.events))
+        events, whose = log.events, call or None
+        last = len(events) if until is None else min(until, len(events))
         for seq in range(max(after, 0) + 1, last + 1):
-            at, of, kind, data = log.draft(seq)
-            if call is None or of == (call or None):
+            entry = events[seq - 1]
+            at, of, kind, data = entry if isinstance(entry, tuple) else log.draft(seq)
+            if call is None or of == whose:
                 found.append(Event(seq, at, of, kind, plain(kind, data)))
                 if len(found) == limit:
                     break
@@ -162,6 +191,10 @@ class MemoryStore:
         waiter = asyncio.get_running_loop().create_future()
         log.waiters = [*(log.waiters or ()), waiter]
         await waiter
+
+    def watch(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        """Tells at once."""
+        return self._watchers.add(tell)
 
     async def session(self, session: str) -> SessionRow | None:
         """One session."""
@@ -209,6 +242,37 @@ class MemoryStore:
         else:
             rows.sort(key=lambda row: (row.session, row.done_seq or 0))
         return rows[:limit]
+
+    async def walk(self, where: Where, past: Mark | None = None, *, limit: int = 100) -> Walk:
+        """Calls of all sessions by time; no event is newer than the last use of its session."""
+        logs = [
+            log for id, log in self._logs.items() if where.session in (None, id) and where.owner in (None, log.owner)
+        ]
+        logs.sort(key=lambda log: log.updated_at, reverse=True)
+        found: list[Spot] = []
+        for log in logs:
+            full = len(found) > limit and not where.oldest_first and found[limit].mark.at > log.updated_at
+            if full or log.updated_at < where.since:
+                break
+            found += self._spots(log, where, past)
+            found.sort(key=lambda spot: _order(spot.mark, where), reverse=not where.oldest_first)
+            del found[limit + 1 :]
+        return Walk(found[:limit], found[limit - 1].mark if len(found) > limit else None)
+
+    def _spots(self, log: _Log, where: Where, past: Mark | None) -> Iterator[Spot]:
+        for seq, at, call in log.marks(where.over):
+            row, mark = self._rows.get(call), Mark(at, log.number, seq)
+            if row is None or not where.since <= at <= where.until or not _fits(row, seq, where):
+                continue
+            if past is None or (mark != past and (_order(mark, where) > _order(past, where)) is where.oldest_first):
+                yield Spot(row, log.owner, mark)
+
+    async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
+        """The events of several calls."""
+        return [
+            await self.read(row.session, row.accepted_seq - 1, until=row.done_seq, call=row.id, limit=MOST)
+            for row in rows
+        ]
 
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up."""
@@ -289,6 +353,20 @@ class MemoryStore:
                 del other.rows[id]
         log.rows = new
         log.keys = {row.key: row.id for row in new.values() if row.key is not None} or None
+
+
+def _order(mark: Mark, where: Where) -> tuple[float, ...]:
+    """The calls of one session stand in the order of its log."""
+    return mark if where.session is None else mark[2:]
+
+
+def _fits(row: Row, seq: int, where: Where) -> bool:
+    code = "unknown" if where.over == "ended" and row.done_seq != seq else row.code or ""
+    return (
+        (not where.states or row.state in where.states)
+        and (not where.codes or code in where.codes)
+        and where.tool in (None, row.tool, row.tool.rpartition(".")[2])
+    )
 
 
 def _place(row: SessionRow) -> tuple[float, str]:

@@ -1,11 +1,17 @@
-"""Pages of many logs in one round trip: what is asked for while others are on their way is asked for together."""
+"""Pages of many logs in one round trip: what is asked for while others are on their way is asked for together.
+
+In the same way the names of sessions are looked up, of which other processes tell by their numbers alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, NamedTuple
 
+from toolcrib.errors import StoreError
 from toolcrib.store.connection import Pool
+from toolcrib.store.follow import Followers
+from toolcrib.store.listen import Numbers
 from toolcrib.store.schema import queries
 
 UNDER_WAY = 2
@@ -73,3 +79,38 @@ class Pages:
         for one, page in zip(wanted, pages, strict=True):
             if not one.future.done():
                 one.future.set_result(page)
+
+
+class Names:
+    """Sessions that were not met here, told to who watches them all once their names are known."""
+
+    def __init__(self, pool: Pool, followers: Followers, numbers: Numbers) -> None:
+        self._pool = pool
+        self._followers = followers
+        self._numbers = numbers
+        self._wanted: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def wanted(self, number: int) -> None:
+        """Another process wrote to the session of that number."""
+        self._wanted.add(number)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            while self._wanted:
+                numbers, self._wanted = list(self._wanted), set()
+                for session, number in await self._pool.fetch(queries("postgres")["numbered"], numbers):
+                    self._numbers.met(session, number)
+                    self._followers.watchers.tell(session)
+        except StoreError:
+            self._followers.watchers.tell("")  # whoever watches looks for itself
+        finally:
+            self._task = None
+
+    async def stop(self) -> None:
+        """Looks nothing up any more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])

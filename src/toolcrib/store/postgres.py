@@ -8,24 +8,26 @@ The database's clock decides what is old, so that no machine's clock matters.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 from msgspec.structs import astuple
 
 from toolcrib.errors import StoreError
-from toolcrib.store import SLACK_S, USE_S, Conflict, Node, Row, SessionRow, Taken, Write
+from toolcrib.store import SLACK_S, USE_S, Conflict, Mark, Node, Row, SessionRow, Taken, Walk, Where, Write
 from toolcrib.store.beat import Heart
 from toolcrib.store.codec import decode, encode
 from toolcrib.store.connection import MIGRATE_S, Address, Connection, Pool, hang_up
 from toolcrib.store.follow import Followers
 from toolcrib.store.group import Bounds, Group
 from toolcrib.store.listen import Listener, Numbers
-from toolcrib.store.pages import FEWEST, Pages
+from toolcrib.store.pages import FEWEST, Names, Pages
 from toolcrib.store.pgschema import migrate
 from toolcrib.store.schema import queries
 from toolcrib.store.sweep import sweep
+from toolcrib.store.walk import listing
+from toolcrib.store.walkpg import in_database
 from toolcrib.types import Event
 
 MOST = 2**31 - 1
@@ -34,14 +36,7 @@ MOST = 2**31 - 1
 _COLUMNS = 17
 """Of a row of the index, in the order of `Row`."""
 
-_QUERIES = {
-    frozenset({"queued", "running"}): "calls_busy",
-    frozenset({"queued"}): "calls_busy",
-    frozenset({"running"}): "calls_busy",
-    frozenset({"waiting"}): "calls_waiting",
-    frozenset({"waiting", "queued", "running"}): "calls_open",
-}
-_ALL = {"calls_busy": "calls_busy_all", "calls_waiting": "calls_waiting_all"}
+_ALL = {"calls_busy": "calls_busy_all", "calls_waiting": "calls_waiting_all", "calls_open": "calls_open_all"}
 
 
 class PostgresStore:
@@ -87,9 +82,10 @@ class PostgresStore:
             self.migrated = await migrate(first, self._address)
             channel = await first.fetchval(self._sql["channel"])
             started_at = await first.fetchval(self._sql["join"], worker, encode(dict(self.facts)).decode())
+            self._pool = Pool(self._address)
+            self._names = Names(self._pool, self._followers, self._numbers)
             self._listener = Listener(self._address, self._sender, self._followers, self._numbers)
-            await self._listener.start(channel, self._other_changed)
-        self._pool = Pool(self._address)
+            await self._listener.start(channel, self._other_changed, self._names.wanted)
         self._pages = Pages(self._pool)
         self._group = Group(self._address, self._sender, self._followers, self._bounds, self._standing)
         self._heart = Heart(self._address, worker, self.facts, started_at)
@@ -104,6 +100,7 @@ class PostgresStore:
         written = await self._group.stop()  # what could not be written is lost, as after a kill
         self._followers.nudge()
         await self._listener.stop()
+        await self._names.stop()
         await self._heart.stop()
         if written:
             await self._leave()
@@ -219,6 +216,10 @@ class PostgresStore:
             await self._last(session)
         await self._followers.wait(session, after, lambda: self._last(session))
 
+    def watch(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        """Tells of its own commits and of those that other processes tell of."""
+        return self._followers.watchers.add(tell)
+
     async def _last(self, session: str) -> int:
         found = await self._ask("session", session)
         if not found:
@@ -254,7 +255,7 @@ class PostgresStore:
     ) -> list[Row]:
         """Rows that fit."""
         wanted = list(states)
-        name = _QUERIES.get(frozenset(wanted), "calls")
+        name = listing(wanted)
         if session is None:
             name = _ALL.get(name, "calls_all")
         if parent is not None:
@@ -263,6 +264,21 @@ class PostgresStore:
         if done_after is not None:
             name, values = "calls_done", [session, [], parent, limit, done_after]
         return [Row(*found) for found in await self._after_writes(name, *values)]
+
+    async def walk(self, where: Where, past: Mark | None = None, *, limit: int = 100) -> Walk:
+        """Calls of all sessions by time."""
+        if self._group:
+            await self.flush()
+        return await self._pool.run(lambda db: in_database(db, where, past, limit))
+
+    async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
+        """The events of several calls."""
+        lines: list[list[Any]] = [[] for _ in rows]
+        for place, *line in await self._after_writes(
+            "stories", [row.id for row in rows], [row.session for row in rows]
+        ):
+            lines[place - 1].append(line)
+        return [await self._events(row.session, line) for row, line in zip(rows, lines, strict=True)]
 
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up."""

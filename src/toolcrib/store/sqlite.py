@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -18,24 +18,21 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store import SLACK_S, USE_S, Conflict, Row, SessionRow, Write
+from toolcrib.store import SLACK_S, USE_S, Conflict, Mark, Row, SessionRow, Walk, Where, Write
 from toolcrib.store.codec import decode, encode
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import migrate, queries
+from toolcrib.store.walk import in_file, listing
 from toolcrib.store.workers import Workers
 from toolcrib.store.writer import Writer, explain, insert_row, read_row, read_rows
 from toolcrib.types import Event
 
-LOOK_S = 0.1
+LOOK_S, WATCH_S = 0.1, 1.0
+"""How often another process's writes are looked for: while a session is followed, and while all are watched."""
+
 MOST = 2**32 - 1
 """The last event that a session can have: its number takes half of the key."""
 
-_QUERIES = {
-    frozenset({"queued", "running"}): "calls_busy",
-    frozenset({"queued"}): "calls_busy",
-    frozenset({"running"}): "calls_busy",
-    frozenset({"waiting"}): "calls_waiting",
-}
 BUSY_MS = 5000
 
 T = TypeVar("T")
@@ -187,9 +184,18 @@ class SqliteStore:
 
     async def wait(self, session: str, after: int) -> None:
         """Waits for the next commit; another process's writes are looked for every 100 ms."""
+        self._look()
+        await self._followers.wait(session, after, lambda: self._last(session))
+
+    def watch(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        """Tells of its own commits, and each second whether another process wrote."""
+        stop = self._followers.watchers.add(tell)
+        self._look()
+        return stop
+
+    def _look(self) -> None:
         if self._looking is None or self._looking.done():
             self._looking = self._loop.create_task(self._look_for_others())
-        await self._followers.wait(session, after, lambda: self._last(session))
 
     async def _last(self, session: str) -> int:
         found = await self._in_reader(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
@@ -208,7 +214,7 @@ class SqliteStore:
             if version != seen:
                 seen = version
                 self._followers.nudge()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LOOK_S if self._followers.sessions else WATCH_S)
             if not self._followers:
                 return
 
@@ -223,7 +229,8 @@ class SqliteStore:
         """Sessions, the last used first."""
         last = (None, None) if before is None else (before.updated_at, before.id)
         values = {"owner": owner, "limit": limit, "before": last[0], "before_id": last[1]}
-        found = await self._after_writes(lambda db: db.execute(queries()["sessions"], values).fetchall())
+        name = "sessions_all" if owner is None else "sessions"
+        found = await self._after_writes(lambda db: db.execute(queries()[name], values).fetchall())
         return [SessionRow(*row) for row in found]
 
     async def call(self, id: str) -> Row | None:
@@ -241,7 +248,7 @@ class SqliteStore:
     ) -> list[Row]:
         """Rows that fit."""
         wanted = list(states)
-        name = "calls_done" if done_after is not None else _QUERIES.get(frozenset(wanted), "calls")
+        name = "calls_done" if done_after is not None else listing(wanted)
 
         def do(db: sqlite3.Connection) -> list[Row]:
             n = None if session is None else _number(db, session)
@@ -253,6 +260,18 @@ class SqliteStore:
                 "limit": limit,
             }
             return read_rows(db, name, **values)
+
+        return await self._after_writes(do)
+
+    async def walk(self, where: Where, past: Mark | None = None, *, limit: int = 100) -> Walk:
+        """Calls of all sessions by time."""
+        return await self._after_writes(lambda db: in_file(db, where, past, limit))
+
+    async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
+        """The events of several calls."""
+
+        def do(db: sqlite3.Connection) -> list[list[Event]]:
+            return [_story(db, _number(db, row.session), row) for row in rows]
 
         return await self._after_writes(do)
 
@@ -375,6 +394,13 @@ def _event(db: sqlite3.Connection, n: int, found: tuple[Any, ...]) -> Event:
         for name, id in decode(large).items():
             values[name] = decode(_kept(db, n, id) or b"null")
     return Event(seq, at, call, kind, values)
+
+
+def _story(db: sqlite3.Connection, n: int, row: Row) -> list[Event]:
+    """A call's own lines lie between its first and its last."""
+    last = MOST if row.done_seq is None else row.done_seq
+    values = {"n": n, "after": row.accepted_seq - 1, "until": last, "limit": -1, "call": row.id}
+    return [_event(db, n, found) for found in db.execute(queries()["events_of_call"], values)]
 
 
 def _kept(db: sqlite3.Connection, n: int, id: str) -> bytes | None:

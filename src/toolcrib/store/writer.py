@@ -301,10 +301,11 @@ class Writer:
     def _told(self, outcomes: list[_Outcome]) -> None:
         self._open -= len(outcomes)
         self._crowded = len(outcomes) > 1
+        followed = bool(self._followers)
         for job, value, first in outcomes:
             failed = isinstance(value, Exception)
             if isinstance(job.do, Write) and value is None:
-                if self._followers and job.do.events:
+                if followed and job.do.events:
                     self._followers.committed(job.do.session, first, job.do.events)
                 if job.do.on_commit is not None:
                     job.do.on_commit()
@@ -327,7 +328,7 @@ def read_rows(db: sqlite3.Connection, query: str, **values: Any) -> list[Row]:
     """Rows of the index."""
     cursor = db.execute(queries()[query], values)
     names = [column[0] for column in cursor.description]
-    return [_row(dict(zip(names, found, strict=True))) for found in cursor]
+    return [to_row(dict(zip(names, found, strict=True))) for found in cursor]
 
 
 def read_row(db: sqlite3.Connection, query: str, **values: Any) -> Row | None:
@@ -335,7 +336,8 @@ def read_row(db: sqlite3.Connection, query: str, **values: Any) -> Row | None:
     return next(iter(read_rows(db, query, **values)), None)
 
 
-def _row(found: dict[str, Any]) -> Row:
+def to_row(found: dict[str, Any]) -> Row:
+    """A row of the index from its columns."""
     found["session"] = found.pop("session_id")
     found["background"] = bool(found["background"])
     return Row(**found)

@@ -75,3 +75,23 @@ async def test_the_badge_is_told_of_what_comes_and_goes(desks: dict[str, Desk]) 
         mine = await eve.open()
         await eve.post(f"/sessions/{mine}/calls", tool="greet", wait=False)
         assert (await until(other, "asked")).data["session"] == mine
+
+
+async def test_an_inbox_is_read_by_pages_that_skip_what_is_not_for_the_reader(desks: dict[str, Desk]) -> None:
+    ada, bob = desks["ada"], desks["bob"]
+    session = await ada.open()
+    for number in range(5):
+        await ada.post(f"/sessions/{session}/calls", tool="greet", wait=False)
+        await ada.post(f"/sessions/{session}/calls", tool="erase", args={"what": str(number)}, wait=False)
+    for reader, wanted in ((ada, 10), (bob, 5)):
+        pages, after = list[list[str]](), dict[str, str]()
+        while True:
+            page = await reader.get("/questions", limit=2, **after)
+            pages.append([question["id"] for question in page["items"]])
+            if "next" not in page:
+                break
+            after = {"after": page["next"]}
+        found = [id for one in pages for id in one]
+        assert len(found) == len(set(found)) == wanted
+        assert all(len(one) == 2 for one in pages[: wanted // 2])
+    assert await ada.refused("GET", "/questions?after=nowhere") == (400, "invalid_arguments")

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from toolcrib.calls.auditing import Audit
+from toolcrib.calls.auditing import Audit, Audited, chained
 from toolcrib.serve.api.errors import Problem
-from toolcrib.serve.api.paging import Limit, Name, Text, paged, place, read_place
+from toolcrib.serve.api.paging import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
 from toolcrib.serve.api.request import LINES, Request
 from toolcrib.serve.api.routing import Reply, Route
-from toolcrib.serve.api.watching import used_since
+from toolcrib.serve.api.watching import SLACK_S, used_since
+from toolcrib.store import INFINITE, OWNER, Mark, Spot, Where
 from toolcrib.store.codec import encode
+from toolcrib.types import CODES, Event
 
-Moment = Annotated[float, Meta(ge=0, le=1e11)]
+GLOB = re.compile(r"[*?\[]")
+PIECE = 200
+"""Entries that are read at once, of which some may not be wanted."""
 
-
-def owner_of(asked: Request, wanted: str | None = None) -> str | None:
-    """Whose sessions to look at: one's own, or those asked for by who may see all."""
-    return wanted if asked.principal.admin else asked.principal.name
+_OUTCOMES = {"succeeded": ("",), "failed": CODES}
 
 
 class AuditQuery(Struct, forbid_unknown_fields=True):
@@ -43,10 +46,11 @@ class AuditQuery(Struct, forbid_unknown_fields=True):
 
 
 class AuditForm(Struct, omit_defaults=True):
-    """A page of the audit, the newest first."""
+    """A page of the audit, the newest first; where there is more, all that ended since `reached` was looked at."""
 
     items: list[dict[str, Any]]
     next: str | None = None
+    reached: float | None = None
 
 
 async def audit(asked: Request) -> Reply | None:
@@ -54,21 +58,81 @@ async def audit(asked: Request) -> Reply | None:
     query = asked.query
     owner = owner_of(asked, query.owner)
     foreign = query.owner not in (None, owner)
-    await asked.api.crib.store.flush()
     if asked.accepts(LINES):
+        await asked.api.crib.store.flush()
         await _lines(asked, owner, foreign=foreign)
         return None
-    after = read_place(query.after, tuple[float, str])
-    found: list[dict[str, Any]] = []
-    if not foreign:
-        found = [one async for one in _entries(asked, owner) if after is None or _mark(one) < after]
-    found.sort(key=_mark, reverse=True)
-    page = found[: query.limit]
-    return paged(page, place(*_mark(page[-1])) if len(found) > len(page) else None)
+    past = read_mark(query.after)
+    if foreign:
+        return paged([])
+    entries, next = await _page(asked, _where(query, owner), past)
+    return paged(entries) if next is None else paged(entries, place(*next), reached=next.at)
 
 
-def _mark(entry: Mapping[str, Any]) -> tuple[float, str]:
-    return entry["ended_at"], entry["cursor"]
+def _where(query: AuditQuery, owner: str | None) -> Where:
+    """What the store itself can look for."""
+    tool = None if query.tool is None or GLOB.search(query.tool) else query.tool
+    codes: tuple[str, ...] = () if query.outcome is None else _OUTCOMES.get(query.outcome, (query.outcome,))
+    until = INFINITE if query.until is None else query.until
+    return Where("ended", query.session, owner, codes=codes, tool=tool, since=query.since or 0.0, until=until)
+
+
+async def _page(asked: Request, where: Where, past: Mark | None) -> tuple[list[dict[str, Any]], Mark | None]:
+    """Entries, the newest first, until there are enough or enough was looked at."""
+    loop, query, found, chains = asyncio.get_running_loop(), asked.query, list[dict[str, Any]](), Chains(asked)
+    picky, stop = (query.who, query.q, where.tool) != (None, None, query.tool), loop.time() + LOOK_S
+    while True:
+        most = PIECE if picky else query.limit - len(found)
+        spots, past = await asked.api.crib.store.walk(where, past, limit=most)
+        for mark, entry in await _made(asked, [spot for spot in spots if spot.owner != OWNER], chains):
+            if _wanted(entry, query):
+                found.append(entry)
+                if len(found) == query.limit and (past is not None or mark != spots[-1].mark):
+                    return found, mark
+        if past is None or loop.time() > stop:
+            return found, past
+
+
+async def _made(asked: Request, spots: list[Spot], chains: Chains) -> list[tuple[Mark, dict[str, Any]]]:
+    """The entries of these ends, but for the seals, which need all that came before in a session."""
+    made: list[tuple[Mark, dict[str, Any]]] = []
+    stories = await asked.api.crib.store.stories([spot.row for spot in spots])
+    for (row, owner, mark), story in zip(spots, stories, strict=True):
+        own = [event for event in story if event.seq <= mark.seq]
+        if not own or own[0].kind != "accepted" or own[-1].seq != mark.seq:
+            continue  # it was swept just now
+        call = Audited(row.session, await chains.of(row.session, own[0]))
+        for event in own:
+            call.take(event)
+        at = {"cursor": f"{row.session}:{mark.seq}", "session": row.session, "seq": mark.seq, "owner": owner}
+        made.append((mark, at | call.entry(own[-1])))
+    return made
+
+
+class Chains:
+    """Who asked for each call, from the top, looked up once a page."""
+
+    def __init__(self, asked: Request) -> None:
+        self._store = asked.api.crib.store
+        self._known: dict[str, list[str]] = {}
+
+    async def of(self, session: str, accepted: Event) -> list[str]:
+        """The chain of a call."""
+        parents: list[Event] = []
+        parent = accepted.data.get("parent")
+        while parent and parent not in self._known:
+            row = await self._store.call(parent)
+            if row is None or row.session != session:
+                break
+            (event, *_) = await self._store.read(session, row.accepted_seq - 1, until=row.accepted_seq) or (None,)
+            if event is None:
+                break
+            parents.append(event)
+            parent = event.data.get("parent")
+        chain = self._known.get(parent or "", [])
+        for event in reversed(parents):
+            self._known[event.call or ""] = chain = chained(event.data, chain)
+        return chained(accepted.data, chain)
 
 
 async def _lines(asked: Request, owner: str | None, *, foreign: bool) -> None:
@@ -93,10 +157,12 @@ def _cursors(text: str) -> Iterator[tuple[str, int]]:
 
 async def _entries(asked: Request, owner: str | None) -> AsyncIterator[dict[str, Any]]:
     crib, query = asked.api.crib, asked.query
-    rows = await used_since(crib, (query.since or 0.0) - 5.0, owner)
+    if query.session is None:
+        rows = await used_since(crib, (query.since or 0.0) - SLACK_S, owner)
+    else:
+        only = await crib.store.session(query.session)
+        rows = [] if only is None or only.owner == OWNER or owner not in (None, only.owner) else [only]
     for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
-        if query.session not in (None, row.id):
-            continue
         fold = Audit(row.id, row.owner)
         while page := await crib.store.read(row.id, fold.seq, limit=1000):
             for event in page:
@@ -125,7 +191,8 @@ ROUTES = [
         "GET",
         "/v1/audit",
         audit,
-        "Who called what, what was decided by whom, and what came of it, the newest first. "
+        "Who called what, what was decided by whom, and what came of it, the newest first; "
+        "a page may have few and yet a `next`. "
         "With `Accept: application/x-ndjson` all of it as lines that `toolcrib audit verify` checks.",
         query=AuditQuery,
         gives={200: AuditForm},

@@ -1,18 +1,23 @@
-"""Numbers of calls, folded from the ends of logs: how many, how they ended, how long they took."""
+"""Numbers of calls, from where they ended: how many, how they ended, how long they took."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from toolcrib.crib import Crib
-from toolcrib.serve.api.watching import used_since
+from toolcrib.store import OWNER, Spot, Where
 from toolcrib.types import Event
 
-SESSIONS = 500
-EVENTS = 5000
+MOST, PIECE = 5000, 1000
+"""Calls that are counted, and that are read at once."""
+
+LOOK_S = 0.3
 LAST = 20
 
 
@@ -38,7 +43,7 @@ class Point(Struct):
 
 
 class Counts(Struct):
-    """Calls that ended since `since`. Of very busy servers the newest are counted, not all."""
+    """Calls that ended since `since`, which is later than asked for where very many ended since then."""
 
     since: float
     calls: int
@@ -50,36 +55,37 @@ class Counts(Struct):
     last: list[LastCall]
 
 
-async def ended(crib: Crib, owner: str | None, since: float, tool: str | None = None) -> list[LastCall]:
-    """The calls that ended since, of all sessions or of one owner's, the first first."""
-    await crib.store.flush()
-    found: list[LastCall] = []
-    for row in (await used_since(crib, since - 5.0, owner))[:SESSIONS]:
-        tools: dict[str, str] = {}
-        after = max(0, row.seq - EVENTS)
-        while page := await crib.store.read(row.id, after, limit=1000):
-            after = page[-1].seq
-            for event in page:
-                one = _ended(row.id, event, tools)
-                if one is not None and one.at >= since and tool in (None, one.tool):
-                    found.append(one)
-    return sorted(found, key=lambda one: one.at)
+class Ended(NamedTuple):
+    """Calls that ended, the first first, and since when they are all there."""
+
+    calls: list[LastCall]
+    since: float
 
 
-def _ended(session: str, event: Event, tools: dict[str, str]) -> LastCall | None:
-    if event.call is None:
-        return None
-    if event.kind == "accepted":
-        tools[event.call] = event.data["tool"]
-    if event.kind != "done" or event.call not in tools:
-        return None
-    outcome = "succeeded" if event.data["ok"] else event.data["failure"]["code"]
-    took = float(event.data.get("duration_ms", 0))
-    return LastCall(session, event.call, tools.pop(event.call), event.at, outcome, took)
+async def ended(crib: Crib, owner: str | None, since: float, tool: str | None = None) -> Ended:
+    """The calls that ended since, of all sessions or of one owner's; the newest of them, where there are very many."""
+    loop, found, past = asyncio.get_running_loop(), list[LastCall](), None
+    where, stop = Where("ended", owner=owner, tool=tool, since=since), loop.time() + LOOK_S
+    while True:
+        spots, past = await crib.store.walk(where, past, limit=PIECE)
+        spots = [spot for spot in spots if spot.owner != OWNER and tool in (None, spot.row.tool)]
+        stories = await crib.store.stories([spot.row for spot in spots])
+        found += [call for spot, story in zip(spots, stories, strict=True) for call in _ended(spot, story)]
+        if past is None or len(found) >= MOST or loop.time() > stop:
+            return Ended(found[::-1], since if past is None else past.at)
 
 
-def counted(calls: list[LastCall], since: float, now: float, points: int) -> Counts:
-    """The numbers of calls that ended between two times, in so many steps."""
+def _ended(spot: Spot, story: list[Event]) -> Iterator[LastCall]:
+    """The call, where it ended there; what was settled later is not counted twice."""
+    row, end = spot.row, next((event for event in story if event.seq == spot.mark.seq), None)
+    if end is not None and end.kind == "done":
+        outcome = "succeeded" if end.data["ok"] else end.data["failure"]["code"]
+        yield LastCall(row.session, row.id, row.tool, end.at, outcome, float(end.data.get("duration_ms", 0)))
+
+
+def counted(ended: Ended, now: float, points: int) -> Counts:
+    """The numbers of calls that ended until now, in so many steps."""
+    calls, since = ended
     step = max(now - since, 1e-9) / points
     parts: list[list[LastCall]] = [[] for _ in range(points)]
     for call in calls:

@@ -1,7 +1,8 @@
-"""The calls of a session, listed and one by one with all that its log says of it."""
+"""Calls, those of a session and those of all, listed and one by one with all that the log says of one."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from msgspec import Struct
@@ -9,12 +10,12 @@ from msgspec import Struct
 from toolcrib.calls.history import History
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.paging import Limit, Name, Text, paged, place, read_place
+from toolcrib.serve.api.paging import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.session import Session
-from toolcrib.store import Row, State
-from toolcrib.types import Status
+from toolcrib.store import OWNER, Row, Spot, Where
+from toolcrib.types import CODES, Status
 
 _ENDED: dict[str | None, Status] = {
     None: "succeeded",
@@ -22,7 +23,8 @@ _ENDED: dict[str | None, Status] = {
     "timeout": "timed_out",
     "unknown": "unknown",
 }
-_STATES: dict[str, State] = {"queued": "queued", "waiting": "waiting", "running": "running", "streaming": "running"}
+_CODES = {"succeeded": ("",), "cancelled": ("cancelled",), "timed_out": ("timeout",), "unknown": ("unknown",)}
+_FAILED = tuple(code for code in CODES if code not in _ENDED)
 
 
 class CallsQuery(Struct, forbid_unknown_fields=True):
@@ -34,33 +36,64 @@ class CallsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
+class AllCalls(CallsQuery, forbid_unknown_fields=True):
+    """Which calls, of whom, and since when they were accepted."""
+
+    owner: Name | None = None
+    since: Moment = 0.0
+
+
 def status_of(row: Row) -> Status:
     """Where a call stands, by its row."""
     return _ENDED.get(row.code, "failed") if row.state == "done" else row.state
 
 
-def fits(row: Row, query: Any) -> bool:
-    """Whether a call is one that is asked for; one that streams runs."""
-    wanted = "running" if query.state == "streaming" else query.state
-    return wanted in (None, status_of(row)) and query.tool in (None, row.tool, row.tool.rpartition(".")[2])
+def where_of(query: CallsQuery) -> Where:
+    """What the store has to look for; a call that streams runs."""
+    state = "running" if query.state == "streaming" else query.state
+    if state in (None, "queued", "waiting", "running"):
+        return Where(tool=query.tool, states=() if state is None else (state,))
+    return Where(tool=query.tool, states=("done",), codes=_CODES.get(state, _FAILED))
 
 
-def states_of(state: str | None) -> tuple[str, ...]:
-    """What the store has to look for."""
-    return () if state is None else (_STATES.get(state, "done"),)
+async def walked(asked: Request, where: Where) -> tuple[list[Spot], str | None]:
+    """A page of calls, and the place of the next."""
+    loop = asyncio.get_running_loop()
+    past, limit, found = read_mark(asked.query.after), asked.query.limit, list[Spot]()
+    stop = loop.time() + LOOK_S
+    while True:
+        spots, past = await asked.api.crib.store.walk(where, past, limit=limit - len(found))
+        found += [spot for spot in spots if spot.owner != OWNER]
+        if past is None or len(found) >= limit or loop.time() > stop:
+            return found, None if past is None else place(*past)
+
+
+async def histories(asked: Request, spots: list[Spot]) -> list[tuple[Spot, History]]:
+    """What the log says of each call, unless it was swept just now."""
+    stories = await asked.api.crib.store.stories([spot.row for spot in spots])
+    return [(spot, History(spot.row.session, story)) for spot, story in zip(spots, stories, strict=True) if story]
 
 
 async def calls(asked: Request) -> Reply:
     """The calls of a session, in order of acceptance."""
-    session, query = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query
-    after = read_place(query.after, tuple[int])
-    store = asked.api.crib.store
-    await store.flush()
-    rows = await store.calls(session.id, states_of(query.state), limit=100_000)
-    wanted = [row for row in rows if fits(row, query) and (after is None or row.accepted_seq > after[0])]
-    page = wanted[: query.limit]
-    entries = [forms.entry((await session.history(row)).entry()) for row in page]
-    return paged(entries, place(page[-1].accepted_seq) if len(wanted) > len(page) else None)
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    spots, next = await walked(asked, where_of(asked.query)._replace(session=session.id, oldest_first=True))
+    return paged([forms.listed(history) for _, history in await histories(asked, spots)], next)
+
+
+async def all_calls(asked: Request) -> Reply:
+    """Calls of all sessions, the newest first."""
+    query, owner = asked.query, owner_of(asked, asked.query.owner)
+    if query.owner not in (None, owner):
+        return paged([])
+    spots, next = await walked(asked, where_of(query)._replace(owner=owner, since=query.since))
+    return paged(
+        [
+            forms.listed(history, session=spot.row.session, owner=spot.owner)
+            for spot, history in await histories(asked, spots)
+        ],
+        next,
+    )
 
 
 class CallDetail(forms.EntryForm, omit_defaults=True):
@@ -68,10 +101,8 @@ class CallDetail(forms.EntryForm, omit_defaults=True):
 
     args: Any = None
     digest: str = ""
-    by: dict[str, str] | None = None
     run: str | None = None
     agent: str | None = None
-    parent: str | None = None
     verdict: dict[str, Any] | None = None
     question: forms.QuestionForm | None = None
     edited: dict[str, Any] | None = None
@@ -88,17 +119,15 @@ async def call(asked: Request) -> Reply:
             verdict = event.data.get("verdict", verdict)
         after = page[-1].seq
     said, asks = history.accepted, history.question
-    base = forms.entry(history.entry(), session=session.id, owner=session.owner)
+    base = forms.listed(history, session=session.id, owner=session.owner)
     fields = {name: getattr(base, name) for name in base.__struct_fields__}
     return given(
         CallDetail(
             **fields,
             args=(history.started or {}).get("args", said.get("args")),
             digest=(history.started or said)["digest"],
-            by=said.get("by"),
             run=said.get("run"),
             agent=said.get("agent"),
-            parent=said.get("parent"),
             verdict=verdict,
             question=None if asks is None else forms.question(asks),
             edited=history.edited,
@@ -117,6 +146,15 @@ async def found(asked: Request) -> tuple[Session, Row]:
 
 
 ROUTES = [
+    Route(
+        "GET",
+        "/v1/calls",
+        all_calls,
+        "Calls of all sessions that you may see, the newest first, of one status, tool or owner. "
+        "A page may have few and yet a `next`: go on until there is none.",
+        query=AllCalls,
+        gives={200: forms.Entries},
+    ),
     Route(
         "GET",
         "/v1/sessions/{session}/calls",

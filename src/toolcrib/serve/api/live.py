@@ -8,12 +8,9 @@ from toolcrib.serve.api.paging import place, read_place
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.api.routing import Route
 from toolcrib.serve.api.streams import PAGE, Line, frame
-from toolcrib.serve.api.watching import SLACK_S, used_since
+from toolcrib.serve.api.watching import MOST, SLACK_S, Found, used_since
 from toolcrib.store import SessionRow
 from toolcrib.types import Event
-
-MOST = 1000
-Found = list[tuple[SessionRow, Event]]
 
 
 async def live(asked: Request) -> None:

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolcrib.serve.api.errors import Problem
-from toolcrib.serve.api.request import given
+from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply
+from toolcrib.store import Mark
 
 MOST = 1000
 Limit = Annotated[int, Meta(ge=1, le=MOST)]
@@ -18,6 +19,11 @@ Seq = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=1000)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Seconds = Annotated[float, Meta(ge=0, le=86400)]
+Moment = Annotated[float, Meta(ge=0, le=1e11)]
+
+Place = tuple[Moment, Annotated[int, Meta(ge=0, le=2**31)], Annotated[int, Meta(ge=0, le=2**31)]]
+LOOK_S = 0.1
+"""How long is looked for what fits at once; a page may have fewer than asked for, and go on."""
 
 
 class Paged(Struct, forbid_unknown_fields=True):
@@ -25,6 +31,11 @@ class Paged(Struct, forbid_unknown_fields=True):
 
     after: Text | None = None
     limit: Limit = 100
+
+
+def owner_of(asked: Request, wanted: str | None = None) -> str | None:
+    """Whose sessions to look at: one's own, or those asked for by who may see all."""
+    return wanted if asked.principal.admin else asked.principal.name
 
 
 def place(*parts: Any) -> str:
@@ -44,6 +55,16 @@ def read_place(after: str | None, kinds: Any) -> Any:
         return msgspec.json.decode(urlsafe_b64decode(after.encode() + b"=" * (-len(after) % 4)), type=kinds)
     except (ValueError, msgspec.DecodeError):
         raise Problem("invalid_arguments", "`after` is no place", "take it from `next` of the page before") from None
+
+
+def read_mark(after: str | None) -> Mark | None:
+    """The place in the logs of all sessions that `place` was given.
+
+    Raises:
+        Problem: it is no place.
+    """
+    parts = read_place(after, Place)
+    return None if parts is None else Mark(*parts)
 
 
 def paged(items: list[Any], after: str | None = None, **more: Any) -> Reply:

@@ -14,24 +14,26 @@ from toolcrib.policy import rules_of
 from toolcrib.policy.people import demand
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import Problem, missing
-from toolcrib.serve.api.paging import Name, Text, paged
+from toolcrib.serve.api.listing import histories
+from toolcrib.serve.api.paging import MOST, Limit, Name, Text, owner_of, paged, place, read_mark
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.api.streams import Line
 from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
-from toolcrib.store import OWNER, Row, SessionRow
+from toolcrib.store import OWNER, Mark, Row, SessionRow, Spot, Where
 from toolcrib.store.codec import encode
 from toolcrib.types import Event, Question
 
-MOST = 10_000
-_ASKING = frozenset({"waiting", "answered", "endorsed", "escalated", "done", "settled"})
+_ASKING = frozenset({"waiting", "answered", "endorsed", "escalated"})
 
 
 class QuestionsQuery(Struct, forbid_unknown_fields=True):
     """Whose; of other owners only what is put to you, unless you look after all."""
 
     owner: Name | None = None
+    after: Text | None = None
+    limit: Limit = MOST
 
 
 async def session_questions(asked: Request) -> Reply:
@@ -41,35 +43,37 @@ async def session_questions(asked: Request) -> Reply:
 
 
 async def questions(asked: Request) -> Reply:
-    """What is open in all sessions and may be answered by whoever asks, the oldest first."""
-    found = await inbox(asked, asked.query.owner)
-    return paged(found)
+    """What is open in all sessions and may be answered by whoever asks, those of the oldest calls first."""
+    query = asked.query
+    found, next = await inbox(asked, query.owner, read_mark(query.after), query.limit)
+    return paged(found, None if next is None else place(*next))
 
 
-async def inbox(asked: Request, owner: str | None = None) -> list[forms.QuestionForm]:
-    """The open questions that somebody may answer."""
-    crib, found = asked.api.crib, []
-    sessions: dict[str, SessionRow | None] = {}
-    for row in await crib.store.calls(None, ("waiting",), limit=MOST):
-        if row.session not in sessions:
-            sessions[row.session] = await crib.store.session(row.session)
-        place = sessions[row.session]
-        if place is None or place.owner == OWNER or owner not in (None, place.owner):
-            continue
-        question = await _visible(asked, place, row)
-        if question is not None:
-            found.append(forms.question(question, place.owner))
-    return sorted(found, key=lambda one: one.asked_at)
+async def inbox(
+    asked: Request, owner: str | None = None, past: Mark | None = None, limit: int = MOST
+) -> tuple[list[forms.QuestionForm], Mark | None]:
+    """Open questions that somebody may answer, and from where to go on where there are more."""
+    # Where rules name no approvers, and mostly they do not, nobody has to look further than at their own sessions.
+    whose = owner if _named_somewhere(asked) else owner_of(asked, owner)
+    where = Where(states=("waiting",), owner=whose, oldest_first=True)
+    found: list[forms.QuestionForm] = []
+    while True:
+        spots, past = await asked.api.crib.store.walk(where, past, limit=limit - len(found))
+        theirs = [spot for spot in spots if spot.owner != OWNER and owner in (None, spot.owner)]
+        for spot, history in await histories(asked, theirs):
+            question = history.question
+            if question is not None and await _visible(asked, spot, question):
+                found.append(forms.question(question, spot.owner))
+        if past is None or len(found) == limit:
+            return sorted(found, key=lambda one: one.asked_at), past
 
 
-async def _visible(asked: Request, place: SessionRow, row: Row) -> Question | None:
-    """The question of a waiting call, if whoever asks may see it."""
-    mine = asked.api.rooms.sees(place, asked.principal)
-    if not mine and not _named_somewhere(asked):
-        return None
-    session = await asked.api.crib.attach(place)
-    question = (await session.history(row)).question
-    return question if question is not None and (mine or _put_to(asked.principal, session, question)) else None
+async def _visible(asked: Request, spot: Spot, question: Question) -> bool:
+    """Whether whoever asks may see a question: it is in a session of theirs, or put to them."""
+    if asked.principal.admin or spot.owner == asked.principal.name:
+        return True
+    row = await asked.api.crib.store.session(spot.row.session)
+    return row is not None and _put_to(asked.principal, await asked.api.crib.attach(row), question)
 
 
 def _named_somewhere(asked: Request) -> bool:
@@ -167,13 +171,14 @@ class _Inbox:
         self._asked = asked
         self._line = line
         self._told: set[str] = set()
+        self._calls: set[str | None] = set()
         self._stale = False
         self._ready = False
         line.freed = self._freed
 
     def news(self, found: list[tuple[SessionRow, Event]]) -> None:
-        """Something happened somewhere."""
-        if any(event.kind in _ASKING for _, event in found):
+        """Something happened somewhere. Most of it is nobody's question."""
+        if any(event.kind in _ASKING or event.call in self._calls for _, event in found):
             self._stale = True
             self._freed(self._line)
 
@@ -190,10 +195,10 @@ class _Inbox:
     async def look(self) -> None:
         """Tells what is new, and what is gone."""
         self._stale = False
-        open = {one.id: one for one in await inbox(self._asked)}
+        open = {one.id: one for one in (await inbox(self._asked))[0]}
         gone = [_frame("gone", {"id": id}) for id in self._told - open.keys()]
         asked = [_frame("asked", open[id]) for id in open if id not in self._told]
-        self._told = set(open)
+        self._told, self._calls = set(open), {one.call for one in open.values()}
         if gone or asked:
             await self._line.send(b"".join((*gone, *asked)))
 
@@ -223,7 +228,7 @@ ROUTES = [
         "GET",
         "/v1/questions",
         questions,
-        "All open questions that you may answer, the oldest first: your own, and those that rules put to you.",
+        "Open questions that you may answer, of the oldest calls first: your own, and those that rules put to you.",
         query=QuestionsQuery,
         gives={200: forms.Questions},
     ),

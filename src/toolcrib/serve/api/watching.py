@@ -1,10 +1,11 @@
-"""The logs of all sessions at once: one look for all who watch, and none while nobody does."""
+"""The logs of all sessions at once: read once for all who watch, when the store tells of more, and not otherwise."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError
@@ -12,30 +13,50 @@ from toolcrib.serve.api.streams import PAGE, Line, Streams
 from toolcrib.store import OWNER, SessionRow
 from toolcrib.types import Event
 
-LOOK_S = 0.25
+PAUSE_S = 0.02
+"""Between two looks: what comes in this time is read together."""
+
+AGAIN_S = 1.0
 SLACK_S = 5.0  # the time of a session's last use may be a little behind
 MOST = 1000
+TICK_S = 1e-6  # past the last event of a session
+KNOWN = 10_000
+"""Sessions that are remembered with what was told of them."""
+
 log = logging.getLogger("toolcrib.serve")
 
-Tell = Callable[[list[tuple[SessionRow, Event]]], None]
+Found = list[tuple[SessionRow, Event]]
+Tell = Callable[[Found], None]
 """Takes what is new in all sessions."""
 
 
+class _Known(NamedTuple):
+    """A session, and the last event that was told of it."""
+
+    row: SessionRow
+    seq: int
+    at: float
+
+
 class Watch:
-    """Looks for what is new in any session; no store tells of it."""
+    """Reads what is new in the sessions that the store tells of."""
 
     def __init__(self, crib: Crib, streams: Streams) -> None:
         self._crib = crib
         self._streams = streams
         self._lines: dict[Line, Tell] = {}
         self._task: asyncio.Task[None] | None = None
-        self._since = 0.0
-        self._known: dict[str, int] = {}
+        self._since = self._looked = 0.0
+        self._known: dict[str, _Known] = {}
+        self._moved: set[str] = set()
+        self._wake = asyncio.Event()
 
     def join(self, line: Line, tell: Tell) -> None:
         """From now on `tell` hears of what comes."""
         if not self._lines:
-            self._since, self._known = self._crib.pipeline.clock.now(), {}
+            self._since = self._looked = self._crib.pipeline.clock.now()
+            self._known, self._moved = {}, set()
+            self._unwatch = self._crib.store.watch(self._heard)
             self._task = asyncio.get_running_loop().create_task(self._run())
         self._lines[line] = tell
 
@@ -43,6 +64,7 @@ class Watch:
         """One less."""
         self._lines.pop(line, None)
         if not self._lines and self._task is not None:
+            self._unwatch()
             self._task.cancel()
             self._task = None
 
@@ -51,37 +73,73 @@ class Watch:
         for line in self._lines:
             line.end("stopping")
         if self._task is not None:
+            self._unwatch()
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
         self._lines.clear()
 
+    def _heard(self, session: str) -> None:
+        self._moved.add(session)
+        self._wake.set()
+
     async def _run(self) -> None:
         while not self._crib.ending:
-            try:
-                news = await self._look()
-            except StoreError as error:
-                log.info("sessions are looked at again soon: %s", error)
-                news = []
-            if news:
-                for tell in list(self._lines.values()):
-                    tell(news)
-            await asyncio.sleep(LOOK_S)
+            await self._wake.wait()
+            self._wake.clear()
+            news = await self._look()
+            for tell in list(self._lines.values()) if news else ():
+                tell(news)
+            await asyncio.sleep(PAUSE_S)
 
-    async def _look(self) -> list[tuple[SessionRow, Event]]:
-        rows = await used_since(self._crib, self._crib.pipeline.clock.now() - SLACK_S)
-        found: list[tuple[SessionRow, Event]] = []
-        for row in rows:
-            after = self._known.get(row.id)
-            if after is not None and row.seq <= after:
-                continue
-            first = after is None
-            after = max(0, row.seq - MOST) if after is None else after
-            while page := await self._crib.store.read(row.id, after, limit=PAGE):
-                found += [(row, event) for event in page if not first or event.at >= self._since]
-                after = page[-1].seq
-            self._known[row.id] = after
+    async def _look(self) -> Found:
+        """What is new in the sessions that moved; where the store is away, the rest is looked at again soon."""
+        found, moved, rows = Found(), self._moved, dict[str, SessionRow]()
+        self._moved = set()
+        try:
+            if "" in moved:  # any may have moved
+                rows = await self._used()
+                moved.update(rows)
+                moved.discard("")
+            for session in list(moved):
+                found += await self._new(session, rows.get(session))
+                moved.discard(session)
+        except StoreError as error:
+            log.info("sessions are looked at again soon: %s", error)
+            self._moved |= moved
+            asyncio.get_running_loop().call_later(AGAIN_S, self._wake.set)
         return sorted(found, key=lambda one: (one[1].at, one[0].id, one[1].seq))
+
+    async def _used(self) -> dict[str, SessionRow]:
+        """The sessions that have more than is known of them."""
+        now = self._crib.pipeline.clock.now()
+        rows = await used_since(self._crib, self._looked - SLACK_S)
+        self._looked = now
+        return {row.id: row for row in rows if row.id not in self._known or self._known[row.id].seq < row.seq}
+
+    async def _new(self, session: str, row: SessionRow | None) -> Found:
+        """What a session has that was not told; of one that is not known, what came since somebody watches."""
+        known, since, found = self._known.get(session), 0.0, Found()
+        if known is None:
+            row = row or await self._crib.store.session(session)
+            if row is None:
+                return found
+            known, since = _Known(row, max(0, row.seq - MOST), self._since), self._since
+        row, seq, at = known
+        while row.owner != OWNER and (page := await self._crib.store.read(session, seq, limit=PAGE)):
+            found += [(row, event) for event in page if event.at >= since]
+            seq, at = page[-1].seq, max(at, page[-1].at)
+            if len(found) >= MOST:  # others have a turn
+                self._heard(session)
+                break
+        self._remember(session, _Known(row, seq, at))
+        return found
+
+    def _remember(self, session: str, known: _Known) -> None:
+        self._known.pop(session, None)
+        self._known[session] = known
+        if len(self._known) > KNOWN:  # without the one that was quiet for longest; what it has from now on is new
+            self._since = max(self._since, self._known.pop(next(iter(self._known))).at + TICK_S)
 
 
 async def used_since(crib: Crib, since: float, owner: str | None = None) -> list[SessionRow]:

@@ -17,9 +17,13 @@ from toolcrib.testing.stores.rates import RateTests
 from toolcrib.testing.stores.rows import RowTests
 from toolcrib.testing.stores.sessions import SessionTests
 from toolcrib.testing.stores.sweeping import SweepTests
+from toolcrib.testing.stores.walking import WalkingTests
+from toolcrib.testing.stores.watching import WatchingTests
 
 __all__ = ["StoreSuite"]
 
 
-class StoreSuite(LogTests, FollowingTests, GuardTests, RowTests, SessionTests, RateTests, SweepTests):
+class StoreSuite(
+    LogTests, FollowingTests, WatchingTests, GuardTests, RowTests, WalkingTests, SessionTests, RateTests, SweepTests
+):
     """Everything that `Store` promises. A subclass brings `make` and `reopen`."""

@@ -113,6 +113,12 @@ class RowTests(Frame):
             assert [row.id for row in await store.calls("s", ("running", "done"))] == ["a", "d"]
             assert [row.id for row in await store.calls("s", ("waiting",))] == []
             assert sorted(row.id for row in await store.calls(None, ("queued", "running"))) == ["a", "b", "c"]
+            await store.commit(park(new("c", "t")))
+            still = ("queued", "waiting", "running")
+            assert sorted(row.id for row in await store.calls(None, still)) == ["a", "b", "c"]
+            assert [row.id for row in await store.calls("s", still)] == ["a", "b"]
+            assert [row.id for row in await store.calls("t", ("waiting", "running"))] == ["c"]
+            assert [row.id for row in await store.calls(None, still, parent="a")] == ["b"]
             assert [row.id for row in await store.calls("s", parent="a")] == ["b"]
             assert [row.session for row in await store.calls("t")] == ["t"]
 

@@ -11,6 +11,10 @@ UPDATE sessions SET updated_at = $3 WHERE id = $1 AND owner = $2 AND updated_at 
 -- What the store knows of a session beside its log.
 SELECT id, owner, seq, revision, created_at, updated_at, n FROM sessions WHERE id = $1
 
+-- name: numbered
+-- Sessions of which another process told by their numbers.
+SELECT id, n FROM sessions WHERE n = ANY ($1::bigint[])
+
 -- name: sessions
 -- The last used first, of one owner; pages go on behind the last one seen.
 SELECT id, owner, seq, revision, created_at, updated_at FROM sessions
@@ -24,6 +28,10 @@ SELECT id, owner, seq, revision, created_at, updated_at FROM sessions
 WHERE $1::text IS NULL AND updated_at <= coalesce($3::float8, 'infinity')
 AND ($3::float8 IS NULL OR updated_at < $3 OR id > $4::text)
 ORDER BY updated_at DESC, id LIMIT $2
+
+-- name: span
+-- Between which times an owner's sessions were used.
+SELECT min(created_at), max(updated_at) FROM sessions WHERE owner = $1
 
 -- name: write
 -- A batch, in one round trip. Most arrays come as literals: the driver looks at each value of one, which costs more.
@@ -126,6 +134,15 @@ FROM (
 ) c JOIN sessions s ON s.n = c.session WHERE c.state = ANY ($2::text[]) AND ($3::text IS NULL OR c.parent = $3)
 ORDER BY c.session, c.accepted_seq LIMIT $4
 
+-- name: calls_open_all
+-- The same of all sessions.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM (
+    SELECT * FROM calls WHERE state IN ('queued', 'running') UNION ALL SELECT * FROM calls WHERE state = 'waiting'
+) c JOIN sessions s ON s.n = c.session WHERE $1::text IS NULL AND c.state = ANY ($2::text[])
+AND ($3::text IS NULL OR c.parent = $3) ORDER BY c.session, c.accepted_seq LIMIT $4
+
 -- name: calls_of_parent
 -- What a call has begun, over its own index.
 SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
@@ -158,6 +175,115 @@ FROM sessions s JOIN events d ON d.session = s.n JOIN calls c ON c.id = d.call A
 WHERE s.id = $1 AND d.seq > $5 AND d.kind IN ('done', 'settled') AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2))
 AND ($3::text IS NULL OR c.parent = $3)
 ORDER BY d.seq LIMIT $4
+
+-- A walk goes over one of several things, back or forward in time; what stands in braces is filled in, and names become
+-- numbers.
+
+-- name: as_walked
+-- Until the transaction ends: along an index, whatever the planner thinks of how much there is, and sessions before calls.
+SET LOCAL enable_bitmapscan = off; SET LOCAL join_collapse_limit = 1
+
+-- name: walk_edge
+-- The entry after which a walk looks no further at once.
+SELECT w.at, w.session, w.seq FROM ({over}) w
+WHERE {past} AND w.at >= :since AND w.at <= :until ORDER BY {order} LIMIT 1 OFFSET :scan
+
+-- name: walk
+-- What fits up to there.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq, s.owner, w.at, w.session, w.seq
+FROM ({over}) w JOIN sessions s ON s.n = w.session JOIN calls c ON c.id = w.call AND c.session = w.session
+WHERE {past} AND {edge} AND w.at >= :since AND w.at <= :until
+AND (:owner::text IS NULL OR s.owner = :owner)
+AND (cardinality(:states::text[]) = 0 OR c.state = ANY (:states))
+AND (cardinality(:codes::text[]) = 0 OR {code} = ANY (:codes))
+AND (:tool::text IS NULL OR c.tool = :tool OR right(c.tool, length(:tool) + 1) = '.' || :tool)
+ORDER BY {order} LIMIT :limit
+
+-- name: over_accepted
+-- All calls, as they were accepted.
+SELECT at, session, seq, call FROM events WHERE kind = 'accepted'
+
+-- name: over_ended
+-- All calls, as they ended or were settled.
+SELECT at, session, seq, call FROM events WHERE kind IN ('done', 'settled')
+
+-- name: over_failed
+-- Calls that ended without success.
+SELECT accepted_at AS at, session, accepted_seq AS seq, id AS call FROM calls WHERE code IS NOT NULL
+
+-- name: over_unknown
+-- Calls of which nobody knows whether they ran.
+SELECT accepted_at AS at, session, accepted_seq AS seq, id AS call FROM calls WHERE code = 'unknown'
+
+-- name: over_waiting
+-- Calls that wait for an answer.
+SELECT accepted_at AS at, session, accepted_seq AS seq, id AS call FROM calls WHERE state = 'waiting'
+
+-- name: over_busy
+-- What somebody runs or has to run: never very many.
+SELECT accepted_at AS at, session, accepted_seq AS seq, id AS call FROM calls WHERE state IN ('queued', 'running')
+
+-- name: log_accepted
+-- The calls of one session, as they were accepted; the kind is no condition that the other index could serve.
+SELECT at, session, seq, call FROM events
+WHERE session = (SELECT n FROM sessions WHERE id = :id) AND (kind = 'accepted') IS TRUE
+
+-- name: log_ended
+-- The calls of one session, as they ended or were settled.
+SELECT at, session, seq, call FROM events
+WHERE session = (SELECT n FROM sessions WHERE id = :id) AND (kind IN ('done', 'settled')) IS TRUE
+
+-- name: code_accepted
+-- How a call ended, as far as it did.
+coalesce(c.code, '')
+
+-- name: code_ended
+-- How it ended there: of one that was settled, nobody knew at first.
+CASE WHEN c.done_seq <> w.seq THEN 'unknown' ELSE coalesce(c.code, '') END
+
+-- name: time_back_past
+(w.at, w.session, w.seq) < (:at, :session, :seq)
+
+-- name: time_back_edge
+(w.at, w.session, w.seq) >= (:edge_at, :edge_session, :edge_seq)
+
+-- name: time_back_order
+w.at DESC, w.session DESC, w.seq DESC
+
+-- name: time_forward_past
+(w.at, w.session, w.seq) > (:at, :session, :seq)
+
+-- name: time_forward_edge
+(w.at, w.session, w.seq) <= (:edge_at, :edge_session, :edge_seq)
+
+-- name: time_forward_order
+w.at, w.session, w.seq
+
+-- name: log_back_past
+w.seq < :seq
+
+-- name: log_back_edge
+w.seq >= :edge_seq
+
+-- name: log_back_order
+w.seq DESC
+
+-- name: log_forward_past
+w.seq > :seq
+
+-- name: log_forward_edge
+w.seq <= :edge_seq
+
+-- name: log_forward_order
+w.seq
+
+-- name: stories
+-- All lines of several calls, over their index.
+SELECT w.i, e.seq, e.at, e.call, e.kind, e.data, e.large
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(id, session, i) JOIN sessions s ON s.id = w.session
+CROSS JOIN LATERAL (SELECT * FROM events WHERE call = w.id AND (session = s.n) IS TRUE ORDER BY call, seq) e
+ORDER BY w.i, e.seq
 
 -- name: expiring
 -- The earliest first.

@@ -17,11 +17,21 @@ SELECT n, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > 
 FROM sessions s WHERE id = :id
 
 -- name: sessions
--- The last used first; pages go on behind the last one seen, also among those used at the same moment.
+-- Of one owner, the last used first; pages go on behind the last one seen, also among those used at the same moment.
 SELECT id, owner, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > s.n << 32 AND e.key < (s.n + 1) << 32), 0), revision, created_at, updated_at
-FROM sessions s WHERE (:owner IS NULL OR owner = :owner)
+FROM sessions s WHERE owner = :owner
 AND updated_at <= coalesce(:before, 9e999) AND (:before IS NULL OR updated_at < :before OR id > :before_id)
 ORDER BY updated_at DESC, id LIMIT :limit
+
+-- name: sessions_all
+-- The same of all owners.
+SELECT id, owner, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > s.n << 32 AND e.key < (s.n + 1) << 32), 0), revision, created_at, updated_at
+FROM sessions s WHERE updated_at <= coalesce(:before, 9e999) AND (:before IS NULL OR updated_at < :before OR id > :before_id)
+ORDER BY updated_at DESC, id LIMIT :limit
+
+-- name: span
+-- Between which times an owner's sessions were used.
+SELECT min(created_at), max(updated_at) FROM sessions WHERE owner = :owner
 
 -- name: touch_session
 -- When it was last used, and the revision of its state.
@@ -78,6 +88,16 @@ SELECT c.*, s.id AS session_id FROM calls c INDEXED BY calls_waiting JOIN sessio
 WHERE c.state = 'waiting' AND (:n IS NULL OR c.session = :n) AND (:parent IS NULL OR c.parent = :parent)
 ORDER BY c.session, c.accepted_seq LIMIT :limit
 
+-- name: calls_open
+-- All that is not done, over the two small indexes.
+SELECT c.*, s.id AS session_id FROM (
+    SELECT * FROM calls INDEXED BY calls_busy WHERE state IN ('queued', 'running') AND (:n IS NULL OR session = :n)
+    UNION ALL
+    SELECT * FROM calls INDEXED BY calls_waiting WHERE state = 'waiting' AND (:n IS NULL OR session = :n)
+) c JOIN sessions s ON s.n = c.session
+WHERE c.state IN (SELECT value FROM json_each(:states)) AND (:parent IS NULL OR c.parent = :parent)
+ORDER BY c.session, c.accepted_seq LIMIT :limit
+
 -- name: calls
 -- All rows that fit, in order of acceptance.
 SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
@@ -90,6 +110,100 @@ AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq L
 SELECT c.*, s.id AS session_id FROM events d JOIN calls c ON c.id = d.call JOIN sessions s ON s.n = c.session
 WHERE d.key > (:n << 32) + :done_after AND d.key < (:n + 1) << 32 AND d.kind IN ('done', 'settled')
 AND +d.key = (:n << 32) + c.done_seq AND (:parent IS NULL OR c.parent = :parent) ORDER BY d.key LIMIT :limit
+
+-- A walk goes over one of several things, back or forward in time; what stands in braces is filled in.
+
+-- name: walk_edge
+-- The entry after which a walk looks no further at once.
+SELECT w.at, w.key FROM ({over}) w WHERE {past} AND w.at >= :since AND w.at <= :until ORDER BY {order} LIMIT 1 OFFSET :scan
+
+-- name: walk
+-- What fits up to there. The log is looked into only for what passed all that the index itself can tell.
+SELECT c.*, s.id AS session_id, s.owner AS owner, w.at AS at, w.key AS mark FROM ({over}) w
+CROSS JOIN calls c ON c.id = w.call CROSS JOIN sessions s ON s.n = c.session
+WHERE {past} AND {edge} AND w.at >= :since AND w.at <= :until
+AND (:owner IS NULL OR w.key >> 32 IN (SELECT n FROM sessions WHERE owner = :owner))
+AND (:states = '[]' OR c.state IN (SELECT value FROM json_each(:states)))
+AND (:codes = '[]' OR {code} IN (SELECT value FROM json_each(:codes)))
+AND (:tool IS NULL OR c.tool = :tool OR substr(c.tool, -length(:tool) - 1) = '.' || :tool)
+ORDER BY {order} LIMIT :limit
+
+-- name: over_accepted
+-- All calls, as they were accepted.
+SELECT at, key, call FROM events INDEXED BY events_accepted WHERE kind = 'accepted'
+
+-- name: over_ended
+-- All calls, as they ended or were settled.
+SELECT at, key, call FROM events INDEXED BY events_ended WHERE kind IN ('done', 'settled')
+
+-- name: over_failed
+-- Calls that ended without success.
+SELECT accepted_at AS at, (session << 32) + accepted_seq AS key, id AS call FROM calls INDEXED BY calls_failed WHERE code IS NOT NULL
+
+-- name: over_unknown
+-- Calls of which nobody knows whether they ran.
+SELECT accepted_at AS at, (session << 32) + accepted_seq AS key, id AS call FROM calls INDEXED BY calls_unknown WHERE code = 'unknown'
+
+-- name: over_waiting
+-- Calls that wait for an answer.
+SELECT accepted_at AS at, (session << 32) + accepted_seq AS key, id AS call FROM calls INDEXED BY calls_asking WHERE state = 'waiting'
+
+-- name: over_busy
+-- What somebody runs or has to run: never very many.
+SELECT accepted_at AS at, (session << 32) + accepted_seq AS key, id AS call FROM calls INDEXED BY calls_busy
+WHERE state IN ('queued', 'running')
+
+-- name: log_accepted
+-- The calls of one session, as they were accepted.
+SELECT at, key, call FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32 AND kind = 'accepted'
+
+-- name: log_ended
+-- The calls of one session, as they ended or were settled.
+SELECT at, key, call FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32 AND kind IN ('done', 'settled')
+
+-- name: code_accepted
+-- How a call ended, as far as it did.
+coalesce(c.code, '')
+
+-- name: code_ended
+-- How it ended there: of one that was settled, nobody knew at first.
+CASE WHEN c.done_seq <> (w.key & 4294967295) THEN 'unknown' ELSE coalesce(c.code, '') END
+
+-- name: time_back_past
+w.at <= :at AND (w.at < :at OR w.key < :key)
+
+-- name: time_back_edge
+w.at >= :edge_at AND (w.at > :edge_at OR w.key >= :edge_key)
+
+-- name: time_back_order
+w.at DESC, w.key DESC
+
+-- name: time_forward_past
+w.at >= :at AND (w.at > :at OR w.key > :key)
+
+-- name: time_forward_edge
+w.at <= :edge_at AND (w.at < :edge_at OR w.key <= :edge_key)
+
+-- name: time_forward_order
+w.at, w.key
+
+-- name: log_back_past
+w.key < :key
+
+-- name: log_back_edge
+w.key >= :edge_key
+
+-- name: log_back_order
+w.key DESC
+
+-- name: log_forward_past
+w.key > :key
+
+-- name: log_forward_edge
+w.key <= :edge_key
+
+-- name: log_forward_order
+w.key
 
 -- name: expiring
 -- The earliest first.

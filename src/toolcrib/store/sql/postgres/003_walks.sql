@@ -1,0 +1,15 @@
+-- Calls by time: when they were accepted and when they ended. Log lines are never changed, so each costs one entry at the
+-- end of an index.
+CREATE INDEX events_accepted ON events (at, session, seq) WHERE kind = 'accepted';
+CREATE INDEX events_ended ON events (at, session, seq) WHERE kind IN ('done', 'settled');
+
+-- The calls that somebody looks for among very many others.
+CREATE INDEX calls_failed ON calls (accepted_at, session, accepted_seq) WHERE code IS NOT NULL;
+CREATE INDEX calls_unknown ON calls (accepted_at, session, accepted_seq) WHERE code = 'unknown';
+CREATE INDEX calls_asking ON calls (accepted_at, session, accepted_seq) WHERE state = 'waiting';
+
+-- Sessions are listed by their last use, and by their ids where that was at the same moment.
+DROP INDEX sessions_owner;
+DROP INDEX sessions_updated;
+CREATE INDEX sessions_owner ON sessions (owner, updated_at DESC, id);
+CREATE INDEX sessions_updated ON sessions (updated_at DESC, id);

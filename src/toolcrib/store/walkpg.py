@@ -1,0 +1,49 @@
+"""Walks over the calls of a Postgres database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcrib.store import Mark, Row, Spot, Walk, Where, walk
+from toolcrib.store.connection import Connection
+from toolcrib.store.schema import queries
+from toolcrib.store.walk import ends, numbered, statements, times, told
+
+_COLUMNS = 17
+"""Of a row of the index."""
+
+
+async def in_database(db: Connection, where: Where, past: Mark | None, limit: int) -> Walk:
+    """A page of calls."""
+    async with db.transaction(readonly=True):
+        await db.execute(queries("postgres")["as_walked"])
+        return await _walk(db, where, past, limit)
+
+
+async def _walk(db: Connection, where: Where, past: Mark | None, limit: int) -> Walk:
+    span = None
+    if where.owner is not None:
+        span = await db.fetchrow(queries("postgres")["span"], where.owner)
+        if span[0] is None:
+            return Walk([], None)
+    where = times(where, span)
+    edge_of, page = statements("postgres", where)
+    begin, end = ends(where, past, (2**63 - 1, 2**31 - 1))
+    values: dict[str, Any] = {"since": where.since, "until": where.until, "id": where.session, "scan": walk.SCAN - 1}
+    values |= _place("", begin)
+    last = await _ask(db, edge_of, values)
+    edge = Mark(*last[0]) if last else None
+    values |= {**_place("edge_", edge or end), "limit": limit + 1, "states": where.states, "codes": where.codes}
+    found = await _ask(db, page, values | {"owner": where.owner, "tool": where.tool})
+    spots = [Spot(Row(*line[:_COLUMNS]), line[_COLUMNS], Mark(*line[_COLUMNS + 1 :])) for line in found]
+    return told(spots, limit, edge)
+
+
+async def _ask(db: Connection, text: str, values: dict[str, Any]) -> list[Any]:
+    text, given = numbered(text, values)
+    found: list[Any] = await db.fetch(text, *given)
+    return found
+
+
+def _place(prefix: str, mark: Mark) -> dict[str, Any]:
+    return {f"{prefix}at": mark.at, f"{prefix}session": mark.session, f"{prefix}seq": mark.seq}

@@ -1,0 +1,122 @@
+"""What walks over many calls cost, and that stores of an earlier schema have all that they need."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.requirements import requirement
+from toolcrib.store import Store, Where, open_store, walk
+from toolcrib.store.schema import migrations
+from toolcrib.testing.services import execute
+from toolcrib.testing.stores.frame import AT, commit, finish, new, submit
+from toolcrib.testing.stores.walking import walked
+
+EVERY = [
+    Where(),
+    Where("ended"),
+    Where(owner="ada"),
+    Where("ended", owner="ada", oldest_first=True),
+    Where(codes=("failed", "internal")),
+    Where(codes=("unknown",)),
+    Where(states=("waiting",)),
+    Where(session="s"),
+    Where("ended", session="s"),
+]
+
+LOG = """
+INSERT INTO sessions (id, owner, created_at, updated_at) VALUES ('s', 'ada', 100, 104), ('t', 'bob', 100, 103);
+INSERT INTO events ({place}, at, call, kind, data) VALUES
+    ({s1}, 101, 'a', 'accepted', '{{"tool":"shop.refund"}}'), ({s2}, 104, 'a', 'done', '{{"ok":true}}'),
+    ({t1}, 102, 'b', 'accepted', '{{"tool":"shop.refund"}}'), ({t2}, 103, 'b', 'done', '{{"ok":false}}');
+INSERT INTO calls (id, session, {owner}tool, effect, state, attempt, accepted_at, background, code, crashes,
+    accepted_seq, done_seq) VALUES
+    ('a', 1, {ada}'shop.refund', 'once', 'done', 1, 101, {no}, NULL, 0, 1, 2),
+    ('b', 2, {bob}'shop.refund', 'once', 'done', 1, 102, {no}, 'unknown', 0, 1, 2);
+"""
+
+
+async def has_all(store: Store) -> None:
+    """The log of an earlier schema is found in every way."""
+    await store.start("worker-1")
+    try:
+        assert [spot.row.id for spot in await walked(store, Where())] == ["b", "a"]
+        assert [spot.row.id for spot in await walked(store, Where("ended"))] == ["a", "b"]
+        assert [spot.owner for spot in await walked(store, Where(codes=("unknown",)))] == ["bob"]
+        assert [spot.row.id for spot in await walked(store, Where(owner="ada"))] == ["a"]
+        assert [row.id for row in await store.sessions(limit=1)] == ["s"]
+        assert [event.kind for event in await store.read("s")] == ["accepted", "done"]
+    finally:
+        await store.close()
+
+
+@requirement("store.7")
+async def test_a_file_of_the_schema_before_is_brought_up_to_date(tmp_path: Path) -> None:
+    old = "".join(text for number, text in migrations() if number < 3)
+    places = {f"{'_st'[n]}{seq}": (n << 32) + seq for n in (1, 2) for seq in (1, 2)}
+    with closing(sqlite3.connect(tmp_path / "log.db")) as db:
+        db.executescript(old + LOG.format(place="key", owner="", ada="", bob="", no=0, **places))
+        db.execute("PRAGMA user_version = 2")
+    await has_all(open_store(f"sqlite:///{tmp_path}/log.db"))
+
+
+@requirement("store.7")
+async def test_a_database_of_the_schema_before_is_brought_up_to_date(postgres_url: str) -> None:
+    for number, text in migrations("postgres"):
+        if number < 3:
+            execute(postgres_url, text)
+    execute(postgres_url, "CREATE TABLE schema_version (version integer NOT NULL, cluster text NOT NULL)")
+    execute(postgres_url, "INSERT INTO schema_version VALUES (2, 'one')")
+    places = {"s1": "1, 1", "s2": "1, 2", "t1": "2, 1", "t2": "2, 2"}
+    names = {"owner": "owner, ", "ada": "'ada', ", "bob": "'bob', "}
+    execute(postgres_url, LOG.format(place="session, seq", no="false", **names, **places))
+    execute(postgres_url, "UPDATE sessions SET seq = 2")
+    await has_all(open_store(postgres_url))
+
+
+@pytest.mark.parametrize("where", EVERY, ids=str)
+def test_a_walk_over_a_file_goes_along_an_index_and_sorts_nothing(where: Where, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "log.db")) as db:
+        db.executescript("".join(text for _, text in migrations()))
+        for text in walk.statements("sqlite", where):
+            plan = [line[3] for line in db.execute(f"EXPLAIN QUERY PLAN {text}", Anything())]
+            assert "SEARCH" in plan[0]
+            assert not [line for line in plan if "TEMP B-TREE" in line or line.startswith(("SCAN c", "SCAN events"))]
+
+
+class Anything(dict[str, Any]):
+    """A value for every name."""
+
+    def __missing__(self, name: str) -> int:
+        return 0
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    file = f"sqlite:///{tmp_path}/log.db"
+    made = open_store(file if request.param == "sqlite" else request.getfixturevalue("postgres_url"))
+    await made.start("worker-1")
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("forward", [False, True])
+async def test_a_walk_looks_at_so_many_calls_and_no_more_at_once(
+    store: Store, forward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "SCAN", 10)
+    await store.open("s", "ada", AT)
+    await store.open("t", "bob", AT)
+    for number in range(35):
+        row = new(f"c{number}", "t" if number == 17 else "s").but(accepted_at=AT + number // 4)
+        await store.commit(finish(await commit(store, submit(row, at=row.accepted_at))))
+    for where in (Where(owner="bob"), Where("ended", owner="bob")):
+        pages = [await store.walk(where._replace(oldest_first=forward))]
+        while pages[-1].next is not None:
+            pages.append(await store.walk(where._replace(oldest_first=forward), pages[-1].next))
+        assert [spot.row.id for page in pages for spot in page.spots] == ["c17"]
+        assert len(pages) == 4
+    assert len(await walked(store, Where(oldest_first=forward), 7)) == 35
