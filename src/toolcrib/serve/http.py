@@ -33,6 +33,8 @@ _STRANGE = (
     b'"hint":"name it with --allow-origin or --allow-host, or in crib.yaml under serve"}}'
 )
 _SIGNED = b'{"error":{"code":"denied","message":"Whoever is signed in has to send the header X-Toolcrib: 1"}}'
+_TWICE = b'{"error":{"code":"invalid_arguments","message":"The header %b came twice"}}'
+_ONCE = frozenset({b"host", b"origin", b"authorization", b"idempotency-key", b"last-event-id", b"mcp-session-id"})
 FEATURES = ("ag_ui", "ai_sdk", "a2a")
 FRONTS = ("/a2a", "/ag-ui", "/ai-sdk")
 GRACE_S = 5
@@ -98,6 +100,9 @@ class Site:
 
     async def _let_in(self, door: App, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
         """Looks at where a request comes from, and lets it in."""
+        if len(headers) < len(scope["headers"]) and (twice := _twice(scope["headers"])):
+            await reply(send, 400, _TWICE % twice)
+            return
         if b"cookie" in headers and self.api.cookies is not None:
             key = self.api.cookies.key(headers)
             if key is not None and not guarded(scope["method"], headers):
@@ -138,18 +143,19 @@ class Site:
         """Opens the doors of a crib that was started."""
         from toolcrib.serve.keyring import keyring
         from toolcrib.serve.mcp.http import McpHttp
-        from toolcrib.serve.mcp.seal import kept_secret
+        from toolcrib.serve.mcp.seal import Seal, kept_secret
         from toolcrib.serve.mcp.server import Server
         from toolcrib.serve.mcp.sse import LISTEN, POST, McpSse
         from toolcrib.serve.metrics import Metrics
 
         await started(self._guard)
+        secret = await kept_secret(self._crib.store, self._crib.pipeline.clock.now())
+        self.api.seal = Seal(secret)
         if self._guard is not None:
-            secret = await kept_secret(self._crib.store, self._crib.pipeline.clock.now())
             self.api.cookies, self.api.keys = Cookies(secret), keyring(self._guard)
         server = await Server.over(self._crib, self._shelf, self._mcp)
-        self._doors[MCP] = McpHttp(server, self._guard)
-        self._doors[LISTEN] = self._doors[POST] = McpSse(server, self._guard)
+        self._doors[MCP] = McpHttp(server, self.api)
+        self._doors[LISTEN] = self._doors[POST] = McpSse(server, self.api)
         if self._crib.agents is not None and API in self._wings:
             self._wings |= dict.fromkeys(FRONTS, self.api)
         self.api.features |= {"mcp": True, **{name: f"/{name.replace('_', '-')}" in self._wings for name in FEATURES}}
@@ -174,7 +180,7 @@ class Site:
             if self._guard is None and not self._origins.admits(dict(scope["headers"])):
                 raise NotAdmitted(403, "This origin or host is not let in")
             if self._guard is not None and not (await self._guard.admit(dict(scope["headers"]))).may("metrics"):
-                raise NotAdmitted(403, "This needs the scope 'metrics'")
+                raise NotAdmitted(403, "This needs the scope 'metrics'", hint="use a key that has it")
             assert self.api.metrics is not None
             await reply(send, 200, await self.api.metrics.text(self.api), (KIND,))
         except (NotAdmitted, StoreError) as error:
@@ -208,6 +214,12 @@ class Site:
         await self.quiet()
         await self._crib.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _twice(given: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    """A header that counts and came twice: whoever stands before this server may have believed the other one."""
+    names = [name for name, _ in given if name in _ONCE]
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:

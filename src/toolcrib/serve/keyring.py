@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from toolcrib.errors import Refused, StoreError
-from toolcrib.serve.keys import ApiKeys, digest, new_key
-from toolcrib.serve.principal import KNOWN, Guard, Headers, NotAdmitted, Principal, bearer
+from toolcrib.serve.keys import digest, new_key, no_key, unknown_key
+from toolcrib.serve.principal import KNOWN, Guard, Headers, Principal, bearer
 from toolcrib.store import OWNER, Store, Write
 from toolcrib.types import Event
 
@@ -132,11 +132,11 @@ class Keyring:
         """
         given = bearer(headers)
         if given is None:
-            raise NotAdmitted(401, "Send an API key as a bearer token", 'Bearer realm="toolcrib"')
+            raise no_key()
         key, principal = self._holders.get(digest(given), (None, None))
         now = self._now()
         if key is None or principal is None or not key.holds(now):
-            raise ApiKeys.unknown()
+            raise unknown_key()
         if key.last_used is None or now - key.last_used > USED_S:
             key.last_used = now
             self._note(key)

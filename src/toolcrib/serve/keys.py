@@ -12,6 +12,12 @@ from toolcrib.serve.principal import Headers, NotAdmitted, Principal, bearer
 KEY = "tc_"
 """How every key of ours begins, so that people and programs can tell what it is."""
 
+CHALLENGE = 'Bearer realm="toolcrib"'
+"""What is asked of who brings nothing."""
+
+HINT = f"send the header `Authorization: Bearer {KEY}...`; `toolcrib keys add OWNER` makes a key where the server runs"
+"""What to do next for who has no key that opens anything."""
+
 
 def new_key() -> tuple[str, str]:
     """A key to give away, and its digest to keep."""
@@ -40,13 +46,18 @@ class ApiKeys:
         """
         key = bearer(headers)
         if key is None:
-            raise NotAdmitted(401, "Send an API key as a bearer token", 'Bearer realm="toolcrib"')
+            raise no_key()
         found = self._known.get(digest(key))
         if found is None:
-            raise self.unknown()
+            raise unknown_key()
         return found
 
-    @staticmethod
-    def unknown() -> NotAdmitted:
-        """What is said to a key that opens nothing, whatever the reason."""
-        return NotAdmitted(401, "The API key is not known", 'Bearer realm="toolcrib", error="invalid_token"')
+
+def no_key() -> NotAdmitted:
+    """What is said to who brings none."""
+    return NotAdmitted(401, "Send an API key as a bearer token", CHALLENGE, HINT)
+
+
+def unknown_key() -> NotAdmitted:
+    """What is said to a key that opens nothing, whatever the reason."""
+    return NotAdmitted(401, "The API key is not known", f'{CHALLENGE}, error="invalid_token"', HINT)

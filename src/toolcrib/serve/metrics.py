@@ -20,6 +20,14 @@ BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 NO_TOOL = "none"
 """The label of calls of tools that do not exist: whoever calls must not make up labels."""
 
+OUT_OF_ORDER = frozenset({"unavailable", "timeout", "internal", "unknown"})
+"""Ends that speak against the tool, and not against what it was asked."""
+
+UNTRIED = frozenset({"denied", "declined", "cancelled", "invalid_arguments", "rate_limited"})
+"""Ends that tell nothing of the tool."""
+
+IN_A_ROW = 3
+
 Labels = dict[str, str]
 
 
@@ -32,6 +40,7 @@ class Metrics:
         self._times: dict[str, list[int]] = {}
         self._seconds: Counter[str] = Counter()
         self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._in_a_row: dict[str, list[str]] = {}
 
     def called(self, live: LiveCall) -> None:
         """A call has ended here."""
@@ -39,7 +48,12 @@ class Metrics:
         outcome = live.result
         if outcome is None:
             return
-        self._calls[tool, "succeeded" if outcome.failure is None else outcome.failure.code] += 1
+        code = "succeeded" if outcome.failure is None else outcome.failure.code
+        self._calls[tool, code] += 1
+        if code in OUT_OF_ORDER:
+            self._in_a_row[tool] = [*self._in_a_row.get(tool, ()), code][-IN_A_ROW:]
+        elif code not in UNTRIED:
+            self._in_a_row.pop(tool, None)
         if live.started_at:
             seconds = max(0.0, self._crib.pipeline.clock.now() - live.started_at)
             times = self._times.get(tool)
@@ -47,6 +61,11 @@ class Metrics:
                 times = self._times[tool] = [0] * (len(BOUNDS) + 1)
             times[bisect_left(BOUNDS, seconds)] += 1
             self._seconds[tool] += seconds  # type: ignore[assignment]  # a sum of seconds
+
+    def out_of_order(self) -> dict[str, str]:
+        """The tools that seem not to work, and why, by how their last calls ended here."""
+        told = {tool: codes for tool, codes in self._in_a_row.items() if len(codes) == IN_A_ROW}
+        return {tool: f"Its last calls ended with {', '.join(codes)}" for tool, codes in told.items()}
 
     def requested(self, path: str, method: str, status: int) -> None:
         """A request was answered."""

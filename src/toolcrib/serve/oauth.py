@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolcrib.serve.principal import ADMIN, Headers, NotAdmitted, Principal, bearer
+from toolcrib.store import OWNER
 
 if TYPE_CHECKING:
     import jwt
@@ -24,6 +25,9 @@ log = logging.getLogger("toolcrib.serve")
 ALGORITHMS = ("RS256", "ES256", "PS256", "EdDSA")
 LEEWAY_S = 30
 MOST_KNOWN = 10_000
+FETCH_S = 10.0
+AGAIN_S = 5.0
+AWAY = "the issuer can not be asked for its keys now"
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
@@ -31,7 +35,8 @@ _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 class Claims:
     """Which claims of a token say who somebody is.
 
-    `owner` names the claim that their sessions belong to, such as `email`; without it they belong to issuer and
+    `owner` names the claim that their sessions belong to, such as `email`, which counts only where the token says that
+    it is verified: some providers let people write what they like there. Without `owner` they belong to issuer and
     subject, which nobody else can have. `roles` and `namespaces` are claims with lists; who has a role of `admins`
     looks after the server.
     """
@@ -60,8 +65,11 @@ class Claims:
         name = claims.get(self.owner)
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"it has no {self.owner}")
-        if self.owner == "email" and claims.get("email_verified") is False:
-            raise ValueError("its email is not verified")
+        verified = claims.get("email_verified")
+        if self.owner == "email" and verified is not True and verified != "true":
+            raise ValueError("its email is not verified (email_verified)")
+        if name == OWNER:
+            raise ValueError(f"nobody is called {OWNER}")
         return name
 
 
@@ -96,6 +104,8 @@ class OAuth:
         self._audience = audience or resource
         self._mapping = claims
         self._client: jwt.PyJWKClient | None = None
+        self._fetching = asyncio.Lock()
+        self._away_until = 0.0
         self._known: dict[bytes, tuple[Principal, float]] = {}
         where = urlsplit(resource)
         self._path = _WELL_KNOWN + where.path.rstrip("/")
@@ -121,7 +131,7 @@ class OAuth:
         """
         token = bearer(headers)
         if token is None:
-            raise NotAdmitted(401, "Send an access token", self._challenge())
+            raise NotAdmitted(401, "Send an access token", self._challenge(), self._hint)
         mark = hashlib.sha256(token.encode()).digest()
         principal, until = self._known.get(mark, (None, 0.0))
         if principal is None or time.time() >= until:
@@ -130,8 +140,13 @@ class OAuth:
                 self._known.clear()
             self._known[mark] = principal, until
         if not principal.scopes.issuperset(self._scopes):
-            raise NotAdmitted(403, "The token lacks a scope", self._challenge("insufficient_scope"))
+            told = f"get a token with {' and '.join(self._scopes)}"
+            raise NotAdmitted(403, "The token lacks a scope", self._challenge("insufficient_scope"), told)
         return principal
+
+    @property
+    def _hint(self) -> str:
+        return f"send the header `Authorization: Bearer TOKEN` with an access token of {self._issuer}"
 
     def _challenge(self, error: str | None = None) -> str:
         parts = [f'resource_metadata="{self._told}"']
@@ -145,17 +160,18 @@ class OAuth:
         from jwt import PyJWTError
 
         try:
-            claims = await asyncio.to_thread(self._claims, token)  # keys may have to be fetched
+            claims = self._claims(token, await self._key(token))
             return self._mapping.principal(claims), float(claims["exp"])
         except (PyJWTError, ValueError) as error:
-            raise NotAdmitted(401, f"The token does not hold: {error}", self._challenge("invalid_token")) from None
+            challenge = self._challenge("invalid_token")
+            raise NotAdmitted(401, f"The token does not hold: {error}", challenge, self._hint) from None
 
-    def _claims(self, token: str) -> dict[str, Any]:
+    def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
         import jwt
 
         return jwt.decode(
             token,
-            self._key(token),
+            key,
             algorithms=list(ALGORITHMS),
             audience=self._audience,
             issuer=self._issuer,
@@ -163,14 +179,19 @@ class OAuth:
             options={"require": ["exp", "sub", "aud", "iss"]},
         )
 
-    def _key(self, token: str) -> jwt.PyJWK:
+    async def _key(self, token: str) -> jwt.PyJWK:
+        """The key that a token says it is signed with.
+
+        Whoever sends tokens that nobody signed makes this look for keys: one looks at a time, and after a failure
+        nobody does for a while, so that it holds up neither this server nor the issuer.
+        """
         import jwt
 
-        if self._jwks is None:
-            self._jwks = discovered(self._issuer)
-        if isinstance(self._jwks, str):
-            self._client = self._client or jwt.PyJWKClient(self._jwks, timeout=10)
-            return self._client.get_signing_key_from_jwt(token)
+        if isinstance(self._jwks, str | None):
+            async with self._fetching:
+                if time.monotonic() < self._away_until:
+                    raise ValueError(AWAY)
+                return await asyncio.to_thread(self._fetched, token)
         wanted = jwt.get_unverified_header(token).get("kid")
         keys = jwt.PyJWKSet.from_dict(dict(self._jwks)).keys
         found = next((key for key in keys if wanted is None or key.key_id == wanted), None)
@@ -178,25 +199,40 @@ class OAuth:
             raise jwt.InvalidKeyError("it is signed with a key that nobody knows")
         return found
 
+    def _fetched(self, token: str) -> jwt.PyJWK:
+        """The same from the issuer, whose keys are kept for a few minutes."""
+        import jwt
+
+        try:
+            if self._client is None:
+                where = self._jwks if isinstance(self._jwks, str) else discovered(self._issuer)
+                self._client = jwt.PyJWKClient(where, timeout=FETCH_S)
+            return self._client.get_signing_key_from_jwt(token)
+        except (OSError, ValueError, jwt.PyJWKClientConnectionError) as error:
+            self._away_until = time.monotonic() + AGAIN_S
+            log.warning("%s can not be asked for its keys: %s", self._issuer, error)
+            raise ValueError(AWAY) from None
+
 
 def discovered(issuer: str) -> str:
     """Where an issuer has its keys, as it says itself.
 
     Raises:
-        ValueError: it does not say, or it is somebody else.
+        OSError: it can not be asked now.
+        ValueError: what it says can not be read, does not say it, or is somebody else's.
     """
     import json
+    from http.client import HTTPException
     from urllib.request import Request, urlopen
 
     if urlsplit(issuer).scheme not in ("http", "https"):
         raise ValueError("the issuer is no address")
     address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
     try:
-        with urlopen(Request(address, headers={"accept": "application/json"}), timeout=10) as answer:
+        with urlopen(Request(address, headers={"accept": "application/json"}), timeout=FETCH_S) as answer:
             said = json.load(answer)
-    except (OSError, ValueError) as error:
-        log.warning("%s can not be read: %s", address, error)
-        raise ValueError("the issuer can not be asked for its keys now") from None
+    except HTTPException as error:
+        raise OSError(f"{address} can not be read: {error}") from None
     if not isinstance(said, dict) or said.get("issuer") != issuer or not isinstance(said.get("jwks_uri"), str):
         raise ValueError("the issuer does not say where its keys are")
     found: str = said["jwks_uri"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+log = logging.getLogger("toolcrib.serve")
 
 Headers = Mapping[bytes, bytes]
 """The headers of a request, by their names in small letters."""
@@ -47,13 +50,17 @@ ANYONE = Principal("anyone")
 
 
 class NotAdmitted(Exception):
-    """A request that stops at the door, with the status and the challenge that tell its sender what is missing."""
+    """A request that stops at the door, with the status and the challenge that tell its sender what is missing.
 
-    def __init__(self, status: int, message: str, challenge: str | None = None) -> None:
+    `hint` tells people what to do next.
+    """
+
+    def __init__(self, status: int, message: str, challenge: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.challenge = challenge
+        self.hint = hint
 
 
 def bearer(headers: Headers) -> str | None:
@@ -97,16 +104,18 @@ class Guards:
         Raises:
             NotAdmitted: none of them knows; what the last one misses is told, and each challenge.
         """
-        challenges: list[str] = []
+        errors: list[NotAdmitted] = []
         for guard in self.guards:
             try:
                 return await guard.admit(headers)
             except NotAdmitted as error:
                 if error.status == 403:  # known, but not allowed
                     raise
-                last = error
-                challenges += [] if error.challenge is None else [error.challenge]
-        raise NotAdmitted(last.status, last.message, ", ".join(challenges) or None)
+                errors.append(error)
+        challenges = dict.fromkeys(error.challenge for error in errors if error.challenge is not None)
+        hints = dict.fromkeys(error.hint for error in errors if error.hint is not None)
+        last = errors[-1]
+        raise NotAdmitted(last.status, last.message, ", ".join(challenges) or None, "; or ".join(hints) or None)
 
     async def start(self) -> None:
         """Starts those that want it."""
@@ -119,6 +128,18 @@ class Guards:
             await stopped(guard)
 
 
+async def refused(guard: Guard | None, headers: Headers) -> NotAdmitted | None:
+    """Why somebody who was let in would not be any more. A guard that can not tell now is asked again later."""
+    try:
+        if guard is not None:
+            await guard.admit(headers)
+    except NotAdmitted as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - a guard may be anybody's
+        log.info("whether somebody may stay is not known now: %s", error)
+    return None
+
+
 async def caller(guard: Guard | None, headers: Headers) -> Principal:
     """Who wants to call tools.
 
@@ -126,10 +147,13 @@ async def caller(guard: Guard | None, headers: Headers) -> Principal:
         NotAdmitted: nobody knows them, or they may only look.
     """
     if guard is None:
+        if b"authorization" in headers:  # a key that is not looked at may be a wrong one
+            raise NotAdmitted(403, "This server takes no keys", hint="leave the header Authorization out")
         return ANYONE
     principal = await guard.admit(headers)
     if not principal.may("call"):
-        raise NotAdmitted(403, "This needs the scope 'call'", 'Bearer error="insufficient_scope", scope="call"')
+        challenge = 'Bearer error="insufficient_scope", scope="call"'
+        raise NotAdmitted(403, "This needs the scope 'call'", challenge, "use a key that has it")
     return principal
 
 

@@ -12,6 +12,7 @@ from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.agent import Agent, Agents
 from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.serve.keyring import Keyring
 
 SCRIPT: dict[str, list[dict[str, Any]]] = {
     "desk": [
@@ -43,6 +44,22 @@ async def test_agents_and_who_may_reach_whom(served: Desk) -> None:
     assert (await served.get("/agents/desk"))["definition"]["tools"] == ["add", "erase"]
     assert await served.refused("GET", "/agents/nobody") == (404, "not_found")
     assert (await served.get("/me"))["features"]["agents"] is True
+
+
+async def test_the_instructions_of_an_agent_are_for_who_looks_after_the_server() -> None:
+    agents = Agents([Agent(name="desk", instructions="The password is 7.")], model=ScriptedModel(SCRIPT))
+    crib = Crib(TOOLS, agents=agents)
+    keys = Keyring(lambda: crib.store, crib.pipeline.clock.now)
+    async with desk(crib, guard=keys) as served:
+        root, ada = [
+            served.as_((await keys.add(owner, by="test", scopes=scopes))[0])
+            for owner, scopes in (("root", ["admin"]), ("ada", []))
+        ]
+        assert (await root.get("/agents/desk"))["definition"]["instructions"] == "The password is 7."
+        said = await ada.get("/agents/desk")
+        assert (said["name"], said["tools"], "definition" in said) == ("desk", ["*"], False)
+        for path in ("/agents/desk", "/agents", "/openapi.json"):
+            assert "password" not in (await ada.ask("GET", path)).text
 
 
 async def test_a_message_starts_a_run_that_can_be_followed(served: Desk) -> None:

@@ -209,7 +209,8 @@ def issuer() -> Iterator[str]:
 
 
 def token(issuer: str, **changed: Any) -> str:
-    claims = {"iss": issuer, "aud": AUDIENCE, "sub": "1", "exp": time.time() + 60, "email": "ada@example.org"} | changed
+    claims = {"iss": issuer, "aud": AUDIENCE, "sub": "1", "exp": time.time() + 60}
+    claims |= {"email": "ada@example.org", "email_verified": True} | changed
     return jwt.encode(claims, KEY, "ES256", headers={"kid": "k1"})
 
 
@@ -228,12 +229,14 @@ async def test_tokens_of_a_provider_are_taken_beside_keys(issuer: str) -> None:
         assert (await served.as_(token(issuer, groups=["admin"])).get("/me"))["admin"] is False
         assert (await served.as_(token(issuer, scope="read")).get("/me"))["scopes"] == ["read"]
         stranger = ec.generate_private_key(ec.SECP256R1())
-        good = {"iss": issuer, "aud": AUDIENCE, "sub": "1", "exp": time.time() + 60, "email": "a@b"}
+        good = {"iss": issuer, "aud": AUDIENCE, "sub": "1", "exp": time.time() + 60}
+        good |= {"email": "a@b", "email_verified": True}
         wrong = [
             token(issuer, aud="https://other.example"),
             token(issuer, exp=time.time() - 100),
             token(issuer, email=None),
             token(issuer, email_verified=False),
+            token(issuer, email_verified=None),
             token(issuer, groups=5),
             token(issuer, scope={"read": True}),
             token("https://evil.example"),

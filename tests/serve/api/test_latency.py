@@ -13,7 +13,7 @@ from tests.requirements import requirement
 from tests.serve.api.place import SOON_S, desk
 from toolcrib import Crib, Session, tool
 
-STREAMS, CHUNKS, ROUNDS = 50, 10, 6
+STREAMS, CHUNKS, ROUNDS = 50, 10, 60
 
 
 @tool(read_only=True)

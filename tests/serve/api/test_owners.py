@@ -65,7 +65,10 @@ async def test_what_is_somebody_elses_is_as_unknown_as_what_never_was(desks: dic
             crossed = await _send(eve, route, theirs | {"session": mine}, question=question["id"])
             assert crossed.status_code == 404, (route.method, route.path, crossed.text)
     assert (await ada.get(f"/sessions/{session}"))["seq"] == before
-    assert await eve.refused("POST", "/sessions", {"id": session}) == (403, "denied")
+    taken, kept = [(await eve.ask("POST", "/sessions", {"id": id})).json() for id in (session, "toolcrib.keys")]
+    assert taken["error"]["code"] == "denied"
+    assert "leave it out" in taken["error"]["hint"]
+    assert str(kept).replace("toolcrib.keys", session) == str(taken)  # whether somebody has it is not told
 
 
 async def test_lists_hold_only_what_is_ones_own(desks: dict[str, Desk]) -> None:

@@ -31,7 +31,10 @@ const steps = {
   stream: (step) => collected(client.sendMessageStream(message(step))),
   get: (step) => client.getTask({ id: step.taskId, tenant: "" }),
   cancel: (step) => client.cancelTask({ id: step.taskId, tenant: "", metadata: undefined }),
-  list: (step) => client.listTasks({ contextId: step.contextId, tenant: "", status: 0, pageToken: "", statusTimestampAfter: undefined }),
+  list: (step) => client.listTasks({
+    contextId: step.contextId ?? "", tenant: "", status: step.status ?? 0, pageToken: step.pageToken ?? "", pageSize: step.pageSize,
+    statusTimestampAfter: step.after, includeArtifacts: step.artifacts,
+  }),
   subscribe: (step) => collected(client.resubscribeTask({ id: step.taskId, tenant: "" })),
   card: () => client.getAgentCard(),
 };

@@ -11,6 +11,7 @@ from tests.npm import fetched
 from tests.serve.api.place import Desk
 from tests.serve.fronts.place import Client, client, crib, served
 from toolcrib import Crib, tool
+from toolcrib.serve.api.paging import place
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
 
@@ -134,7 +135,14 @@ async def test_what_does_not_fit_is_told_as_json_rpc() -> None:
             ("SendMessage", {"message": {"parts": []}}, -32602),
             ("GetTask", {"id": "r1@nowhere"}, -32001),
             ("GetTask", {"id": "nonsense"}, -32001),
-            ("ListTasks", {}, -32602),
+            ("ListTasks", {"contextId": "nowhere"}, -32001),
+            ("ListTasks", {"pageSize": 0}, -32602),
+            ("ListTasks", {"pageSize": 101}, -32602),
+            ("ListTasks", {"pageSize": "ten"}, -32602),
+            ("ListTasks", {"pageToken": "nonsense"}, -32602),
+            ("ListTasks", {"pageToken": "\u00e9"}, -32602),
+            ("ListTasks", {"pageToken": "W10"}, -32602),
+            ("ListTasks", {"statusTimestampAfter": "yesterday"}, -32602),
             ("CreateTaskPushNotificationConfig", {}, -32003),
         ):
             answer = (await call(desk, method, params)).json()
@@ -143,7 +151,7 @@ async def test_what_does_not_fit_is_told_as_json_rpc() -> None:
 
 async def test_nobody_sees_the_task_of_another() -> None:
     keys = ApiKeys({digest("key-of-ada-1234567"): Principal("ada"), digest("key-of-bob-1234567"): Principal("bob")})
-    async with served(crib({"desk": [PAY, SAID]}), guard=keys) as (desk, _):
+    async with served(crib({"desk": [PAY, SAID, SAID]}), guard=keys) as (desk, _):
         ada, bob = desk.as_("key-of-ada-1234567"), desk.as_("key-of-bob-1234567")
         message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
         task = (await call(ada, "SendMessage", {"message": message})).json()["result"]["task"]
@@ -154,7 +162,50 @@ async def test_nobody_sees_the_task_of_another() -> None:
             ("SubscribeToTask", {"id": task["id"]}),
             ("ListTasks", {"contextId": task["contextId"]}),
             ("SendMessage", theirs),
-            ("SendMessage", {"message": {**message, "contextId": task["contextId"]}}),
         ):
             assert (await call(bob, method, params)).json()["error"]["code"] == -32001, method
+        named = {"message": {**message, "contextId": task["contextId"]}}  # as a name that nobody has: one of his own
+        own = (await call(bob, "SendMessage", named)).json()["result"]["task"]
+        assert own["contextId"] != task["contextId"]
+        again = (await call(bob, "SendMessage", named)).json()["result"]["task"]
+        assert again["id"] == own["id"]
+        assert (await call(bob, "ListTasks", {"contextId": task["contextId"]})).json()["result"]["totalSize"] == 1
         assert (await call(ada, "GetTask", {"id": task["id"]})).json()["result"]["status"]["state"].endswith("REQUIRED")
+
+
+async def test_tasks_are_listed_by_pages() -> None:
+    async with peer(crib({"desk": [SAID] * 5})) as (_, agent):
+        made = [await value(agent, "send", text="hi", contextId=context) for context in ("c1", "c1", "c2", "c1", "c2")]
+        newest = [task["id"] for task in reversed(made)]
+        seen: list[str] = []
+        token = ""
+        for size in (2, 2, 1):
+            page = await value(agent, "list", pageSize=2, pageToken=token)
+            assert (len(page["tasks"]), page["pageSize"], page["totalSize"]) == (size, 2, 5)
+            assert all(task["artifacts"] == [] for task in page["tasks"])
+            seen += [task["id"] for task in page["tasks"]]
+            token = page["nextPageToken"]
+        assert (seen, token) == (newest, "")
+        one = await value(agent, "list", contextId="c2", pageSize=1, artifacts=True)
+        assert (one["totalSize"], texts(one["tasks"][0])) == (2, ["All done."])
+        rest = await value(agent, "list", contextId="c2", pageToken=one["nextPageToken"])
+        assert [task["id"] for task in (*one["tasks"], *rest["tasks"])] == [made[4]["id"], made[2]["id"]]
+        assert (await value(agent, "list", status=COMPLETED))["totalSize"] == 5
+        assert (await value(agent, "list", status=FAILED))["totalSize"] == 0
+        last = made[4]["status"]["timestamp"]
+        assert [task["id"] for task in (await value(agent, "list", after=last))["tasks"]] == [made[4]["id"]]
+
+
+async def test_no_page_has_tasks_of_others_whatever_its_token_says() -> None:
+    keys = ApiKeys({digest("key-of-ada-1234567"): Principal("ada"), digest("key-of-bob-1234567"): Principal("bob")})
+    async with served(crib({"desk": [SAID] * 4}), guard=keys) as (desk, _):
+        ada, bob = desk.as_("key-of-ada-1234567"), desk.as_("key-of-bob-1234567")
+        for number, who in enumerate((ada, ada, bob, ada)):
+            message = {"messageId": f"m{number}", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+            await call(who, "SendMessage", {"message": message})
+        first = (await call(ada, "ListTasks", {"pageSize": 1})).json()["result"]
+        assert first["totalSize"] == 3
+        for params in ({}, {"pageToken": first["nextPageToken"]}, {"pageToken": place(9e9, "~")}):
+            found = (await call(bob, "ListTasks", params)).json()["result"]
+            assert found["totalSize"] == 1
+            assert {task["contextId"] for task in found["tasks"]}.isdisjoint({first["tasks"][0]["contextId"]})

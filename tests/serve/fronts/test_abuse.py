@@ -325,7 +325,7 @@ async def test_tasks_of_a_context_are_listed_each_with_its_own() -> None:
         message = {"taskId": question["task"], "parts": [{"text": "yes"}]}
         await a2a(desk, "SendMessage", message=message)
         await a2a(desk, "SendMessage", message={**HI_A2A, "messageId": "m2", "contextId": "t"})
-        listed = (await a2a(desk, "ListTasks", contextId="t")).json()["result"]["tasks"]
+        listed = (await a2a(desk, "ListTasks", contextId="t", includeArtifacts=True)).json()["result"]["tasks"]
         states = [task["status"]["state"] for task in listed]
         assert states == ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED"]
         for task in listed:

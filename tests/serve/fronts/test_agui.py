@@ -171,12 +171,18 @@ async def test_what_does_not_fit_is_refused_with_what_to_do() -> None:
 
 async def test_nobody_gets_into_the_thread_of_another() -> None:
     keys = ApiKeys({digest("key-of-ada-1234567"): Principal("ada"), digest("key-of-bob-1234567"): Principal("bob")})
-    async with served(crib({"desk": [SAID]}), guard=keys) as (desk, _):
+    async with served(crib({"desk": [SAID, {"text": "For Bob."}]}), guard=keys) as (desk, _):
+        ada, bob = desk.as_("key-of-ada-1234567"), desk.as_("key-of-bob-1234567")
         message = {"id": "u1", "role": "user", "content": "hi"}
         body = {"threadId": "t", "runId": "r", "messages": [message], "tools": [], "context": []}
-        ada = await desk.http.post("/ag-ui/desk", json=body, headers=desk.as_("key-of-ada-1234567").headers)
-        assert "All done." in ada.text
-        for method, path in (("POST", "/ag-ui/desk"), ("GET", "/ag-ui/desk/t")):
-            given = {"json": body} if method == "POST" else {}
-            bob = await desk.http.request(method, path, headers=desk.as_("key-of-bob-1234567").headers, **given)  # type: ignore[arg-type]
-            assert bob.status_code == 404
+        first = await desk.http.post("/ag-ui/desk", json=body, headers=ada.headers)
+        assert "All done." in first.text
+        assert (await desk.http.get("/ag-ui/desk/t", headers=bob.headers)).status_code == 204  # as of none at all
+        for _ in range(2):  # one of his own, and the same when he comes back
+            second = await desk.http.post("/ag-ui/desk", json=body, headers=bob.headers)
+            assert "For Bob." in second.text
+            assert "All done." not in second.text
+        assert await bob.refused("GET", "/sessions/t") == (404, "not_found")
+        assert len((await bob.get("/sessions"))["items"]) == 1
+        again = await desk.http.post("/ag-ui/desk", json=body, headers=ada.headers)
+        assert "For Bob." not in again.text

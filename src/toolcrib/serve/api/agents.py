@@ -56,7 +56,7 @@ class AgentsForm(Struct):
 
 
 class AgentDetail(AgentForm, omit_defaults=True):
-    """An agent as its file says it."""
+    """An agent; `definition` is its file, with its instructions, for who looks after the server."""
 
     definition: dict[str, Any] = {}
 
@@ -105,7 +105,7 @@ async def agent(asked: Request) -> Reply:
         raise missing("agent")
     form = _form(found, one)
     fields = {name: getattr(form, name) for name in form.__struct_fields__}
-    return given(AgentDetail(**fields, definition=one.data()))
+    return given(AgentDetail(**fields, definition=one.data() if asked.principal.admin else {}))
 
 
 # Messages
@@ -154,7 +154,7 @@ async def send(asked: Request) -> Reply:
     run = await _taken(session, found, key, work, seq)
     if work.done():
         return given(_outcome(work.result()))
-    if body.wait is not False and await attend(work, asked.receive, None if body.wait is True else float(body.wait)):
+    if body.wait is not False and await attend(work, asked, None if body.wait is True else float(body.wait)):
         return given(_outcome(work.result()))
     return given(Taken(key, seq, run), 202)
 
@@ -229,7 +229,7 @@ def _run(run: Any) -> RunForm:
 
 ROUTES = [
     Route("GET", "/v1/agents", agents, "The agents of the crib, and who may reach whom.", gives={200: AgentsForm}),
-    Route("GET", "/v1/agents/{agent}", agent, "One agent, as its file says it.", gives={200: AgentDetail}),
+    Route("GET", "/v1/agents/{agent}", agent, "One agent; for `admin` as its file says it.", gives={200: AgentDetail}),
     Route(
         "POST",
         "/v1/sessions/{session}/messages",

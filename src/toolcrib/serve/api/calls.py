@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -14,7 +15,8 @@ from toolcrib.serve.api.listing import found, status_of
 from toolcrib.serve.api.paging import Seconds, Text
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
-from toolcrib.serve.asgi import Gone, Receive, gone
+from toolcrib.serve.asgi import Gone, gone
+from toolcrib.serve.principal import refused
 from toolcrib.session import Session, queued
 from toolcrib.store.codec import encode
 from toolcrib.types import By, Result, Status, Wake
@@ -81,7 +83,7 @@ async def _outcome(asked: Request, session: Session, live: LiveCall, id: str) ->
     wait = asked.body.wait
     work = asyncio.ensure_future(session.outcome(live))
     try:
-        if await attend(work, asked.receive, None if wait is True else float(wait)):
+        if await attend(work, asked, None if wait is True else float(wait)):
             return Reply(forms.result(id, work.result()))
         live.cancel_on_disconnect = False  # its caller did not leave, and may come back for it
     finally:
@@ -90,20 +92,27 @@ async def _outcome(asked: Request, session: Session, live: LiveCall, id: str) ->
     return given(forms.call(history.call(), history.status), 202)
 
 
-async def attend(work: asyncio.Future[Any], receive: Receive, seconds: float | None) -> bool:
-    """Waits for something as long as its reader is there; whether it is done.
+async def attend(work: asyncio.Future[Any], asked: Request, seconds: float | None) -> bool:
+    """Waits for something as long as whoever asked is there, and would still be let in; whether it is done.
 
     Raises:
-        Gone: the reader hung up.
+        Gone: they hung up.
+        NotAdmitted: their key was revoked or has expired.
     """
-    left = asyncio.ensure_future(gone(receive))
+    left, clock = asyncio.ensure_future(gone(asked.receive)), asyncio.get_running_loop().time
+    until = math.inf if seconds is None else clock() + seconds
     try:
-        done, _ = await asyncio.wait({work, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        while True:
+            wait = max(0.0, min(asked.api.limits.ping_s, until - clock()))
+            await asyncio.wait({work, left}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+            if work.done() or clock() >= until:
+                return work.done()
+            if left.done():
+                raise Gone
+            if (error := await refused(asked.api.guard, asked.headers)) is not None:
+                raise error
     finally:
         left.cancel()
-    if work not in done and left in done:
-        raise Gone
-    return work in done
 
 
 def _key(header: bytes, other: str | None) -> str:
@@ -136,7 +145,7 @@ async def outcome(asked: Request) -> Reply:
     if asked.query.wait:
         work: asyncio.Future[Result] = asyncio.ensure_future(session.result(row.id))
         try:
-            if await attend(work, asked.receive, asked.query.wait):
+            if await attend(work, asked, asked.query.wait):
                 return Reply(forms.result(row.id, work.result()))
         finally:
             work.cancel()

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from toolcrib.crib import Crib
 from toolcrib.serve.api.errors import Problem, problem_of
 from toolcrib.serve.api.limits import Gate, ServeLimits
+from toolcrib.serve.api.past import Pasts
 from toolcrib.serve.api.readers import Readers
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.api.rooms import Rooms
 from toolcrib.serve.api.routing import Reply, Route, Table
+from toolcrib.serve.api.speakers import Speakers
 from toolcrib.serve.api.streams import Streams
 from toolcrib.serve.api.watching import Watch
 from toolcrib.serve.asgi import Gone, Receive, Scope, Send, reply
@@ -20,6 +22,7 @@ from toolcrib.serve.principal import ADMIN, KNOWN, Guard, Headers, NotAdmitted, 
 if TYPE_CHECKING:
     from toolcrib.serve.cookies import Cookies
     from toolcrib.serve.keyring import Keyring
+    from toolcrib.serve.mcp.seal import Seal
     from toolcrib.serve.metrics import Metrics
     from toolcrib.types import By
 
@@ -47,6 +50,7 @@ class Api:
         self.guard = guard
         self.keys: Keyring | None = None
         self.cookies: Cookies | None = None
+        self.seal: Seal | None = None
         self.metrics: Metrics | None = None
         self.limits = limits or ServeLimits()
         self.gate = Gate(self.limits)
@@ -54,6 +58,8 @@ class Api:
         self.rooms = Rooms(crib, namespaces, self.limits.idle_s)
         self.streams = Streams(crib, self.limits)
         self.watch = Watch(crib, self.streams)
+        self.speakers = Speakers()
+        self.pasts = Pasts()
         self.table = Table(ROUTES)
         self.features: dict[str, bool] = {}
         self.description: Reply | None = None
@@ -120,7 +126,7 @@ class Api:
             return await self.guard.admit(headers)
         except NotAdmitted as error:
             if error.status == 401 and (bearer(headers) or "").startswith(KEY):
-                raise NotAdmitted(403, error.message, error.challenge) from None
+                raise NotAdmitted(403, error.message, error.challenge, error.hint) from None
             raise
 
     async def quiet(self) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from toolcrib.errors import Refused, StoreError, ToolcribError
 from toolcrib.serve.asgi import JSON, Header, Unreadable
+from toolcrib.serve.keys import CHALLENGE
 from toolcrib.serve.principal import NotAdmitted
 
 log = logging.getLogger("toolcrib.serve")
@@ -74,6 +75,8 @@ class Problem(Exception):
     def reply(self) -> tuple[int, bytes, list[Header]]:
         """Status, body and headers."""
         headers = [JSON, *self.headers]
+        if self.status == 401 and not any(name == b"www-authenticate" for name, _ in headers):
+            headers.append((b"www-authenticate", CHALLENGE.encode()))
         if self.said.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.said.retry_after))))
         return self.status, msgspec.json.encode(Error(self.said)), headers
@@ -93,7 +96,7 @@ def problem_of(error: Exception) -> Problem:
             return Problem(error.code, error.message, error.hint)
         case NotAdmitted():
             challenge = () if error.challenge is None else ((b"www-authenticate", error.challenge.encode("latin-1")),)
-            return Problem(_CODES.get(error.status, "denied"), error.message, headers=challenge)
+            return Problem(_CODES.get(error.status, "denied"), error.message, error.hint, headers=challenge)
         case Unreadable():
             return Problem(_CODES[error.status], error.message, headers=((b"connection", b"close"),))
         case StoreError():

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolcrib import types
+from toolcrib.calls.history import History
 from toolcrib.store import SessionRow
 from toolcrib.store.codec import encode
 
@@ -56,6 +57,8 @@ class EntryForm(Struct, omit_defaults=True):
     done_at: float | None = None
     session: str | None = None
     owner: str | None = None
+    by: Mapping[str, str] | None = None
+    parent: str | None = None
     result: ResultForm | Raw | None = None
 
 
@@ -182,6 +185,12 @@ def entry(given: types.Entry, **more: Any) -> EntryForm:
         result=None if given.result is None else result_form(given.id, given.result),
         **more,
     )
+
+
+def listed(history: History, **more: Any) -> EntryForm:
+    """A call of a list, with who made it: a caller, and perhaps another call."""
+    said = history.accepted
+    return entry(history.entry(), by=said.get("by"), parent=said.get("parent"), **more)
 
 
 def call(given: types.Call, status: types.Status | None = None) -> CallForm:

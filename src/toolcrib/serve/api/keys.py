@@ -13,6 +13,7 @@ from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.asgi import JSON
 from toolcrib.serve.keyring import Key, Keyring
+from toolcrib.serve.keys import unknown_key
 
 
 class SignIn(Struct, forbid_unknown_fields=True):
@@ -27,7 +28,7 @@ async def sign_in(asked: Request) -> Reply:
     if api.guard is None or api.cookies is None:
         raise Problem("conflict", "This server asks nobody who they are", "there is nothing to sign in to")
     if not key.isascii() or not key.isprintable():
-        raise Problem("unauthorized", "The API key is not known")
+        raise unknown_key()
     principal = await api.guard.admit({b"authorization": f"Bearer {key}".encode()})
     cookie = api.cookies.header(key, secure=asked.secure)
     return Reply(given(told(api, principal)).body, headers=(JSON, cookie))

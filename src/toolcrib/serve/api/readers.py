@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.serve.asgi import Gone
-from toolcrib.serve.principal import Guard, NotAdmitted
+from toolcrib.serve.principal import Guard, refused
 
 if TYPE_CHECKING:
     from toolcrib.serve.api.door import Api
     from toolcrib.serve.api.request import Request
-
-log = logging.getLogger("toolcrib.serve")
 
 
 class Readers:
@@ -59,7 +56,7 @@ class Readers:
         while self._open:
             await asyncio.sleep(self._api.limits.ping_s)
             for task, asked in list(self._open.items()):
-                if not await _holds(guard, asked) and self._open.pop(task, None) is not None:
+                if await refused(guard, asked.headers) is not None and self._open.pop(task, None) is not None:
                     task.cancel()
         self._looking = None
 
@@ -69,14 +66,3 @@ class Readers:
             self._looking.cancel()
             await asyncio.wait([self._looking])
             self._looking = None
-
-
-async def _holds(guard: Guard, asked: Request) -> bool:
-    """Whether somebody would still be let in. A guard that can not tell now is asked again later."""
-    try:
-        await guard.admit(asked.headers)
-    except NotAdmitted:
-        return False
-    except Exception as error:  # noqa: BLE001 - a guard may be anybody's
-        log.info("whether a reader may stay is not known now: %s", error)
-    return True

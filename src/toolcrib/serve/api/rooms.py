@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from toolcrib.crib import SESSION_ID, Crib, authorize
 from toolcrib.errors import Refused
 from toolcrib.serve.api.errors import Problem, missing
+from toolcrib.serve.keys import HINT
 from toolcrib.serve.principal import Principal
 from toolcrib.store import OWNER, SessionRow
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from toolcrib.session import Session
 
 IDLE_S = 300.0
+TAKEN = "choose another id, such as one that begins with your name, or leave it out: the server makes one"
+"""What to do about an id that can not be had. Why not is not told: it may be that somebody else has it."""
 
 
 class Rooms:
@@ -100,7 +103,9 @@ class Rooms:
             )
         except Refused as refused:
             if refused.code == "denied" and principal.auth == "off" and refused.message.startswith("Namespace"):
-                raise Problem("unauthorized", refused.message, "send a key that opens it") from None
+                raise Problem("unauthorized", refused.message, f"use a key that opens it: {HINT}") from None
+            if refused.code == "denied" and not refused.message.startswith("Namespace"):
+                raise Problem("denied", f"Session '{id}' can not be opened", TAKEN) from None
             raise
         self._opened.add(session.id)
         self._use(session)

@@ -55,7 +55,7 @@ async def sessions(asked: Request) -> Reply:
         found += [row for row in page if row.owner != OWNER and _fits(row, query, busy)]
     shown = found[: query.limit]
     next = place(shown[-1].updated_at, shown[-1].id) if len(found) > len(shown) else None
-    return paged([_listed(asked, row, busy) for row in shown], next)
+    return paged([await _listed(asked, row, busy) for row in shown], next)
 
 
 Busy = dict[str, Counter[str]]
@@ -77,12 +77,15 @@ def _fits(row: SessionRow, query: Any, busy: Busy) -> bool:
     return query.state is None or (not counts if query.state == "idle" else counts[query.state] > 0)
 
 
-def _listed(asked: Request, row: SessionRow, busy: Busy) -> forms.SessionForm:
-    session = asked.api.crib.at_hand(row.id)
+async def _listed(asked: Request, row: SessionRow, busy: Busy) -> forms.SessionForm:
+    crib = asked.api.crib
+    session = crib.at_hand(row.id)
     counts = busy.get(row.id, Counter())
     more: dict[str, Any] = {"open": session is not None}
     if session is not None:
         more |= {"namespaces": session.namespaces, "agent": agent_of(session)}
+    if crib.agents is not None and more.get("agent") is None:
+        more["agent"] = await asked.api.speakers.of(crib.store, row)
     return forms.session(row, counts["waiting"], counts["running"], **more)
 
 
@@ -96,7 +99,7 @@ async def _one(asked: Request, session: Session) -> forms.SessionForm:
     row = await asked.api.crib.store.session(session.id)
     if row is None:
         raise missing()
-    form = _listed(asked, row, await _busy(asked, session.id))
+    form = await _listed(asked, row, await _busy(asked, session.id))
     form.namespaces, form.grants = session.namespaces, list(session.grants) or None
     return form
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
-from typing import Annotated, Any
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -11,8 +13,12 @@ from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.paging import Limit, Name, Text, paged, place, read_place
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.sources import OK, Health
 from toolcrib.tools import Tool
 from toolcrib.types import Effect
+
+Status = Literal["ok", "degraded", "unavailable"]
+FACETS = ("namespace", "source", "effect", "health")
 
 
 class ToolsQuery(Struct, forbid_unknown_fields=True):
@@ -22,12 +28,16 @@ class ToolsQuery(Struct, forbid_unknown_fields=True):
     namespace: Name | None = None
     source: Name | None = None
     effect: Effect | None = None
+    health: Status | None = None
     after: Text | None = None
     limit: Limit = 100
 
 
 class ToolForm(Struct, omit_defaults=True):
-    """A tool. `run_by` is `client` for one that whoever offered it runs; `changed` is what is new and not accepted."""
+    """A tool. `run_by` is `client` for one that whoever offered it runs; `changed` is what is new and not accepted.
+
+    `health` is what its source and its last calls tell, and `reason` why it is so.
+    """
 
     id: str
     name: str
@@ -36,6 +46,8 @@ class ToolForm(Struct, omit_defaults=True):
     effect: Effect
     source: str
     trusted: bool
+    health: Status
+    reason: str | None = None
     title: str | None = None
     category: str | None = None
     tags: tuple[str, ...] = ()
@@ -59,15 +71,41 @@ class ToolDetail(ToolForm, omit_defaults=True):
     warnings: tuple[str, ...] = ()
 
 
+class SourceForm(Struct):
+    """A source that is not well; of one that is unavailable there may be no tools."""
+
+    name: str
+    health: Status
+    reason: str
+
+
 class Tools(Struct, omit_defaults=True):
-    """A page of tools; `total` are all that fit."""
+    """A page of tools; `total` are all that fit.
+
+    The first page has `facets`: for each filter how many tools of each kind fit all the other filters. And it has the
+    sources that are `unwell`.
+    """
 
     items: list[ToolForm]
     total: int
     next: str | None = None
+    facets: dict[str, dict[str, int]] | None = None
+    unwell: list[SourceForm] | None = None
 
 
-def _parts(tool: Tool, model_name: str | None = None) -> dict[str, Any]:
+Healths = dict[str, Health]
+
+
+def _healths(asked: Request) -> Healths:
+    """The tools that are not well: by how their last calls ended, and before that by the word of their source."""
+    stock, metrics = asked.api.crib.stock, asked.api.metrics
+    found = {} if metrics is None else {id: Health("degraded", why) for id, why in metrics.out_of_order().items()}
+    told = ((tool.id, stock.health(tool)) for tool in stock.telling)
+    return found | {id: health for id, health in told if health.status != "ok"}
+
+
+def _parts(tool: Tool, healths: Healths, model_name: str | None = None) -> dict[str, Any]:
+    health = healths.get(tool.id, OK)
     return {
         "id": tool.id,
         "name": tool.name,
@@ -76,6 +114,8 @@ def _parts(tool: Tool, model_name: str | None = None) -> dict[str, Any]:
         "effect": tool.does,
         "source": tool.source,
         "trusted": tool.trusted,
+        "health": health.status,
+        "reason": health.reason or None,
         "title": tool.title,
         "category": tool.category,
         "tags": tool.tags,
@@ -100,7 +140,7 @@ def _detail(asked: Request, tool: Tool) -> ToolDetail:
     if known.help is not None:
         told["help"] = known.help(None)
     return ToolDetail(
-        **_parts(tool),
+        **_parts(tool, _healths(asked)),
         input_schema=dict(tool.input_schema),
         output_schema=None if tool.output_schema is None else dict(tool.output_schema),
         limits={name: value for name, value in own.items() if value is not None},
@@ -117,21 +157,49 @@ def open_tools(asked: Request) -> list[Tool]:
     return list(api.crib.catalog.view(api.rooms.allowed(asked.principal)).tools)
 
 
-def _fits(tool: Tool, query: Any) -> bool:
-    if query.namespace not in (None, tool.namespace) or query.source not in (None, tool.source):
-        return False
-    text = " ".join((tool.id, tool.title or "", tool.description, *tool.tags)).lower()
-    return query.effect in (None, tool.does) and all(word in text for word in (query.q or "").lower().split())
+def _mention(tools: list[Tool], words: list[str]) -> list[Tool]:
+    if not words:
+        return tools
+    texts = (" ".join((tool.id, tool.title or "", tool.description, *tool.tags)).lower() for tool in tools)
+    return [tool for tool, text in zip(tools, texts, strict=True) if all(word in text for word in words)]
+
+
+def _sorted_out(query: Any, tools: list[Tool], healths: Healths) -> tuple[list[Tool], dict[str, dict[str, int]]]:
+    """The tools that fit all filters; and for each filter what there is to choose, given all the others."""
+    wanted = [(n, getattr(query, name)) for n, name in enumerate(FACETS) if getattr(query, name) is not None]
+    counts: list[Counter[str]] = [Counter() for _ in FACETS]
+    fitting = []
+    for tool in _mention(tools, (query.q or "").lower().split()):
+        kinds = (tool.namespace, tool.source, tool.does, healths[tool.id].status if tool.id in healths else "ok")
+        missed = [n for n, kind in wanted if kinds[n] != kind]
+        if not missed:
+            fitting.append(tool)
+        if len(missed) <= 1:
+            for n in missed or range(len(FACETS)):
+                counts[n][kinds[n]] += 1
+    return fitting, {name: dict(sorted(count.items())) for name, count in zip(FACETS, counts, strict=True)}
+
+
+def _unwell(asked: Request) -> list[SourceForm]:
+    """The sources that are not well and whose tools whoever asks may use."""
+    allowed = asked.api.rooms.allowed(asked.principal)
+    return [
+        SourceForm(source.name, health.status, health.reason)
+        for source, health in asked.api.crib.stock.unwell()
+        if any(fnmatchcase(name, one) for name in getattr(source, "namespaces", ()) for one in allowed)
+    ]
 
 
 def _page(asked: Request, tools: list[Tool], names: dict[str, str]) -> Reply:
     query = asked.query
     after = read_place(query.after, tuple[str])
-    wanted = [tool for tool in tools if _fits(tool, query)]
+    healths = _healths(asked)
+    wanted, facets = _sorted_out(query, tools, healths)
     rest = wanted if after is None else [tool for tool in wanted if tool.id > after[0]]
     page = rest[: query.limit]
-    items = [ToolForm(**_parts(tool, names.get(tool.id))) for tool in page]
-    return paged(items, place(page[-1].id) if len(rest) > len(page) else None, total=len(wanted))
+    items = [ToolForm(**_parts(tool, healths, names.get(tool.id))) for tool in page]
+    more = {} if after is not None else {"facets": facets, "unwell": _unwell(asked)}
+    return paged(items, place(page[-1].id) if len(rest) > len(page) else None, total=len(wanted), **more)
 
 
 async def tools(asked: Request) -> Reply:
@@ -164,7 +232,7 @@ async def offer(asked: Request) -> Reply:
     """Takes tools that the client runs."""
     session = await asked.api.rooms.of(asked.path[0], asked.principal)
     await session.offer(asked.body.tools)
-    items = [ToolForm(**_parts(tool)) for tool in session.client_tools]
+    items = [ToolForm(**_parts(tool, {})) for tool in session.client_tools]
     return paged(items, total=len(items))
 
 

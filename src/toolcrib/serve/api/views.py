@@ -6,12 +6,15 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from toolcrib.calls.history import History
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.paging import Limit, Seq
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.api.sessions import COUNTED, agent_of
+from toolcrib.serve.api.speakers import Word
 from toolcrib.state import State
+from toolcrib.store import Row, Store, Where
 from toolcrib.types import Change
 
 
@@ -32,17 +35,40 @@ class ListsForm(Struct):
 
 async def lists(asked: Request) -> Reply:
     """The three lists of a session."""
-    found, query = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query
-    store = asked.api.crib.store
-    await store.flush()
-    if query.at is None:
-        rows = await store.calls(found.id, done_after=0, limit=COUNTED)
-        done = [(await found.history(row)).entry() for row in rows[-query.limit :]]
-    else:
-        done = (await found.completed(at=query.at))[-query.limit :]
-    before = await found.unresolved(query.at), await found.ongoing(query.at)
-    unresolved, ongoing = ([forms.entry(one) for one in some] for some in before)
-    return given(ListsForm(unresolved, ongoing, [forms.entry(one) for one in done]))
+    found, at = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query.at
+    await asked.api.crib.store.flush()
+    rows = await _open(asked.api.crib.store, found.id, at) + await _done(asked, found.id)
+    stories = await asked.api.crib.store.stories(rows)
+    sorted_out: dict[str, list[forms.EntryForm]] = {"unresolved": [], "ongoing": [], "completed": []}
+    for story in stories:
+        history = History(found.id, (event for event in story if at is None or event.seq <= at))
+        if history.id:
+            sorted_out[history.list].append(forms.listed(history))
+    return given(ListsForm(**sorted_out))
+
+
+async def _open(store: Store, session: str, at: int | None) -> list[Row]:
+    """The calls that are not done, or were not at that event."""
+    if at is None:
+        return await store.calls(session, ("queued", "waiting", "running"), limit=COUNTED)
+    rows = await store.calls(session, limit=COUNTED)
+    return [row for row in rows if row.accepted_seq <= at and (row.done_seq is None or row.done_seq > at)]
+
+
+async def _done(asked: Request, session: str) -> list[Row]:
+    """The newest calls that are done, or were at that event, in order of completion."""
+    query, store, where, found = asked.query, asked.api.crib.store, Where("ended", session), dict[str, Row]()
+    past = None
+    if query.at is not None:
+        newest, _ = await store.walk(where, limit=1)
+        past = newest[0].mark._replace(seq=query.at + 1) if newest else None
+    while True:
+        spots, past = await store.walk(where, past, limit=query.limit - len(found))
+        for row, *_ in spots:
+            if query.at is None or (row.done_seq or 0) <= query.at:  # one that was settled later is among the open ones
+                found.setdefault(row.id, row)
+        if past is None or len(found) >= query.limit:
+            return list(reversed(found.values()))
 
 
 class StateAt(Struct, forbid_unknown_fields=True):
@@ -68,17 +94,19 @@ async def state(asked: Request) -> Reply:
         await found.reload_state()
         now = found.state.now
         return given(StateForm(dict(now), now.revision, dict(found.user), agent_of(found)))
-    past, user, seq = State(crib.state_keys), {}, 0
-    while page := await crib.store.read(found.id, seq, until=asked.query.at, limit=1000):
-        for event in page:
-            seq = event.seq
-            if event.kind == "user_state":
-                user = event.data
-            elif event.kind == "run_ended":
-                past.end(event.data["run"])
-            elif event.kind == "done" and (said := event.data.get("state")) is not None:
-                past.commit([Change(**one) for one in said["changes"]], said["base"], event.call or "", said.get("run"))
-    return given(StateForm(dict(past.now), past.now.revision, user))
+    past, user, word = State(crib.state_keys), {}, Word()
+    row = await crib.store.session(found.id)
+    events = [] if row is None else await asked.api.pasts.until(crib.store, row, asked.query.at)
+    word.take(events)
+    for event in events:
+        if event.kind == "user_state":
+            user = event.data
+        elif event.kind == "run_ended":
+            past.end(event.data["run"])
+        elif event.kind == "done":
+            said = event.data["state"]
+            past.commit([Change(**one) for one in said["changes"]], said["base"], event.call or "", said.get("run"))
+    return given(StateForm(dict(past.now), past.now.revision, user, word.agent))
 
 
 class Piece(Struct, forbid_unknown_fields=True):

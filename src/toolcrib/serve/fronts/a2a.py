@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from toolcrib.errors import Refused
@@ -17,6 +16,7 @@ from toolcrib.serve.api.calls import attend
 from toolcrib.serve.api.errors import Problem, Said
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.fronts.a2a_tasks import KEY, Task, listed
 from toolcrib.serve.fronts.talk import Talk, agents_of, approved, stream, text_of
 from toolcrib.store.codec import encode
 from toolcrib.types import Event
@@ -24,10 +24,7 @@ from toolcrib.types import Event
 T = TypeVar("T")
 PATH = "/a2a/{agent}"
 VERSION = "1.0"
-KEY = "a2a:"
-"""Before the id that another agent gave to its message, where it is the key of ours."""
 YES = ("yes", "y", "approve")
-STATES = {"answered": "COMPLETED", "cancelled": "CANCELED", "interrupted": "CANCELED"}
 NOT_FOUND, NOT_CANCELABLE, UNSUPPORTED, PUSH = -32001, -32002, -32004, -32003
 UNKNOWN_METHOD, BAD_PARAMS, BAD_REQUEST, BROKEN = -32601, -32602, -32600, -32603
 _CODES = {"not_found": NOT_FOUND, "invalid_arguments": BAD_PARAMS, "internal": BROKEN}
@@ -83,7 +80,8 @@ async def rpc(asked: Request) -> Reply | None:
             await stream(asked, Updates(task, id), events)
             return None
         push = "PushNotification" in body["method"]
-        raise RpcError(PUSH if push else UNKNOWN_METHOD, f"'{body['method']}' is not supported")
+        known = ", ".join((*METHODS, *STREAMS))
+        raise RpcError(PUSH if push else UNKNOWN_METHOD, f"'{body['method']}' is not supported; A2A 1.0 has {known}")
     except RpcError as error:
         return _failed(id, error.code, str(error))
     except Refused as refused:
@@ -99,84 +97,6 @@ def _failed(id: Any, code: int, message: str) -> Reply:
 
 
 # Tasks
-
-
-class Task:
-    """A run as a task, folded from its events."""
-
-    def __init__(self, session: str, run: str) -> None:
-        self.id = f"{run}@{session}"
-        self.ids = {"taskId": self.id, "contextId": session}
-        self.run = run
-        self.context = session
-        self.state = "WORKING"
-        self.said: list[dict[str, Any]] | None = None
-        self.at = 0.0
-        self.artifacts: dict[str, str] = {}
-        self.history: list[dict[str, Any]] = []
-        self.questions: dict[str, dict[str, Any]] = {}
-        self.wanted: list[dict[str, Any]] = []
-
-    def take(self, event: Event) -> None:
-        """Takes what an event of the run says."""
-        data, kind = event.data, event.kind
-        if kind == "waiting":
-            self.questions[data["question"]["id"]] = data["question"]
-        elif kind == "answered":
-            self.questions.pop(data["question"], None)
-        elif data.get("run") != self.run:
-            return
-        elif kind == "message" and data["role"] in ("user", "assistant") and data.get("content"):
-            role = "ROLE_USER" if data["role"] == "user" else "ROLE_AGENT"
-            parts = [{"text": data["content"]}]
-            given = str(data.get("key", ""))
-            id = given.removeprefix(KEY) if given.startswith(KEY) else f"m{event.seq}"
-            self.history.append({"messageId": id, "role": role, "parts": parts, **self.ids})
-            if role == "ROLE_AGENT":
-                self.artifacts[f"turn-{data['turn']}"] = data["content"]
-        elif kind in ("run_started", "run_resumed", "run_waiting", "run_finished"):
-            self._turn(kind, data)
-        if data.get("run") == self.run:
-            self.at = event.at
-
-    def _turn(self, kind: str, data: Mapping[str, Any]) -> None:
-        self.said, self.wanted = None, []
-        if kind == "run_waiting":
-            self.state = "INPUT_REQUIRED"
-            self.wanted = [self.questions[id] for id in data["questions"] if id in self.questions]
-            self.said = [part for question in self.wanted for part in _asked(question)]
-        elif kind == "run_finished":
-            self.state = STATES.get(data["reason"], "FAILED")
-            if self.state == "FAILED":
-                self.said = [{"text": data.get("detail") or f"The run ended: {data['reason']}"}]
-        else:
-            self.state = "WORKING"
-
-    def status(self) -> dict[str, Any]:
-        """Where it stands."""
-        at = datetime.fromtimestamp(self.at, UTC).isoformat().replace("+00:00", "Z")
-        said: dict[str, Any] = {"state": f"TASK_STATE_{self.state}", "timestamp": at}
-        if self.said:
-            said["message"] = {"messageId": f"{self.id}-status", "role": "ROLE_AGENT", "parts": self.said, **self.ids}
-        return said
-
-    def form(self, history: int | None = None) -> dict[str, Any]:
-        """All of it."""
-        shown = self.history if history is None else self.history[len(self.history) - history :] if history else []
-        artifacts = [{"artifactId": id, "name": id, "parts": [{"text": text}]} for id, text in self.artifacts.items()]
-        return {
-            "id": self.id,
-            "contextId": self.context,
-            "status": self.status(),
-            "artifacts": artifacts,
-            "history": shown,
-        }
-
-
-def _asked(question: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names = ("id", "kind", "tool", "arguments", "schema")
-    said = {name: question[name] for name in names if question.get(name) is not None}
-    return [{"text": question["prompt"]}, {"data": {"question": said}}]
 
 
 async def _folded(talk: Talk, run: str) -> Task:
@@ -195,7 +115,9 @@ async def _task(asked: Request, params: Mapping[str, Any]) -> tuple[Talk, Task]:
     run, at, session = str(params.get("id")).partition("@")
     if not at:
         raise RpcError(NOT_FOUND, "There is no such task")
-    await asked.api.rooms.row(session, asked.principal)
+    row = await asked.api.rooms.row(session, asked.principal)
+    if row.owner != asked.principal.name:  # who looks after the server sees it, and does not speak in it
+        raise RpcError(NOT_FOUND, "There is no such task")
     talk = await Talk.open(asked.api, asked.principal, session, asked.path[0])
     return talk, await _folded(talk, run)
 
@@ -278,7 +200,7 @@ async def _while_here(asked: Request, work: Coroutine[Any, Any, T]) -> T:
     """
     waiting = asyncio.ensure_future(work)
     try:
-        await attend(waiting, asked.receive, None)
+        await attend(waiting, asked, None)
         return waiting.result()
     finally:
         waiting.cancel()
@@ -307,23 +229,7 @@ async def _cancel(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _list(asked: Request, params: Mapping[str, Any]) -> dict[str, Any]:
-    context = params.get("contextId")
-    if not context:
-        raise RpcError(BAD_PARAMS, "`contextId` is missing: tasks are listed by their context")
-    length, wanted = _shown(params), params.get("status")
-    await asked.api.rooms.row(str(context), asked.principal)
-    talk = await Talk.open(asked.api, asked.principal, str(context), asked.path[0])
-    tasks: dict[str, Task] = {}
-    rest = Task(talk.session.id, "")
-    async for event in talk.session.events(follow=False):
-        run = event.data.get("run", "")
-        if event.kind == "run_started" and "parent" not in event.data:
-            tasks[run] = Task(talk.session.id, run)
-            tasks[run].questions = rest.questions  # they are told of once, whatever asks them
-        (rest if event.kind in ("waiting", "answered") else tasks.get(run, rest)).take(event)
-    found = [task.form(length) for task in reversed(tasks.values())]
-    shown = [task for task in found if wanted in (None, "TASK_STATE_UNSPECIFIED", task["status"]["state"])]
-    return {"tasks": shown, "nextPageToken": "", "pageSize": len(shown), "totalSize": len(shown)}
+    return await listed(asked, params, _shown(params))
 
 
 async def _subscribe(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:

@@ -66,8 +66,7 @@ async def post(asked: Request) -> None:
     body: RunInput = asked.body
     asked.api.gate.spare(asked.principal)
     said = _said(body.messages)
-    talk = await Talk.open(asked.api, asked.principal, body.threadId, asked.path[0])
-    talk.whole = True
+    talk = await Talk.open(asked.api, asked.principal, body.threadId, asked.path[0], whole=True)
     await _prepare(talk, body)
     before = await talk.seen()
     if await _answered(talk, body):
@@ -85,11 +84,10 @@ async def post(asked: Request) -> None:
 async def attach(asked: Request) -> Reply | None:
     """The run of a thread that goes on right now, from its beginning."""
     thread = asked.path[1]
-    talk = await Talk.found(asked.api, asked.principal, thread, asked.path[0])
+    talk = await Talk.found(asked.api, asked.principal, thread, asked.path[0], whole=True)
     begun = None if talk is None else await talk.going()
     if talk is None or begun is None:
         return Reply(b"", 204)
-    talk.whole = True
     await stream(asked, Run(talk, thread, f"attached-{begun}"), await talk.rest(begun))
     return None
 

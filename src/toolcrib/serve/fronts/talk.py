@@ -50,39 +50,43 @@ class Talk:
     `whole` says that the runs of other agents within a run are heard too.
     """
 
-    def __init__(self, api: Api, session: Session, agents: Agents, principal: Principal) -> None:
-        self.whole = False
+    def __init__(
+        self, api: Api, session: Session, agents: Agents, principal: Principal, *, whole: bool = False
+    ) -> None:
+        self._whole = whole
         self.api = api
         self.session = session
         self.agents = agents
         self.principal = principal
 
     @classmethod
-    async def open(cls, api: Api, principal: Principal, thread: str, agent: str) -> Talk:
+    async def open(cls, api: Api, principal: Principal, thread: str, agent: str, *, whole: bool = False) -> Talk:
         """The session of a thread, made where there is none.
 
         Raises:
-            Problem: there is no such agent here, or the thread is somebody else's.
+            Problem: there is no such agent here, or more is open in the thread than they may use.
         """
         agents = agents_of(api, agent)
         try:
-            session, _ = await api.rooms.open(session_id(thread), principal, None, ())
-        except Refused as refused:
-            if refused.code == "denied":
+            session, _ = await api.rooms.open(await session_of(api, principal, thread), principal, None, ())
+        except (Problem, Refused) as error:
+            if problem_of(error).said.code == "denied":
                 raise Problem("not_found", "There is no such conversation") from None
             raise
-        return cls(api, session, agents, principal)
+        return cls(api, session, agents, principal, whole=whole)
 
     @classmethod
-    async def found(cls, api: Api, principal: Principal, thread: str, agent: str) -> Talk | None:
+    async def found(
+        cls, api: Api, principal: Principal, thread: str, agent: str, *, whole: bool = False
+    ) -> Talk | None:
         """The same for who only looks: where there is no such thread, none is made.
 
         Raises:
-            Problem: there is no such agent here, or the thread is somebody else's.
+            Problem: there is no such agent here, or more is open in the thread than they may use.
         """
         agents_of(api, agent)
-        there = await api.crib.store.session(session_id(thread)) is not None
-        return await cls.open(api, principal, thread, agent) if there else None
+        there = await api.crib.store.session(await session_of(api, principal, thread)) is not None
+        return await cls.open(api, principal, thread, agent, whole=whole) if there else None
 
     async def seen(self) -> int:
         """The number of its last event."""
@@ -144,10 +148,10 @@ class Talk:
 
     async def _begin(self, run: str | None) -> int | None:
         """The number of the event before a run."""
-        begun = None
-        async for event in self.session.events(follow=False):
-            if event.kind == "run_started" and event.data["run"] == run:
-                begun = event.seq - 1
+        begun, after = None, 0
+        while page := await self.api.crib.store.read(self.session.id, after, call="", limit=PAGE):
+            found = (one.seq - 1 for one in page if one.kind == "run_started" and one.data["run"] == run)
+            begun, after = next(found, begun), page[-1].seq
         return begun
 
     async def _until(
@@ -169,7 +173,7 @@ class Talk:
 
     async def _events(self, after: int, ended: asyncio.Task[Any]) -> AsyncIterator[Event]:
         """The events past `after`, until something has ended and all were told."""
-        store, ours = self.api.crib.store, _Ours(self.whole)
+        store, ours = self.api.crib.store, _Ours(self._whole)
         while True:
             over = ended.done()
             page = await store.read(self.session.id, after, limit=PAGE)
@@ -220,11 +224,19 @@ async def _first(news: Coroutine[Any, Any, Any], ended: asyncio.Task[Any]) -> No
 # The way in and out
 
 
-def session_id(thread: str) -> str:
-    """The session of a thread; a name that no session may have becomes its digest."""
-    if SESSION_ID.fullmatch(thread) and not thread.startswith(f"{OWNER}."):
-        return thread
-    return f"thread-{hashlib.sha256(thread.encode()).hexdigest()[:40]}"
+async def session_of(api: Api, principal: Principal, thread: str) -> str:
+    """The session of somebody's thread; a name that no session may have becomes its digest.
+
+    Pages choose names, and two may choose the same: whoever comes second has it under an id that is made for them, and
+    keeps that. So nobody can take a name from others, nor find out by it what they have.
+    """
+    good = SESSION_ID.fullmatch(thread) and not thread.startswith(f"{OWNER}.")
+    id = thread if good else f"thread-{hashlib.sha256(thread.encode()).hexdigest()[:40]}"
+    row = await api.crib.store.session(id)
+    if api.seal is None or (row is not None and row.owner == principal.name):
+        return id
+    own = f"thread-{api.seal.place(principal.name, thread)}"
+    return own if row is not None or await api.crib.store.session(own) is not None else id
 
 
 def agents_of(api: Api, name: str) -> Agents:

@@ -43,6 +43,11 @@ class Duplex:
         self._left: set[asyncio.Task[Any]] = set()
         self._starter = Starter(asyncio.get_running_loop())
 
+    @property
+    def under_way(self) -> int:
+        """How many requests are not answered yet."""
+        return len(self._working)
+
     async def send(self, message: bytes, seq: int = 0) -> None:
         """Sends a message, and waits while the client does not read."""
         self._write(message)

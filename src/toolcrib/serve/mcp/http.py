@@ -4,37 +4,89 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from toolcrib.errors import StoreError
-from toolcrib.serve.asgi import JSON, STREAM, Gone, Header, Receive, Scope, Send, Unreadable, gone, read, reply
+from toolcrib.serve.api.errors import Problem, problem_of
+from toolcrib.serve.asgi import JSON, STREAM, Gone, Header, Receive, Scope, Send, gone, read, reply
 from toolcrib.serve.mcp import wire
 from toolcrib.serve.mcp.headers import VERSION, check_arguments, check_once, check_routing
 from toolcrib.serve.mcp.legacy import RESUMES, Connection, Legacy, Place
-from toolcrib.serve.mcp.modern import Modern
+from toolcrib.serve.mcp.modern import LISTEN, Modern
 from toolcrib.serve.mcp.request import Later, Reply, Request
 from toolcrib.serve.mcp.server import Server
 from toolcrib.serve.mcp.subscriptions import Subscriber
-from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, LEGACY, SESSION_GONE, Message, Wrong
-from toolcrib.serve.principal import Guard, Headers, NotAdmitted, Principal, caller
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, LEGACY, LIMITED, SESSION_GONE, Message, Wrong
+from toolcrib.serve.principal import Headers, NotAdmitted, Principal, caller, refused
+
+if TYPE_CHECKING:
+    from toolcrib.serve.api import Api
 
 log = logging.getLogger("toolcrib.serve")
 SESSION = b"mcp-session-id"
 LAST = b"last-event-id"
 RETRY_MS = 500
+NOBODY = Principal("")
+"""Who sent a request of which nobody has asked yet."""
 _LEGACY = {version.encode() for version in LEGACY}
+
+
+class Visit:
+    """One request at the door: who sent it, with which headers, and where its answer goes."""
+
+    __slots__ = ("api", "given", "headers", "principal", "receive", "scope", "send")
+
+    def __init__(self, api: Api, scope: Scope, receive: Receive, send: Send) -> None:
+        self.api = api
+        self.scope = scope
+        self.given: list[Header] = scope["headers"]
+        self.headers: Headers = dict(self.given)
+        self.principal = NOBODY
+        self.receive = receive
+        self.send = send
+
+    async def answer(self, take: Callable[[Visit], Awaitable[None]]) -> None:
+        """Has it taken, if its sender may come in and not too often; says why where it is not."""
+        try:
+            self.principal = await caller(self.api.guard, self.headers)
+            self.api.gate.enter(self.principal)
+            try:
+                await take(self)
+            finally:
+                self.api.gate.leave(self.principal)
+        except (Gone, OSError):
+            return
+        except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
+            await turn_away(self.send, error)
+
+    def stream(self) -> AbstractContextManager[None]:
+        """Counts as a stream for a while, and as a request no more.
+
+        Raises:
+            Problem: too many are open.
+        """
+        return self.api.gate.stream(self.principal)
+
+    async def body(self) -> bytes:
+        """What was sent.
+
+        Raises:
+            Unreadable, Gone: it did not arrive.
+        """
+        return await read(self.receive, self.api.limits.body_bytes, self.api.limits.body_s)
 
 
 class Exchange:
     """One request and its answer. It is a stream from the first message on that comes before the answer."""
 
-    def __init__(self, receive: Receive, send: Send, headers: Iterable[Header] = ()) -> None:
-        self._receive = receive
-        self._send = send
-        self._headers = headers
+    def __init__(self, visit: Visit) -> None:
+        self._visit = visit
+        self._receive = visit.receive
+        self._send = visit.send
         self.streams = False
 
     async def send(self, message: bytes, seq: int = 0) -> None:
@@ -45,7 +97,7 @@ class Exchange:
         """Sends a piece of the stream."""
         if not self.streams:
             self.streams = True
-            await self._send({"type": "http.response.start", "status": 200, "headers": [*STREAM, *self._headers]})
+            await self._send({"type": "http.response.start", "status": 200, "headers": list(STREAM)})
         await self._send({"type": "http.response.body", "body": text, "more_body": more})
 
     async def finish(self, status: int, message: bytes) -> None:
@@ -53,14 +105,16 @@ class Exchange:
         if self.streams:
             await self.event(wire.event(message), more=False)
         else:
-            await reply(self._send, status, message, (JSON, *self._headers))
+            await reply(self._send, status, message)
 
-    async def attend(self, later: Later, ping_s: float, most_s: float | None = None) -> Reply | None:
-        """Waits for an answer as long as somebody wants it; None where it takes longer than that.
+    async def attend(self, later: Later, most_s: float | None = None) -> Reply | None:
+        """Waits for an answer as long as somebody wants it and may have it; None where it takes longer than that.
 
         Raises:
-            Gone: the other side hung up.
+            Gone: the other side hung up, or may not hear more.
+            NotAdmitted: it may not any more, and has not heard anything yet.
         """
+        ping_s = self._visit.api.limits.ping_s
         work, left = asyncio.ensure_future(later), asyncio.ensure_future(gone(self._receive))
         until = None if most_s is None else asyncio.get_running_loop().time() + most_s
         try:
@@ -72,6 +126,7 @@ class Exchange:
                 if not done and until is not None and asyncio.get_running_loop().time() >= until:
                     return None
                 if not done:
+                    await self._ask_again()
                     await self.event(b": still here\n\n")
             return work.result()
         finally:
@@ -79,6 +134,16 @@ class Exchange:
                 if not task.done():
                     task.cancel()
             await asyncio.wait({work, left})
+
+    async def _ask_again(self) -> None:
+        """Looks whether whoever listens would still be let in: keys are revoked and tokens expire meanwhile."""
+        error = await refused(self._visit.api.guard, self._visit.headers)
+        if error is None:
+            return
+        if not self.streams:
+            raise error
+        await self.event(b"", more=False)
+        raise Gone
 
 
 class Stream(Exchange):
@@ -103,37 +168,27 @@ class Stream(Exchange):
 class McpHttp:
     """The MCP endpoint, as an ASGI application."""
 
-    def __init__(self, server: Server, guard: Guard | None = None) -> None:
+    def __init__(self, server: Server, api: Api) -> None:
         self.server = server
         self.modern = Modern(server)
         self.legacy = Legacy(server)
-        self._guard = guard
+        self._api = api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
-        given: list[tuple[bytes, bytes]] = scope["headers"]
-        headers = dict(given)
-        try:
-            principal = await caller(self._guard, headers)
-            if scope["method"] == "POST":
-                await self._post(headers, given, principal, receive, send)
-            elif SESSION in headers and scope["method"] in ("GET", "DELETE"):
-                await self._session(scope["method"], headers, principal, receive, send)
-            else:
-                await reply(send, 405, b"", [(b"allow", b"POST")])
-        except NotAdmitted as error:
-            challenge = [] if error.challenge is None else [(b"www-authenticate", error.challenge.encode())]
-            await refuse(send, error.status, error.message, challenge)
-        except Unreadable as error:
-            await refuse(send, error.status, error.message, [(b"connection", b"close")])
-        except StoreError as error:
-            await refuse(send, 503, str(error), code=INTERNAL)
-        except (Gone, OSError):
-            return
+        await Visit(self._api, scope, receive, send).answer(self._take)
 
-    async def _post(
-        self, headers: Headers, given: list[Header], principal: Principal, receive: Receive, send: Send
-    ) -> None:
+    async def _take(self, visit: Visit) -> None:
+        method = visit.scope["method"]
+        if method == "POST":
+            await self._post(visit)
+        elif SESSION in visit.headers and method in ("GET", "DELETE"):
+            await self._session(method, visit)
+        else:
+            await reply(visit.send, 405, b"", [(b"allow", b"POST")])
+
+    async def _post(self, visit: Visit) -> None:
+        headers, send = visit.headers, visit.send
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             await refuse(send, 415, "Send application/json")
             return
@@ -141,51 +196,52 @@ class McpHttp:
         if b"*/*" not in accept and b"application/json" not in accept and b"text/event-stream" not in accept:
             await refuse(send, 406, "Accept application/json and text/event-stream")
             return
-        body = await read(receive, self.server.settings.largest, self.server.settings.body_s)
+        body = await visit.body()
         try:
             message = wire.read(body)
         except Wrong as wrong:
             await reply(send, wrong.status, wire.error(wire.id_of(body), wrong))
             return
         if _is_modern(headers, message):
-            await self._modern(headers, given, message, principal, Exchange(receive, send))
+            await self._modern(visit, message)
         else:
-            await self._legacy(headers, message, principal, receive, send)
+            await self._legacy(visit, message)
 
     # The newest revision
 
-    async def _modern(
-        self, headers: Headers, given: list[Header], message: Message, principal: Principal, exchange: Exchange
-    ) -> None:
+    async def _modern(self, visit: Visit, message: Message) -> None:
+        headers, exchange = visit.headers, Exchange(visit)
         if message.id is UNSET or message.method is UNSET:
             await exchange.finish(202, b"")
             return
         try:
-            check_once(headers, given)
-            asked = self.modern.request(message, principal, headers.get(VERSION, b"").strip().decode("latin-1"))
+            check_once(headers, visit.given)
+            asked = self.modern.request(message, visit.principal, headers.get(VERSION, b"").strip().decode("latin-1"))
             check_routing(headers, message)
             asked.line = exchange
             asked.tool = lambda tool, arguments: check_arguments(headers, tool, arguments)
-            answer = await self.modern.do(asked)
-            if not isinstance(answer, Reply):
-                answer = await exchange.attend(answer, self.server.settings.ping_s) or Reply(b"{}")
+            with visit.stream() if asked.method == LISTEN else nullcontext():
+                answer = await self.modern.do(asked)
+                if not isinstance(answer, Reply):
+                    answer = await exchange.attend(answer) or Reply(b"{}")
             await exchange.finish(200, wire.answer(asked.id, self.modern.answered(answer)))
         except Wrong as wrong:
             await exchange.finish(wrong.status, wire.error(_id(message), wrong))
+        except Problem as problem:
+            await turn_away(visit.send, problem, _id(message))
         except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
             await _fail(exchange, message, error)
 
     # Older revisions
 
-    async def _legacy(
-        self, headers: Headers, message: Message, principal: Principal, receive: Receive, send: Send
-    ) -> None:
+    async def _legacy(self, visit: Visit, message: Message) -> None:
+        send = visit.send
         if message.method == "initialize" and message.id is not UNSET:
-            await self._greet(message, principal, send)
+            await self._greet(visit, message)
             return
-        connection = self._connection(headers, principal)
+        connection = self._connection(visit)
         if connection is None:
-            missing = SESSION not in headers
+            missing = SESSION not in visit.headers
             told = "Mcp-Session-Id is missing: begin with initialize" if missing else "There is no such session"
             await refuse(send, 400 if missing else 404, told, id=_id(message), code=SESSION_GONE)
         elif message.method is UNSET:
@@ -195,19 +251,22 @@ class McpHttp:
             await self.legacy.notified(message, connection)
             await reply(send, 202, b"", ())
         else:
-            await self._request(message, connection, Stream(receive, send))
+            await self._request(message, connection, Stream(visit))
 
-    async def _greet(self, message: Message, principal: Principal, send: Send) -> None:
+    async def _greet(self, visit: Visit, message: Message) -> None:
         try:
-            connection, welcome = self.legacy.greet(message, principal)
+            connection, welcome = self.legacy.greet(message, visit.principal)
         except Wrong as wrong:
-            await reply(send, wrong.status, wire.error(_id(message), wrong))
+            await reply(visit.send, wrong.status, wire.error(_id(message), wrong))
+            return
+        except Problem as problem:
+            await turn_away(visit.send, problem, _id(message))
             return
         answer = wire.answer(_id(message), welcome)
-        await reply(send, 200, answer, (JSON, (SESSION, connection.id.encode())))
+        await reply(visit.send, 200, answer, (JSON, (SESSION, connection.id.encode())))
 
-    def _connection(self, headers: Headers, principal: Principal) -> Connection | None:
-        return self.legacy.find(headers.get(SESSION, b"").decode("latin-1"), principal)
+    def _connection(self, visit: Visit) -> Connection | None:
+        return self.legacy.find(visit.headers.get(SESSION, b"").decode("latin-1"), visit.principal)
 
     async def _request(self, message: Message, connection: Connection, stream: Stream) -> None:
         try:
@@ -232,25 +291,26 @@ class McpHttp:
             resumes = connection.version >= RESUMES
             if resumes:
                 await stream.prime()
-            settings = self.server.settings
-            found = await stream.attend(answer, settings.ping_s, settings.stream_s if resumes else None)
+            found = await stream.attend(answer, self.server.settings.stream_s if resumes else None)
             if found is None:
                 await stream.event(b"", more=False)
                 return
             answer = found
         await stream.finish(200, wire.answer(asked.id, self.legacy.answered(answer)))
 
-    async def _session(self, method: str, headers: Headers, principal: Principal, receive: Receive, send: Send) -> None:
-        connection = self._connection(headers, principal)
+    async def _session(self, method: str, visit: Visit) -> None:
+        connection = self._connection(visit)
         if connection is None:
-            await refuse(send, 404, "There is no such session", code=SESSION_GONE)
+            await refuse(visit.send, 404, "There is no such session", code=SESSION_GONE)
         elif method == "DELETE":
             self.legacy.leave(connection)
-            await reply(send, 204, b"", ())
-        elif LAST in headers:
-            await self._resume(connection, headers[LAST], Stream(receive, send))
+            await reply(visit.send, 204, b"", ())
         else:
-            await self._listen(connection, Exchange(receive, send))
+            with visit.stream():
+                if LAST in visit.headers:
+                    await self._resume(connection, visit.headers[LAST], Stream(visit))
+                else:
+                    await self._listen(connection, Exchange(visit))
 
     async def _resume(self, connection: Connection, last: bytes, stream: Stream) -> None:
         try:
@@ -264,6 +324,8 @@ class McpHttp:
             await self._deliver(connection, stream, rest)
         except Wrong as wrong:
             await stream.finish(200, wire.error(asked.id, wrong))
+        except StoreError as error:
+            await stream.finish(503, wire.error(asked.id, Wrong(INTERNAL, str(error))))
 
     async def _listen(self, connection: Connection, exchange: Exchange) -> None:
         """A stream of what changes; a new one takes the place of the one before."""
@@ -278,7 +340,7 @@ class McpHttp:
         try:
             with self.server.hub.listening(subscriber):
                 await exchange.event(b": listening\n\n")
-                await exchange.attend(_ended(task), self.server.settings.ping_s)
+                await exchange.attend(_ended(task))
             await exchange.event(b"", more=False)
         finally:
             task.cancel()
@@ -305,7 +367,7 @@ def _id(message: Message) -> Any:
 
 
 async def _fail(exchange: Exchange, message: Message, error: Exception) -> None:
-    if isinstance(error, Gone | OSError):
+    if isinstance(error, Gone | OSError | NotAdmitted):
         raise error
     if isinstance(error, StoreError):
         await exchange.finish(503, wire.error(_id(message), Wrong(INTERNAL, str(error))))
@@ -319,3 +381,13 @@ async def refuse(
 ) -> None:
     """Turns a request away before it is one."""
     await reply(send, status, wire.error(id, Wrong(code, text)), (JSON, *headers))
+
+
+async def turn_away(send: Send, error: Exception, id: Any = None) -> None:
+    """Says why a request was not taken, as every door does, and in the form of the protocol."""
+    problem = problem_of(error)
+    status, _, headers = problem.reply()
+    code = INTERNAL if status >= 500 else LIMITED if status == 429 else INVALID_REQUEST
+    said = {name: getattr(problem.said, name) for name in ("code", "hint", "retry_after", "trace")}
+    data = {name: value for name, value in said.items() if value is not None}
+    await reply(send, status, wire.error(id, Wrong(code, problem.said.message, data)), headers)

@@ -18,9 +18,12 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.errors import Refused
+from toolcrib.serve.api.errors import Problem
 from toolcrib.serve.mcp.asking import give, open_questions, refuse
 from toolcrib.serve.mcp.request import Later, Reply, Request
 from toolcrib.serve.mcp.server import Server
+from toolcrib.serve.mcp.shelf import LONGEST
+from toolcrib.serve.mcp.subscriptions import MOST_URIS
 from toolcrib.serve.mcp.telling import LEVELS
 from toolcrib.serve.mcp.wire import (
     INVALID_PARAMS,
@@ -41,6 +44,7 @@ RESUMES = "2025-11-25"
 """The first revision whose clients take an empty event, and come back when a stream ends."""
 
 LOGOUT_S = 1.0
+MOST_SAID = 64 * 1024
 SWEEP_S = 60.0
 
 
@@ -59,6 +63,11 @@ class Connection:
         self.requests: dict[Id, Request] = {}
         self.stream: asyncio.Task[Any] | None = None
         self.used = time.monotonic()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not self.requests and self.stream is None
 
 
 class Place(NamedTuple):
@@ -97,6 +106,7 @@ class Legacy:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.connections: dict[str, Connection] = {}
+        self._of: dict[str, dict[str, Connection]] = {}
         self._swept = time.monotonic()
         self._methods = {
             **server.methods,
@@ -110,20 +120,34 @@ class Legacy:
         """Begins a connection.
 
         Raises:
-            Wrong: the greeting does not say what it has to, or there are too many connections.
+            Wrong: the greeting does not say what it has to.
+            Problem: there are too many connections.
         """
         params = Params() if message.params is UNSET else message.params
         if params.protocol_version is UNSET:
             raise Wrong(INVALID_PARAMS, "Invalid params: protocolVersion is missing")
         self._sweep()
-        if len(self.connections) >= self.server.settings.sessions:
-            raise Wrong(INVALID_REQUEST, "There are too many sessions; try again later")
+        self._make_room(principal.name)
         capabilities = {} if params.capabilities is UNSET else params.capabilities
+        if len(encode(capabilities)) > MOST_SAID:  # they are kept for as long as the session
+            raise Wrong(INVALID_PARAMS, f"Invalid params: capabilities have more than {MOST_SAID} bytes")
         welcome = self.server.welcome(params.protocol_version)
         version = params.protocol_version if params.protocol_version.encode() in welcome else RESUMES
         made = Connection(f"mcp-{secrets.token_hex(16)}", principal, version, capabilities)
-        self.connections[made.id] = made
+        self.connections[made.id] = self._of.setdefault(principal.name, {})[made.id] = made
         return made, welcome
+
+    def _make_room(self, owner: str) -> None:
+        """Lets go of what was silent for longest, so that nobody's sessions keep others out, nor their own."""
+        settings, own = self.server.settings, self._of.get(owner, {})
+        if len(own) >= settings.sessions_each:
+            idle = [one for one in own.values() if one.idle]
+            if not idle:
+                told = f"{len(own)} sessions are at work already"
+                raise Problem("too_many", told, "end one with DELETE", retry_after=5)
+            self.leave(min(idle, key=lambda one: one.used))
+        if len(self.connections) >= settings.sessions:
+            raise Problem("unavailable", "There are too many sessions", "try again later", retry_after=5)
 
     def _sweep(self) -> None:
         """Lets go of connections that were silent for long."""
@@ -132,12 +156,16 @@ class Legacy:
             return
         self._swept = now
         for one in list(self.connections.values()):
-            if now - one.used > self.server.settings.idle_s and not one.requests and one.stream is None:
+            if now - one.used > self.server.settings.idle_s and one.idle:
                 self.leave(one)
 
     def leave(self, connection: Connection) -> None:
         """Ends a connection, and logs its session out."""
         self.connections.pop(connection.id, None)
+        own = self._of.get(connection.principal.name, {})
+        own.pop(connection.id, None)
+        if not own:
+            self._of.pop(connection.principal.name, None)
         if connection.stream is not None:
             connection.stream.cancel()
         session = self.server.crib.at_hand(connection.id)
@@ -145,9 +173,9 @@ class Legacy:
             self.server.crib.pipeline.aside(_log_out(session))
 
     def find(self, id: str, principal: Principal) -> Connection | None:
-        """The connection of that id, if it is this principal's."""
+        """The connection of that id, if it is this principal's; another key of theirs may open less."""
         found = self.connections.get(id)
-        if found is None or found.principal.name != principal.name:
+        if found is None or found.principal != principal:
             return None
         found.used = time.monotonic()
         return found
@@ -219,10 +247,10 @@ class Legacy:
             return
         call = question.rpartition("-")[0]
         opened = await open_questions(session, call, connection.capabilities, connection.principal)
-        opened = [one for one in opened if one.question.id == question]
-        if not opened:
+        opened = [one for one in opened if one.question.id == question and one.wanted]
+        if not opened:  # nobody asked, or nobody asked this client
             return
-        response = decode(message.result) if isinstance(message.result, Raw) else None
+        response = _read(message.result) if isinstance(message.result, Raw) else None
         given = {name or opened[0].question.key: response}
         if response is None or not await give(session, opened, given, connection.principal.name):
             said = message.error.get("message") if isinstance(message.error, dict) else None
@@ -243,12 +271,24 @@ class Legacy:
         return Reply(b"{}")
 
     async def _subscribe(self, asked: Request) -> Reply:
-        self.connections[asked.connection].uris.add(asked.needs("uri"))
+        uri, uris = asked.needs("uri"), self.connections[asked.connection].uris
+        if len(uri) > LONGEST or (len(uris) >= MOST_URIS and uri not in uris):
+            told = f"Invalid params: {MOST_URIS} addresses of {LONGEST} characters can be subscribed to"
+            raise Wrong(INVALID_PARAMS, told)
+        uris.add(uri)
         return Reply(b"{}")
 
     async def _unsubscribe(self, asked: Request) -> Reply:
         self.connections[asked.connection].uris.discard(asked.needs("uri"))
         return Reply(b"{}")
+
+
+def _read(result: Raw) -> Any:
+    """What a client says; None where that can not be read."""
+    try:
+        return decode(result)
+    except (ValueError, RecursionError):
+        return None
 
 
 async def _cancel(session: Session, call: str) -> None:

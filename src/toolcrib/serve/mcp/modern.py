@@ -10,7 +10,8 @@ from msgspec import UNSET
 
 from toolcrib.serve.mcp.request import Later, Reply, Request
 from toolcrib.serve.mcp.server import Server
-from toolcrib.serve.mcp.subscriptions import LISTS, Subscriber, digest, states
+from toolcrib.serve.mcp.shelf import LONGEST
+from toolcrib.serve.mcp.subscriptions import LISTS, MOST_URIS, Subscriber, digest, states
 from toolcrib.serve.mcp.telling import LEVELS
 from toolcrib.serve.mcp.wire import (
     HEADER_MISMATCH,
@@ -25,6 +26,7 @@ from toolcrib.serve.mcp.wire import (
 )
 from toolcrib.serve.principal import Principal
 
+LISTEN = "subscriptions/listen"
 MOST_TASKS = 100
 
 
@@ -36,7 +38,7 @@ class Modern:
         self._methods = {
             **server.methods,
             "server/discover": server.discover,
-            "subscriptions/listen": self.listen,
+            LISTEN: self.listen,
             "tasks/get": server.tasks.get,
             "tasks/update": server.tasks.update,
             "tasks/cancel": server.tasks.cancel,
@@ -90,7 +92,8 @@ class Modern:
         subscriber = Subscriber(room, asked.line, asked.id)
         shelved = self._server.shelf is not None
         lists = {key: name for key, name in LISTS.items() if wanted.get(key) is True and (shelved or name == "tools")}
-        uris = _texts(wanted.get("resourceSubscriptions")) if shelved else []
+        uris = _texts(wanted.get("resourceSubscriptions"))[:MOST_URIS] if shelved else []
+        uris = [uri for uri in uris if len(uri) <= LONGEST]
         tasks = _texts(wanted.get("taskIds"))[:MOST_TASKS] if asked.knows_tasks else []
         tasks = [task for task in tasks if await self._server.rooms.task(task, asked.principal) is not None]
         honoured = {**dict.fromkeys(lists, True), "resourceSubscriptions": uris, "taskIds": tasks}

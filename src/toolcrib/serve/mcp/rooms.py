@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from toolcrib.catalog import View
 from toolcrib.crib import Crib
 from toolcrib.serve.mcp.seal import Seal
@@ -94,7 +92,8 @@ class Rooms:
             now = self._clock.now()
             self._sweep(now)
             day = int(now // DAY_S)
-            session = await self._open(f"mcp-{_short(principal)}-{day}", principal)
+            place = self._seal.place(principal.name, *(principal.namespaces or ()))
+            session = await self._open(f"mcp-{place}-{day}", principal)
             room = self._rooms[principal] = Room(session, (day + 1) * DAY_S, self._sights)
         return room
 
@@ -127,8 +126,3 @@ class Rooms:
         if row is None or session is None or session.owner != principal.name:
             return None
         return session, row
-
-
-def _short(principal: Principal) -> str:
-    what = "\0".join((principal.name, *(principal.namespaces or ())))
-    return hashlib.sha256(what.encode()).hexdigest()[:16]

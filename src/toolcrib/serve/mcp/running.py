@@ -280,7 +280,10 @@ def _needs_task(tool: Tool) -> bool:
 def _bound(asked: Request, tool: Tool) -> list[Any]:
     """What a request that brings a state back has to have in common with the one that got it."""
     given = asked.params.arguments
-    arguments = decode(given) if isinstance(given, Raw) else None
+    try:
+        arguments = decode(given) if isinstance(given, Raw) else None
+    except (ValueError, RecursionError) as error:
+        raise Wrong(INVALID_PARAMS, f"Invalid params: arguments can not be read: {error}") from None
     return [asked.principal.name, asked.method, tool.id, arguments or {}, _uri(asked)]
 
 

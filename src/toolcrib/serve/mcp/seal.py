@@ -34,6 +34,10 @@ class Seal:
     def _mark(self, purpose: str, text: bytes) -> bytes:
         return _text(hmac.digest(self._secret, purpose.encode() + b"\0" + text, "sha256"))
 
+    def place(self, *words: str) -> str:
+        """The id of a session that belongs to these words: nobody else can take it first."""
+        return hmac.digest(self._secret, b"place\0" + canonical(words), "sha256").hex()[:32]
+
     def close(self, bound: list[Any], value: dict[str, Any], expires_at: float) -> str:
         """A value that only a request that is `bound` to the same may bring back, and not after its time."""
         inside = encode({"v": value, "x": expires_at, "b": _digest(bound)})

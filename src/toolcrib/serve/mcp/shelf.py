@@ -25,6 +25,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SOURCE = "shelf"
 PROMPTS = "prompts"
 RESOURCES = "resources"
+LONGEST = 8192
 _VARIABLE = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -141,7 +142,9 @@ class Shelf:
             told(uri)
 
     def find(self, uri: str) -> tuple[Resource, dict[str, str]] | None:
-        """The resource of an address, with the variables of its template."""
+        """The resource of an address, with the variables of its template; a very long one is none."""
+        if len(uri) > LONGEST:
+            return None
         exact = self.resources.get(uri)
         if exact is not None and exact.pattern is None:
             return exact, {}

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from toolcrib.serve.asgi import Gone, Receive, Scope, Send, Unreadable, read, reply
+from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.asgi import Receive, Scope, Send, reply
 from toolcrib.serve.mcp import wire
 from toolcrib.serve.mcp.duplex import Duplex
-from toolcrib.serve.mcp.http import Exchange, refuse
+from toolcrib.serve.mcp.http import Exchange, Visit, refuse
 from toolcrib.serve.mcp.request import Reply
 from toolcrib.serve.mcp.server import Server
-from toolcrib.serve.principal import Guard, NotAdmitted, Principal, caller
+from toolcrib.serve.principal import Principal
+
+if TYPE_CHECKING:
+    from toolcrib.serve.api import Api
 
 LISTEN = "/sse"
 POST = "/messages"
@@ -61,54 +66,53 @@ class _Outbox:
 class McpSse:
     """Both addresses of the transport, as an ASGI application."""
 
-    def __init__(self, server: Server, guard: Guard | None = None) -> None:
+    def __init__(self, server: Server, api: Api) -> None:
         self._server = server
-        self._guard = guard
-        self._clients: dict[str, tuple[Principal, Duplex, _Outbox]] = {}
+        self._api = api
+        self._clients: dict[Principal, dict[str, tuple[Duplex, _Outbox]]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
-        try:
-            headers = dict(scope["headers"])
-            principal = await caller(self._guard, headers)
-            if scope["path"] == LISTEN and scope["method"] == "GET":
-                await self._listen(principal, Exchange(receive, send))
-            elif scope["path"] == POST and scope["method"] == "POST":
-                await self._take(scope, principal, receive, send)
-            else:
-                await reply(send, 405)
-        except NotAdmitted as error:
-            challenge = [] if error.challenge is None else [(b"www-authenticate", error.challenge.encode())]
-            await refuse(send, error.status, error.message, challenge)
-        except Unreadable as error:
-            await refuse(send, error.status, error.message, [(b"connection", b"close")])
-        except (Gone, OSError):
-            return
+        await Visit(self._api, scope, receive, send).answer(self._answer)
+
+    async def _answer(self, visit: Visit) -> None:
+        path, method = visit.scope["path"], visit.scope["method"]
+        if path == LISTEN and method == "GET":
+            with visit.stream():
+                await self._listen(visit.principal, Exchange(visit))
+        elif path == POST and method == "POST":
+            await self._take(visit)
+        else:
+            await reply(visit.send, 405)
 
     async def _listen(self, principal: Principal, exchange: Exchange) -> None:
-        if len(self._clients) >= self._server.settings.sessions:
-            await exchange.finish(503, b"")
-            return
         id, outbox = secrets.token_hex(16), _Outbox()
         client = Duplex(self._server, principal, outbox.put, outbox.drained)
-        self._clients[id] = principal, client, outbox
+        own = self._clients.setdefault(principal, {})
+        own[id] = client, outbox
         try:
             await exchange.event(b"event: endpoint\ndata: %b?session=%b\n\n" % (POST.encode(), id.encode()))
-            await exchange.attend(outbox.pump(exchange), self._server.settings.ping_s)
+            await exchange.attend(outbox.pump(exchange))
         finally:
-            del self._clients[id]
+            del own[id]
+            if not own:
+                del self._clients[principal]
             client.log_out()
             await client.leave(0)
 
-    async def _take(self, scope: Scope, principal: Principal, receive: Receive, send: Send) -> None:
-        (id,) = parse_qs(scope["query_string"].decode("latin-1")).get("session", [""])[:1]
-        owner, client, outbox = self._clients.get(id, (None, None, None))
-        if client is None or outbox is None or owner is None or owner.name != principal.name:
-            await refuse(send, 404, "There is no such session")
+    async def _take(self, visit: Visit) -> None:
+        (id,) = parse_qs(visit.scope["query_string"].decode("latin-1")).get("session", [""])[:1]
+        own = self._clients.get(visit.principal, {})
+        if id not in own:
+            await refuse(visit.send, 404, "There is no such session")
             return
-        body = await read(receive, self._server.settings.largest, self._server.settings.body_s)
+        client, outbox = own[id]
+        body = await visit.body()
         if outbox.full:
-            await refuse(send, 429, "Read what was answered first")
-            return
+            raise Problem("too_many", "Answers wait that nobody reads", "read what was answered first", retry_after=1)
+        many = sum(one.under_way for one, _ in own.values())
+        if many >= self._api.limits.requests_each:
+            told = f"{many} requests are under way already"
+            raise Problem("too_many", told, "wait for some of them to end", retry_after=1)
         client.take(body)
-        await reply(send, 202, b"Accepted", ((b"content-type", b"text/plain"),))
+        await reply(visit.send, 202, b"Accepted", ((b"content-type", b"text/plain"),))

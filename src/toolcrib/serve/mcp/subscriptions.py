@@ -18,6 +18,7 @@ from toolcrib.serve.mcp.wire import Id, encode, notification
 from toolcrib.session import Session
 
 LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
+MOST_URIS = 1000
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
