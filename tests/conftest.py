@@ -1,12 +1,31 @@
 """What every test file shares."""
 
+import gc
+import os
+import sys
+
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.services import nats_url, open_folder, own_nats, own_postgres, postgres_server, postgres_url
 
 __all__ = ["nats_url", "open_folder", "own_nats", "own_postgres", "postgres_server", "postgres_url"]
 
+# Containers often forbid bytecode, and each of the thousands of processes that tests start would compile us anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# How long an example takes says nothing on a machine that does much else.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker of `tests.requirements.requirement` known, since unknown markers are errors."""
     config.addinivalue_line("markers", "requirement(*ids): the requirements of the specification that this test holds")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the 400,000 objects of the collection alone: tests look for what they left behind by `gc.collect`."""
+    gc.collect()
+    gc.freeze()

@@ -20,6 +20,8 @@ HEAVY = ["asyncpg", "httpx", "jsonschema_rs", "nats", "rich", "typer", "yaml"]
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home)/")
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
 EXCERPT = re.compile(r"<!-- from (\S+) -->\n```python\n(.*?)```", re.DOTALL)
+PRINTS = re.compile(r"<!-- prints (\S+) -->\n```text\n(.*?)```", re.DOTALL)
+PRINTED = {(ROOT / name, text) for page in PAGES for name, text in PRINTS.findall(page.read_text("utf-8"))}
 
 
 def own_files() -> list[Path]:
@@ -73,11 +75,18 @@ def test_code_on_a_page_is_the_code_of_its_example(page: Path) -> None:
         assert [part for part in paragraphs(code) if part not in source] == []
 
 
+def test_what_a_page_says_is_printed_by_an_example_that_runs() -> None:
+    assert [name for name, _ in PRINTED if name not in EXAMPLES or name in CLUSTER] == []
+
+
 @pytest.mark.parametrize(
     "example", [e for e in EXAMPLES if e not in CLUSTER], ids=lambda example: str(example.relative_to(ROOT))
 )
-def test_an_example_of_the_documentation_runs(example: Path, tmp_path: Path) -> None:
-    run_python(str(example), cwd=tmp_path)
+def test_an_example_of_the_documentation_runs_again_and_again(example: Path, tmp_path: Path) -> None:
+    said = run_python(str(example), cwd=tmp_path)
+    assert [text for name, text in PRINTED if name == example and text != said] == [], said
+    if any(tmp_path.iterdir()):  # what it left there must not stand in its way
+        assert run_python(str(example), cwd=tmp_path) == said
 
 
 @pytest.mark.parametrize("example", CLUSTER, ids=lambda example: str(example.relative_to(ROOT)))

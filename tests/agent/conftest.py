@@ -1,6 +1,7 @@
 """Every test that takes `place` runs over each store that a single process can use."""
 
 import asyncio
+import functools
 import gc
 import sys
 from collections.abc import AsyncIterator
@@ -22,3 +23,10 @@ async def _no_clients_left() -> AsyncIterator[None]:
     left = {task for task in asyncio.all_tasks() if "aclose" in repr(task.get_coro())}
     if left:
         await asyncio.wait(left, timeout=30)
+    _leave_clients_alone()
+
+
+@functools.cache
+def _leave_clients_alone() -> None:
+    """What the clients are made of stays, and is not looked through again after each test."""
+    gc.freeze()

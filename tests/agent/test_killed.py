@@ -1,14 +1,14 @@
 """A process that is killed, whatever it was doing: another goes on, and nothing happens twice."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
+from tests import ready
 from tests.requirements import requirement
 
 PHASES = [
@@ -26,9 +26,8 @@ UNSURE = ("started:pay", "done:pay", "accepted:file", "done:file")
 """Where the process dies over what may happen only once, the call may end `unknown`."""
 
 
-def program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.agent.killed", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def program(folder: Path, *arguments: str) -> CompletedProcess[str]:
+    return ready.run("tests.agent.killed", str(folder), *arguments)
 
 
 @requirement("agents.run.6", "agents.transfer.3", "agents.events.1", "agents.call.6")

@@ -1,13 +1,14 @@
 """A process that is killed while a script of its agent runs or waits: another goes on where it stopped."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+
+from tests import ready
 
 PHASES = [
     *("after started:run_script", "after accepted:look", "before done:look", "after done:look", "before waiting:pay"),
@@ -19,9 +20,8 @@ UNSURE = {"pay": ("started:pay", "done:pay"), "file": ("accepted:file", "done:fi
 """Where the process dies over what may happen only once, the call may end `unknown`, and the script is told so."""
 
 
-def program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.agent.killed_script", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def program(folder: Path, *arguments: str) -> CompletedProcess[str]:
+    return ready.run("tests.agent.killed_script", str(folder), *arguments)
 
 
 @pytest.mark.parametrize("phase", PHASES)

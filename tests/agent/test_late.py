@@ -3,14 +3,14 @@
 import asyncio
 import json
 import sqlite3
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
+from tests import ready
 from tests.agent.place import World, calls, text, world
 from tests.requirements import requirement
 from tests.sessions.place import Gate, Place, log
@@ -280,9 +280,8 @@ PHASES = [
 ]
 
 
-def program(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.agent.killed_late", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def program(folder: Path, *arguments: str) -> CompletedProcess[str]:
+    return ready.run("tests.agent.killed_late", str(folder), *arguments)
 
 
 @requirement("aomi.wake.7")

@@ -66,7 +66,7 @@ async def test_calls_run_side_by_side(place: Place) -> None:
     @tool(read_only=True)
     async def meet(name: str) -> str:
         """Wait for the other."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await both.wait()
         return name
 

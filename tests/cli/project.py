@@ -6,11 +6,14 @@ import select
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+
+from tests import ready
 
 SOURCE = '''
 import asyncio
@@ -101,6 +104,7 @@ CONFIG = """\
 sources: [shop_tools]
 store: sqlite:///shop.db
 """
+LONGEST_S = 300
 
 
 class Ran(NamedTuple):
@@ -135,9 +139,8 @@ class Project:
 
     def run(self, *words: str, stdin: str = "", code: int | None = 0) -> Ran:
         """Runs `toolcrib` to its end; where `code` is given, that must be its exit code."""
-        with self.start(*words, stdin=subprocess.PIPE) as process:
-            out, err = process.communicate(stdin, timeout=120)
-        ran = Ran(process.returncode, out, err)
+        done = ready.run("toolcrib", *words, folder=self.folder, env=environment(), stdin=stdin)
+        ran = Ran(done.returncode, done.stdout, done.stderr)
         assert code in (None, ran.code), ran
         return ran
 
@@ -154,9 +157,12 @@ class Project:
             text=True,
             encoding="utf-8",
         ) as process:
+            overdue = threading.Timer(LONGEST_S, process.kill)  # who reads from it would wait for ever
+            overdue.start()
             try:
                 yield process
             finally:
+                overdue.cancel()
                 process.kill()
 
     @property

@@ -88,5 +88,5 @@ async def test_a_worker_leaves_in_time_also_while_a_server_is_away(
         frail.open("go")
         await frail.worker("w2")
         assert codes(await results(session, calls)) == {"ok": 10}
-        assert took < 10
+        assert took < 30
         assert not [line for line in worker.said if "Traceback" in line]

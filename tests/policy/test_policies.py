@@ -221,8 +221,8 @@ def test_a_thousand_rules_of_other_tools_cost_next_to_nothing() -> None:
         verdict(given, tool, **args)
         took = []
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(200):
                 given.decide(ANN, tool, lambda args=args: args)  # type: ignore[misc]
-            took.append((time.perf_counter() - start) / 200)
+            took.append((time.process_time() - start) / 200)
         assert min(took) < 10e-6

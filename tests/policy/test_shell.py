@@ -455,6 +455,6 @@ def test_a_short_command_is_read_in_no_time() -> None:
 
 def _timed(action: object) -> float:
     assert callable(action)
-    started = time.perf_counter()
+    started = time.process_time()
     action()
-    return time.perf_counter() - started
+    return time.process_time() - started

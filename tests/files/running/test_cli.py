@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -239,7 +240,7 @@ async def test_a_program_that_is_not_there_says_how_to_install_it(
     found = read(shared_data("yaml-tools/tools/cli/github-cli.yaml"))
     settings = Settings(environ={"PATH": str(tmp_path_factory.mktemp("empty"))})
     for platform, text in (("linux", "install_linux"), ("darwin", "brew install gh"), ("win32", "winget")):
-        monkeypatch.setattr("toolcrib.sources.files.running.cli.sys.platform", platform)
+        monkeypatch.setattr("toolcrib.sources.files.running.cli.sys", SimpleNamespace(platform=platform))
         with pytest.raises(ToolFailure, match="gh is not installed") as caught:
             await made(found, "pr_list", settings).run(None, {"args": []})
         assert caught.value.code == "unavailable"
