@@ -18,24 +18,25 @@ async def ask_the_airline(city: str) -> int:
     return 120
 
 
-async def before() -> None:
+async def before() -> str:
     async with Crib([book], store="sqlite:///trips.db") as crib:
-        session = await crib.open("s-1", owner="ada", namespaces=["trip"])
+        session = await crib.open(owner="ada", namespaces=["trip"])
         call = await session.submit("book", {"city": "Bern"})
         async for event in session.events(call=call.id):
             if event.kind == "waiting":
                 print("asked:", event.data["question"]["prompt"])
                 break
+        return session.id
 
 
-async def after() -> None:
+async def after(id: str) -> None:
     async with Crib([book], store="sqlite:///trips.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         (question,) = await session.questions()
         await session.answer(question.id, "accept", 2, actor="bob")
         print((await session.result(question.call)).data)
 
 
-asyncio.run(before())
+session_id = asyncio.run(before())
 print("-- the program ends here, and starts again --")
-asyncio.run(after())
+asyncio.run(after(session_id))

@@ -16,18 +16,19 @@ def wipe(disk: str) -> str:
     return f"{disk} is empty"
 
 
-async def log_out() -> None:
+async def log_out() -> str:
     async with Crib([sleep, wipe], store="sqlite:///closing.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(owner="ada")
         await session.submit("sleep", {"seconds": 0.8})
         await session.submit("sleep", {"seconds": 60})
         await session.submit("wipe", {"disk": "old"})
         print(await session.close(timeout=2))
+        return session.id
 
 
-async def log_in() -> None:
+async def log_in(id: str) -> None:
     async with Crib([sleep, wipe], store="sqlite:///closing.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         for entry in await session.completed("model"):
             assert entry.result is not None
             print(entry.status, "-", entry.result.text)
@@ -39,5 +40,4 @@ async def log_in() -> None:
             print((await session.result(question.call)).data)
 
 
-asyncio.run(log_out())
-asyncio.run(log_in())
+asyncio.run(log_in(asyncio.run(log_out())))

@@ -2,6 +2,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 from toolcrib import Context, Crib, tool
@@ -45,17 +46,17 @@ async def pay(ctx: Context) -> str:
     return await work(ctx)
 
 
-async def first_life() -> None:
+async def first_life(id: str) -> None:
     async with Crib([look_up, set_price, pay], store="sqlite:///effects.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         for name in ("look_up", "set_price", "pay"):
             await session.submit(name)
         await asyncio.sleep(3600)
 
 
-async def second_life() -> None:
+async def second_life(id: str) -> None:
     async with Crib([look_up, set_price, pay], store="sqlite:///effects.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         calls = [event async for event in session.events(follow=False) if event.kind == "accepted"]
         for event in calls:
             result = await session.result(event.call or "")
@@ -64,8 +65,10 @@ async def second_life() -> None:
 
 
 if __name__ == "__main__":
-    if "crash" in sys.argv:
-        asyncio.run(first_life())
+    if len(sys.argv) > 1:
+        asyncio.run(first_life(sys.argv[1]))
     else:
-        subprocess.run([sys.executable, __file__, "crash"], check=False)
-        asyncio.run(second_life())
+        JOURNAL.unlink(missing_ok=True)  # what an earlier run of this example has noted
+        session_id = str(uuid.uuid4())
+        subprocess.run([sys.executable, __file__, session_id], check=False)
+        asyncio.run(second_life(session_id))

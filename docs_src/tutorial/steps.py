@@ -2,6 +2,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import uuid
 
 from toolcrib import Context, Crib, tool
 
@@ -21,15 +22,15 @@ def reserve(order: str) -> str:
     return "shelf 4"
 
 
-async def first_life() -> None:
+async def first_life(id: str) -> None:
     async with Crib([ship], store="sqlite:///steps.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         await session.call("ship", {"order": "A-7"})
 
 
-async def second_life() -> None:
+async def second_life(id: str) -> None:
     async with Crib([ship], store="sqlite:///steps.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         async for event in session.events():
             if event.kind == "done":
                 print(event.data["data"])
@@ -37,8 +38,9 @@ async def second_life() -> None:
 
 
 if __name__ == "__main__":
-    if "crash" in sys.argv:
-        asyncio.run(first_life())
+    if len(sys.argv) > 1:
+        asyncio.run(first_life(sys.argv[1]))
     else:
-        subprocess.run([sys.executable, __file__, "crash"], check=False)
-        asyncio.run(second_life())
+        session_id = str(uuid.uuid4())
+        subprocess.run([sys.executable, __file__, session_id], check=False)
+        asyncio.run(second_life(session_id))

@@ -127,7 +127,7 @@ def test_sub_agents_are_checked_when_loading_and_when_asked() -> None:
             continue
         book = Book(Agent(name=name, sub_agents=given.get(name, ())) for name in case["agents"])
         if "load_warning" in case:
-            assert case["load_warning"] in book.warnings[0]
+            assert case["load_warning"] in book.warnings[0].text
         else:
             assert (case["target"] in book.reached(book[case["from"]], case["via"])) == case["allowed"], case
 

@@ -204,12 +204,14 @@ async def test_a_question_of_a_grandchild_is_answered_after_a_restart_and_nothin
     async with world(place, TEAM, script, look, pay) as here:
         await here.session.answer(question.id, "accept")
         outcome = await here.settled()
-        waits = [e.kind for e in await here.log("run_waiting", "run_resumed", "run_finished")]
-        starts = len(await here.log("run_started"))
+        runs = [e.data["run"] for e in await here.log("run_started")]
+        waits = [(e.data["run"], e.kind) for e in await here.log("run_waiting", "run_resumed", "run_finished")]
     assert outcome.answer == "boss"
     assert sorted(ran) == ["look 1", "look 2", "look 3", "pay 7"]
-    assert starts == 3
-    assert waits == ["run_waiting"] * 3 + ["run_resumed"] * 3 + ["run_finished"] * 3
+    assert len(runs) == 3
+    for run in runs:
+        assert [kind for id, kind in waits if id == run] == ["run_waiting", "run_resumed", "run_finished"]
+    assert [run for run, kind in waits if kind == "run_finished"] == runs[::-1]
 
 
 @requirement("agents.call.5", "agents.run.12")

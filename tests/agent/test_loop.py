@@ -438,6 +438,45 @@ async def test_a_history_that_outgrew_the_window_is_summarised_and_the_log_keeps
     assert "a" * 200 in whole
 
 
+TOO_LONG = {"error": {"code": "too_large", "message": "too long"}}
+
+
+@requirement("agents.run.14")
+@pytest.mark.parametrize(
+    ("turns", "asked"),
+    [
+        ([text("x" * 400), TOO_LONG, text("short of it"), text("fine")], 2),
+        ([text("x" * 400), TOO_LONG, text(""), text("short of it"), text("fine")], 3),
+        ([text("x" * 400), TOO_LONG, TOO_LONG, text("fine")], 2),
+    ],
+    ids=["summarised", "summarised when asked again", "left out"],
+)
+async def test_each_time_that_a_model_was_asked_to_make_room_counts(place: Place, turns: Any, asked: int) -> None:
+    given, script = [Agent(name="main", instructions="M.")], {"main": [*turns, text("later")]}
+    async with world(place, given, script) as here:
+        await here.send("a" * 200)
+        assert (await here.send("next")).answer == "fine"
+        (event,) = await here.log("compacted")
+    assert event.data["asked"] == asked
+    async with world(place, given, script) as here:
+        assert (await here.send("more")).answer == "later"
+        assert here.model.requests[-1].asked == len(turns)
+
+
+@requirement("agents.run.14")
+async def test_what_no_summary_was_made_of_counts_with_the_reply_that_follows(place: Place) -> None:
+    given = [Agent(name="main", instructions="M.", model_settings={"window": 50})]
+    script = {"main": [text("x" * 400), {"error": {"code": "denied", "message": "no"}}, text("fine"), text("later")]}
+    async with world(place, given, script) as here:
+        await here.send("a" * 200)
+        assert (await here.send("next")).answer == "fine"
+        assert await here.log("compacted") == []
+        assert (await here.log("message"))[-1].data["asked"] == 2
+    script["main"][3:3] = [text("short")]
+    async with world(place, given, script) as here:
+        assert (await here.send("more")).answer == "later"
+
+
 @requirement("agents.call.5")
 async def test_a_background_tool_of_a_child_outlives_the_child(place: Place) -> None:
     gate = Gate()

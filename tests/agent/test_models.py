@@ -51,6 +51,20 @@ async def test_a_script_says_its_turns_one_by_one_and_then_no_more() -> None:
 
 
 @requirement("agents.model.2")
+async def test_a_run_whose_script_is_over_says_so_without_a_trace(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(place, MAIN, {"main": [text("one")]}) as here:
+        await here.send("go")
+        outcome = await here.send("on")
+    assert (outcome.reason, outcome.code) == ("failed", "internal")
+    assert outcome.detail == "The script has no turn 2 for agent 'main': it has 1, so add what it says"
+    assert "Traceback" not in caplog.text
+    with pytest.raises(ScriptExhausted, match="does not speak for that agent"):
+        await said(ScriptedModel({"main": [text("one")]}), asking("nobody"))
+
+
+@requirement("agents.model.2")
 async def test_a_script_goes_on_where_the_log_ends() -> None:
     model = ScriptedModel({"main": [text("1"), text("2"), text("3")]})
     await said(model, asking(process="a"))

@@ -155,6 +155,33 @@ async def test_a_conversation_that_is_too_long_goes_on_with_a_summary() -> None:
     assert sent == ["You help.", "They counted.", "and two"]
 
 
+@requirement("agents.run.14")
+@pytest.mark.parametrize(
+    ("settings", "summarised"),
+    [({}, True), ({"window": 100_000}, False), ({"window": 0}, False), ({"window": 5000}, True)],
+    ids=["half of what the model takes", "more", "all", "as much as it says"],
+)
+async def test_a_conversation_stays_within_the_window_of_its_model(settings: Any, summarised: bool) -> None:
+    replies = [answer("a" * 12_000), answer("b" * 12_000), *([answer("Letters.")] if summarised else []), answer("c")]
+    speaker, given = Speaker(*replies), [Agent(name="main", instructions="You help.", model_settings=settings)]
+    async with speaker as url, model(url, "openai-chat:gpt-4") as one, world(Place("memory:"), given, one) as here:
+        assert await one.window({}) == 8192
+        for said in ("one", "two", "three"):
+            outcome = await here.send(said)
+        assert outcome.answer == "c"
+        assert [event.data["summary"] for event in await here.log("compacted")] == ["Letters."] * summarised
+
+
+@requirement("agents.run.14")
+async def test_a_model_of_which_nobody_knows_the_window_is_sent_all_of_it() -> None:
+    speaker = Speaker(answer("a" * 12_000), answer("b"))
+    async with speaker as url, model(url) as one, world(Place("memory:"), MAIN, one) as here:
+        assert await one.window({}) is None
+        await here.send("one")
+        assert (await here.send("two")).answer == "b"
+        assert await here.log("compacted") == []
+
+
 @requirement("agents.run.14", "agents.run.9")
 async def test_what_nobody_can_summarise_is_left_out_and_the_next_message_goes_on() -> None:
     speaker = Speaker(LONG, LONG, answer("Hello."))

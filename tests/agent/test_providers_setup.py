@@ -92,7 +92,7 @@ async def test_settings_of_an_agent_say_where_its_provider_is_and_which_key_it_g
     ("name", "settings", "code", "words"),
     [
         ("gpt-5", {}, "invalid_arguments", "'gpt-5' is no model: name it as provider:model-name"),
-        ("opnai:gpt-5", {}, "not_found", "There is no provider of models 'opnai'"),
+        ("opnai:gpt-5", {}, "not_found", "among others (did you mean 'openai'?)"),
         ("openai:gpt-5", {}, "denied", "set OPENAI_API_KEY"),
         ("anthropic:m", {}, "denied", "set ANTHROPIC_API_KEY"),
         ("ollama:m", {}, "denied", "set OLLAMA_BASE_URL"),

@@ -96,6 +96,21 @@ def test_lint_needs_no_crib_where_paths_are_named(team: Team) -> None:
     assert "There is no crib.yaml" in team.inside("agents", "lint", code=2).err
 
 
+def test_what_scripts_need_is_told_where_it_is_not_installed(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    team.write("team/clerk.yaml", "model: x\ninstructions: y\ntools: ['*', builtin.run_script]\n")
+    assert "nothing is wrong" in team.inside("agents", "lint").out
+    assert team.inside("agents", "show", "clerk", "--json").json["warnings"] == []
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    told = (
+        "builtin.run_script is not offered to 'clerk', since nothing can run it here: pip install 'toolcrib[sandbox]'"
+    )
+    assert f"team/clerk.yaml:3: tools: {told} (a warning)" in team.inside("agents", "lint").out
+    assert told in team.inside("agents", "show", "clerk").out
+    shown = team.inside("agents", "show", "clerk", "--json").json
+    assert shown["warnings"] == [told]
+    assert "run_script" not in [tool["name"] for tool in shown["sees"]["tools"]]
+
+
 def test_the_graph_is_mermaid_or_dot(team: Team) -> None:
     assert team.inside("agents", "graph").out.splitlines() == [
         "flowchart TD",

@@ -305,7 +305,7 @@ def test_a_source_that_can_not_be_is_told_with_its_line(tmp_path: Path, sources:
     project = Project(tmp_path)
     project.write("crib.yaml", f"\nsources: {sources}\n")
     err = project.run("tools", "list", code=2).err
-    assert "crib.yaml:2: " in err
+    assert "crib.yaml:2:" in err
     assert said in err
 
 

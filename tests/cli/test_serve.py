@@ -43,6 +43,11 @@ def test_the_whole_crib_is_served_without_keys_on_this_machine(project: Project)
     assert "s" in [row["id"] for row in project.run("sessions", "list", "--json").json]
 
 
+def test_the_first_key_tells_that_running_servers_do_not_know_it(project: Project) -> None:
+    assert "already runs without keys" in project.run("keys", "add", "ada").err
+    assert "already runs" not in project.run("keys", "add", "bob").err
+
+
 def test_keys_are_made_asked_for_and_revoked(project: Project) -> None:
     made = project.run("keys", "add", "ada", "--name", "laptop", "--scope", "read", "--expires", "1d", "--json").json
     admin = project.run("keys", "add", "ops", "--scope", "admin", "--json").json

@@ -12,6 +12,7 @@ import pytest
 
 from tests.openapi.conftest import Opened
 from tests.openapi.service import TOKEN, Service, document, operation
+from toolcrib.sources.openapi import BadDocument
 
 SECRET = "k-9f8e7d-secret/+="
 
@@ -74,6 +75,20 @@ async def test_without_credentials_it_is_said_what_to_configure(opened: Opened, 
     assert (result.failure.code, result.failure.retryable) == ("unavailable", False)
     assert "auth: {it: ...}" in (result.failure.hint or "")
     assert service.seen == []
+
+
+async def test_a_scheme_that_the_document_does_not_declare_is_told_at_the_start(opened: Opened) -> None:
+    bearer = {"type": "http", "scheme": "bearer"}
+    with pytest.raises(BadDocument) as caught:
+        await opened(secured(bearer), auth={"othr": SECRET})
+    told = "auth names the security scheme 'othr', which the document does not have: it declares it, other"
+    assert f"{told} (did you mean 'other'?)" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    with pytest.raises(BadDocument, match="it declares none; headers go without one"):
+        await opened(document({"/echo": {"get": operation()}}), auth={"key": SECRET})
+    old = {"swagger": "2.0", "paths": {"/echo": {"get": operation()}}, "securityDefinitions": {"key": bearer}}
+    with pytest.raises(BadDocument, match="it declares key"):
+        await opened(old, auth={"token": SECRET})
 
 
 async def test_each_owner_has_its_own_credentials(opened: Opened, service: Service) -> None:

@@ -58,6 +58,35 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, entry: str, said: str) 
     assert said in str(error.value)
 
 
+NESTED = """\
+sources:
+  - toolkit: http
+    ports:
+      - 8080
+    headers:
+      api.example.com:
+        Accept: "*/*"
+        Authorization: "Bearer ${NOT_SET_HERE}"
+  - toolkit: sql
+    databases:
+      one: one.db
+      two: >-
+        postgresql://ada:
+        ${NOR_THIS}@host
+"""
+
+
+def test_a_missing_variable_is_told_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "crib.yaml").write_text(NESTED)
+    with pytest.raises(BadConfig) as error:
+        load(tmp_path / "crib.yaml")
+    lines = str(error.value).splitlines()
+    assert [line.partition("crib.yaml:")[2] for line in lines] == [
+        "8:32: the variable NOT_SET_HERE is not set",
+        "14:9: the variable NOR_THIS is not set",
+    ]
+
+
 @pytest.mark.parametrize("given", ["whole", "single"])
 async def test_a_toolkit_is_one_source_or_single_tools(given: str) -> None:
     kit = toolkits.time.tools()

@@ -1,5 +1,6 @@
 """How every HTTP server of a measurement is run: uvicorn with uvloop and httptools, one process, no logs."""
 
+import signal
 import sys
 from typing import Any
 
@@ -15,7 +16,11 @@ class _Said(uvicorn.Server):
 
 
 def serve(app: Any) -> None:
-    """Serves an application on the port that the command line names."""
+    """Serves an application on the port that the command line names.
+
+    When it is told to end, uvicorn passes the signal on: that must end the program, not kill it with its folder.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     config = uvicorn.Config(
         app,
         port=int(sys.argv[1]),

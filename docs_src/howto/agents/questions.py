@@ -22,18 +22,19 @@ def new_crib() -> tuple[Crib, Agents]:
     return Crib([refund], store=STORE, agents=agents), agents
 
 
-async def ask() -> None:
+async def ask() -> str:
     crib, _ = new_crib()
     async with crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(owner="ada")
         outcome = await session.send("I want my money back", key="message-1")
         print(outcome.status, [question.prompt for question in outcome.questions])
+        return session.id
 
 
-async def answer() -> None:
+async def answer(id: str) -> None:
     crib, agents = new_crib()
     async with crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         (question,) = await session.questions()
         print(question.path, dict(question.arguments))
         await session.answer(question.id, "accept", actor="bob")
@@ -43,5 +44,4 @@ async def answer() -> None:
         print(again.answer)
 
 
-asyncio.run(ask())
-asyncio.run(answer())
+asyncio.run(answer(asyncio.run(ask())))

@@ -39,21 +39,22 @@ def new_crib() -> tuple[Crib, Agents]:
     return Crib([find_order, refund], store="sqlite:///scripts.db", agents=agents), agents
 
 
-async def ask() -> None:
+async def ask() -> str:
     crib, agents = new_crib()
     async with crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(owner="ada")
         outcome = await session.send("Give back the dearest of A-7, A-8 and A-9")
         print(outcome.status, [dict(question.arguments) for question in outcome.questions])
         request = await agents.request(session, outcome.run or "", 1)
         (shown,) = [view for view in request.tools if view.name == "run_script"]
         print(shown.description.partition("Functions:\n")[2])
+        return session.id
 
 
-async def answer() -> None:
+async def answer(id: str) -> None:
     crib, agents = new_crib()
     async with crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         (question,) = await session.questions()
         await session.answer(question.id, "accept", actor="bob")
         await agents.settled(session)
@@ -64,5 +65,4 @@ async def answer() -> None:
                 print(event.data["data"])
 
 
-asyncio.run(ask())
-asyncio.run(answer())
+asyncio.run(answer(asyncio.run(ask())))

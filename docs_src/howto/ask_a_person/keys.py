@@ -11,7 +11,7 @@ def pay(cents: int) -> str:
 
 async def main() -> None:
     async with Crib([pay], store="sqlite:///keys.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(owner="ada")
 
         first = await session.submit("pay", {"cents": 5}, key="order-A-7")
         again = await session.submit("pay", {"cents": 5}, key="order-A-7")

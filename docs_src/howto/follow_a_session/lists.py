@@ -28,7 +28,7 @@ async def show(session: Session, at: int | None = None) -> None:
 
 async def main() -> None:
     async with Crib([sleep, wipe], store="sqlite:///lists.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(owner="ada")
         await session.call("sleep", {"seconds": 0})
         await session.submit("wipe", {"disk": "old"})
         call = await session.submit("sleep", {"seconds": 60})

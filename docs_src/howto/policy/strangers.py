@@ -1,4 +1,5 @@
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from toolcrib import Crib, Tool
@@ -37,4 +38,5 @@ async def main() -> None:
                 print(session.why("far.read_file", {}).lines()[0])
 
 
+Path("pins.db").unlink(missing_ok=True)  # what an earlier run of this example has accepted
 asyncio.run(main())

@@ -2,6 +2,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 from toolcrib import Context, Crib, tool
@@ -28,15 +29,15 @@ def pay(ctx: Context, cents: int) -> str:
     return "receipt"
 
 
-async def first_life() -> None:
+async def first_life(id: str) -> None:
     async with Crib([pay], store="sqlite:///pay.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         await session.call("pay", {"cents": 500})
 
 
-async def second_life() -> None:
+async def second_life(id: str) -> None:
     async with Crib([pay], store="sqlite:///pay.db") as crib:
-        session = await crib.open("s-1", owner="ada")
+        session = await crib.open(id, owner="ada")
         (entry,) = await session.completed()
         assert entry.result is not None
         print(entry.status, entry.result.data)
@@ -44,8 +45,10 @@ async def second_life() -> None:
 
 
 if __name__ == "__main__":
-    if "crash" in sys.argv:
-        asyncio.run(first_life())
+    if len(sys.argv) > 1:
+        asyncio.run(first_life(sys.argv[1]))
     else:
-        subprocess.run([sys.executable, __file__, "crash"], check=False)
-        asyncio.run(second_life())
+        BANK.unlink(missing_ok=True)  # what an earlier run of this example has paid
+        session_id = str(uuid.uuid4())
+        subprocess.run([sys.executable, __file__, session_id], check=False)
+        asyncio.run(second_life(session_id))

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from toolcrib.agent import scripts
 from toolcrib.agent.definition import Agent, SubAgent, Via
 from toolcrib.agent.files import SUFFIXES, Definition, Line, Parts, read_file
 from toolcrib.agent.problems import BadAgent, meant
@@ -27,7 +28,7 @@ class Book(Mapping[str, Agent]):
         found = [_of_program(agent) for agent in agents]
         self._agents = {one.agent.name: one.agent for one in found if one.agent is not None}
         problems, warnings = _together(found)
-        self.warnings = [line.text for line in warnings]
+        self.warnings = warnings
         if problems:
             raise BadAgent((), [f"Agent {line.text}" for line in problems])
 
@@ -84,7 +85,7 @@ def _made(found: list[Definition]) -> Book:
     if wrong:
         raise BadAgent((), [str(line) for line in sorted(wrong)])
     book = Book(one.agent for one in found if one.agent is not None)
-    book.warnings = [str(line) if line.file else line.text for line in warnings]
+    book.warnings = warnings
     return book
 
 
@@ -113,6 +114,9 @@ def _together(found: list[Definition]) -> tuple[list[Line], list[Line]]:
         else:
             names[name] = one
     for one in found:
+        lacks = None if one.agent is None else scripts.missing(one.agent)
+        if lacks is not None:
+            warnings.append(one.line(("tools",), lacks))
         for number, sub in enumerate(one.sub_agents):
             said = _reached(one.name, sub, names)
             if said is not None:

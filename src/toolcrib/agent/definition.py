@@ -117,12 +117,18 @@ class Agent:
 
     def digest(self) -> str:
         """Tells two definitions apart."""
-        if self not in _digests:
-            _digests[self] = hashlib.sha256(canonical(self.data())).hexdigest()[:16]
-        return _digests[self]
+        return self.told()[0]
+
+    def told(self) -> tuple[str, bytes]:
+        """Its digest and the JSON text of its data; made once, since every session keeps both."""
+        made = _told.get(self)
+        if made is None:
+            text = canonical(self.data())
+            made = _told[self] = (hashlib.sha256(text).hexdigest()[:16], text)
+        return made
 
 
-_digests: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()
+_told: WeakKeyDictionary[Agent, tuple[str, bytes]] = WeakKeyDictionary()
 
 
 def _plain(value: Any) -> Any:

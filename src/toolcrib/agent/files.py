@@ -19,7 +19,7 @@ SUFFIXES = (".yaml", ".yml", ".md")
 
 
 class Line(NamedTuple):
-    """A problem on a line of a file."""
+    """A problem on a line of a file; without a file, one of a program."""
 
     file: str
     line: int
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.key}: {self.text}"
+        return f"{self.file}:{self.line}: {self.key}: {self.text}" if self.file else self.text
 
 
 @dataclass(slots=True)

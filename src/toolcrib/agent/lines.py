@@ -28,7 +28,7 @@ class Note:
 
     __slots__ = (
         *("args", "background", "below", "id", "provider_id", "question", "result", "run", "said", "secret", "state"),
-        *("_text", "tool", "turn", "wake"),
+        *("_bare", "_text", "tool", "turn", "wake"),
     )
 
     def __init__(self, id: str, tool: str, args: str, provider_id: str | None, run: str | None, turn: int) -> None:
@@ -46,10 +46,11 @@ class Note:
         self.secret = False
         self.wake: str | None = None
         self._text: str | None = None
+        self._bare = tool.removeprefix("builtin").lstrip("._")
 
     def calls(self, builtin: str) -> bool:
         """Whether it calls that built-in tool, however the model says it."""
-        return self.said.removeprefix("builtin").lstrip("._") == builtin
+        return self._bare == builtin
 
     @property
     def answered(self) -> bool:

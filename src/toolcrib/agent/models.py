@@ -120,7 +120,10 @@ class Request:
 
 
 class Model(Protocol):
-    """A language model."""
+    """A language model.
+
+    It may also have `async def window(settings) -> int | None`: how many tokens it takes in one request.
+    """
 
     def respond(self, request: Request) -> AsyncIterator[Delta]:
         """The reply, piece by piece.

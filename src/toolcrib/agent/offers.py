@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -88,7 +87,7 @@ def _useful(room: Room, run: Run, agent: Agent, base: Offer) -> list[tuple[Tool,
             made = _reaching(room, run, agent, tool, _TARGETS[tool.name])
             found += [] if made is None else [(tool, made)]
         elif tool.name == "run_script":
-            found += [(tool, _scripting(agent, tool, base))] if _scripts(agent, tool, base) else []
+            found += [(tool, _scripting(agent, tool, base))] if _scripts(agent, base) else []
         elif condition(room, run, base) if condition is not None else agent.has(tool.id):
             found.append((tool, None))
     if agent.exclude:
@@ -119,10 +118,9 @@ def _reaching(room: Room, run: Run, agent: Agent, tool: Tool, how: tuple[Via, st
     return ToolView(tool.name, text, {**schema, "properties": properties})
 
 
-def _scripts(agent: Agent, tool: Tool, base: Offer) -> bool:
+def _scripts(agent: Agent, base: Offer) -> bool:
     """Only an agent that names it writes scripts, where there is something to call and to run it with."""
-    asked = any(one != "*" and selects(one, tool.id) for one in agent.tools)
-    return asked and bool(base.shown) and find_spec("pydantic_monty") is not None
+    return scripts.named(agent) is not None and bool(base.shown) and scripts.installed()
 
 
 def _scripting(agent: Agent, tool: Tool, base: Offer) -> ToolView:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.agent.models import Delta, Finish, Kept, Model, ModelCall, ModelError, Reasoning, Request, Text, Usage
-from toolcrib.errors import ToolcribError
 
 _TURN = ("text", "reasoning", "calls", "usage", "chunks", "finish", "kept", "error")
 
 
-class ScriptExhausted(ToolcribError):
+class ScriptExhausted(ModelError):
     """A model was asked once more than its script knows."""
 
-    def __init__(self, agent: str, turn: int) -> None:
-        super().__init__(f"The script has no turn {turn} for agent '{agent}'")
+    def __init__(self, agent: str, turn: int, known: int = 0) -> None:
+        what = f"it has {known}" if known else "it does not speak for that agent"
+        super().__init__("internal", f"The script has no turn {turn} for agent '{agent}': {what}, so add what it says")
         self.agent = agent
         self.turn = turn
 
@@ -78,7 +78,7 @@ class ScriptedModel:
         self._next[agent] = number + 1
         turns = self.script.get(agent, [])
         if number >= len(turns):
-            raise ScriptExhausted(agent, number + 1)
+            raise ScriptExhausted(agent, number + 1, len(turns))
         turn = turns[number]
         if "error" in turn:
             raise ModelError(turn["error"].get("code", "failed"), turn["error"].get("message", ""))

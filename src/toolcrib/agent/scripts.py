@@ -11,10 +11,12 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolcrib.agent.selection import selects
 from toolcrib.agent.signatures import arguments, functions, signature
 from toolcrib.calls.children import end_child, keyed_child
 from toolcrib.calls.live import LiveCall
@@ -25,10 +27,12 @@ from toolcrib.tools import Tool
 from toolcrib.types import Result
 
 if TYPE_CHECKING:
+    from toolcrib.agent.definition import Agent
     from toolcrib.agent.offers import Offer
     from toolcrib.sandbox import Fault
     from toolcrib.sandbox.scripts import Leg, Rules, Scripts
 
+ID = "builtin.run_script"
 CALLS = 1000
 AT_ONCE = 8
 TIME_S = 10.0
@@ -52,6 +56,25 @@ Each gives the data of its result; one that fails raises RuntimeError("code: mes
 is called `result`, is the answer; `print` what else you want to read. There are no files, no network and no packages; \
 no generators, no inheritance, no `del`. The clock stands still."""
 MANY = "All your tools are functions by their names; tool_search tells how they are called."
+MISSING = "is not offered to '{agent}', since nothing can run it here: pip install 'toolcrib[sandbox]'"
+
+
+def named(agent: Agent) -> str | None:
+    """Which of its `tools` asks for scripts, if any; `*` does not."""
+    if any(selects(one, ID) for one in agent.exclude):
+        return None
+    return next((one for one in agent.tools if one != "*" and selects(one, ID)), None)
+
+
+def installed() -> bool:
+    """Whether there is something to run scripts with: an extra brings it."""
+    return find_spec("pydantic_monty") is not None
+
+
+def missing(agent: Agent) -> str | None:
+    """What is said of an agent that asks for scripts where nothing can run them."""
+    asked = named(agent)
+    return None if asked is None or installed() else f"{asked} {MISSING.format(agent=agent.name)}"
 
 
 def described(offer: Offer, many: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 KNOWN = ("session", "owner", "agent", "now")
 _NAME = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
@@ -15,6 +15,9 @@ def unknown_names(text: str, vars: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys(_NAME.findall(text)) if name not in known]
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
+def filled(text: str, known: Callable[[], Mapping[str, str]]) -> str:
     """The text with its names put in place; what is not known stays as it is."""
-    return _NAME.sub(lambda found: values.get(found[1], found[0]), text) if "{{" in text else text
+    if "{{" not in text:
+        return text
+    values = known()
+    return _NAME.sub(lambda found: values.get(found[1], found[0]), text)

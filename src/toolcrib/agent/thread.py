@@ -188,7 +188,7 @@ class Thread:
 
     def _handover(self, event: Event, data: dict[str, Any]) -> None:
         run = self.runs.get(data.get("run") or "")
-        self.asked[data["from"]] += "summary" in (data.get("history") or {})
+        self.asked[data["from"]] += data.get("asked", "summary" in (data.get("history") or {}))
         (self.line if run is None else run.line).hand_over(event.seq, data)
         if run is None:
             return
@@ -205,7 +205,7 @@ class Thread:
         first, last = data["from_seq"], data["to_seq"]
         rest = [item for item in line.views.get(data["agent"], []) if not first <= item.seq <= last]
         line.views[data["agent"]] = [Item(first, "note", data["summary"]), *rest]
-        self.asked[data["agent"]] += 1
+        self.asked[data["agent"]] += data.get("asked", 1)
 
     def _interrupted(self, event: Event, data: dict[str, Any]) -> None:
         if self.foreground is not None:

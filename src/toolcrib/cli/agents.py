@@ -85,9 +85,16 @@ async def show_agent(
     if terminal.json:
         tools = [one._asdict() for one in sees.tools]
         limits = {"stops": [one.data() for one in found.stops], **_limits(found)}
-        terminal.data({**_data(agents, found), "sees": {**sees._asdict(), "tools": tools}, "limits": limits})
+        seen = {"sees": {**sees._asdict(), "tools": tools}, "limits": limits, "warnings": _warnings(found)}
+        terminal.data({**_data(agents, found), **seen})
     else:
         _show(terminal, agents, found, sees)
+
+
+def _warnings(agent: Agent) -> list[str]:
+    from toolcrib.agent.scripts import missing
+
+    return [one for one in (missing(agent),) if one is not None]
 
 
 def _limits(agent: Agent) -> dict[str, Any]:
@@ -127,6 +134,8 @@ def _show(terminal: Terminal, agents: Agents, agent: Agent, sees: Sight) -> None
     if sees.tools:
         rows = [(one.name, one.id, f"{one.description}{' (by name only)' if one.listed else ''}") for one in sees.tools]
         terminal.table(("Name", "Tool", "What it does"), rows, indent=2)
+    for warning in _warnings(agent):
+        terminal.text(f"\n{warning}", "yellow")
 
 
 @command(app, "lint")
@@ -173,7 +182,7 @@ def _found(terminal: Terminal, paths: Sequence[str]) -> Findings:
         return lint(*paths)
     if not file.is_file():  # a program has checked its agents itself
         book = _agents(terminal).book
-        return Findings([*book], [], [])
+        return Findings([*book], [], book.warnings)
     here = Path.cwd()
     places = agent_places(file)
     return lint(*(place.relative_to(here) if place.is_relative_to(here) else place for place in places))

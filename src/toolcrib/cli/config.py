@@ -55,17 +55,23 @@ _MODES = ("exclusive", "add", "append", "merge")
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a file, and on which line."""
+    """One thing that is wrong with a file, and on which line; in which column where that is known."""
 
     line: int
     message: str
+    column: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The line, and the column."""
+        return f"{self.line}" if self.column is None else f"{self.line}:{self.column}"
 
 
 class BadConfig(Trouble):
     """A `crib.yaml` that does not hold, with everything that is wrong in it."""
 
     def __init__(self, path: Path, problems: list[Problem]) -> None:
-        lines = [f"{path}:{problem.line}: {problem.message}" for problem in sorted(problems)]
+        lines = [f"{path}:{one.place}: {one.message}" for one in sorted(problems, key=lambda one: one[:2])]
         super().__init__("\n".join(dict.fromkeys(lines)), f"mend {path.name} and try again", code="config")
         self.problems = problems
 
@@ -196,7 +202,8 @@ class _Reading:
             self._wrong(wrong, at)
 
     def _wrong(self, wrong: Wrong, node: yaml.Node) -> None:
-        self.problems.append(Problem(nodes.line(wrong.node or node), str(wrong)))
+        line, column = wrong.place(node)
+        self.problems.append(Problem(line, str(wrong), column))
 
     # One function a key
 

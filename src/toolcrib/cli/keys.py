@@ -66,6 +66,7 @@ async def add_key(
     """Make a key. It is shown now and never again: only its digest is kept."""
     until = None if expires is None else time.time() + _seconds(expires)
     async with _ring(terminal) as ring:
+        first = not ring.keys
         key, kept = await ring.add(
             owner, by=user(), name=name, scopes=scope or (), namespaces=namespace, expires_at=until
         )
@@ -75,6 +76,8 @@ async def add_key(
     terminal.text(key)
     terminal.say(f"This is key {kept.id} of {owner}. Keep it: it is not shown again.", "yellow")
     terminal.say("Clients send it as `Authorization: Bearer KEY`.", "dim")
+    if first:
+        terminal.say("A server that already runs without keys asks for one when it is started again.", "dim")
 
 
 def _seconds(text: str) -> float:

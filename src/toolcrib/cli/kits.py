@@ -15,7 +15,7 @@ import yaml
 
 from toolcrib.cli import nodes
 from toolcrib.cli.nodes import Wrong
-from toolcrib.cli.sources import _VARIABLE
+from toolcrib.cli.sources import check_variables, expanded
 
 if TYPE_CHECKING:
     from toolcrib.toolkits.kit import Toolkit
@@ -57,7 +57,8 @@ def toolkit_of(item: yaml.Node, folder: Path) -> Toolkit | None:
 
 
 def _setting(key: str, node: yaml.Node, folder: Path) -> Any:
-    value = _filled(nodes.plain(node), node)
+    check_variables(node)
+    value = _filled(nodes.plain(node))
     if key == "databases" and isinstance(value, Mapping):
         return {name: _database(one, folder) for name, one in value.items()}
     if key == "chains" and isinstance(value, Mapping) and value.get("cache", ":memory:") != ":memory:":
@@ -73,16 +74,13 @@ def _below(value: Any, folder: Path) -> Any:
     return [folder / str(one) for one in value] if isinstance(value, list) else folder / str(value)
 
 
-def _filled(value: Any, node: yaml.Node) -> Any:
+def _filled(value: Any) -> Any:
     """The same with the variables of the environment, so that no secret need stand in the file."""
     if isinstance(value, Mapping):
-        return {key: _filled(one, node) for key, one in value.items()}
+        return {key: _filled(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_filled(one, node) for one in value]
-    for name in _VARIABLE.findall(value) if isinstance(value, str) else ():
-        if name not in os.environ:
-            raise Wrong(f"the variable {name} is not set", node)
-    return _VARIABLE.sub(lambda found: os.environ[found[1]], value) if isinstance(value, str) else value
+        return [_filled(one) for one in value]
+    return expanded(value) if isinstance(value, str) else value
 
 
 def _database(given: Any, folder: Path) -> Any:

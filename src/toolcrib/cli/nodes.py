@@ -13,16 +13,34 @@ _WORDS = {str: "a text", int: "a whole number", float: "a number", list: "a list
 
 
 class Wrong(Exception):
-    """A value that can not be used, at a node."""
+    """A value that can not be used, at a node; `part` is the piece of it that is meant."""
 
-    def __init__(self, message: str, node: yaml.Node | None = None) -> None:
+    def __init__(self, message: str, node: yaml.Node | None = None, part: str = "") -> None:
         super().__init__(message)
         self.node = node
+        self.part = part
+
+    def place(self, otherwise: yaml.Node) -> tuple[int, int | None]:
+        """Its line, and its column where one part of a node is meant; both counted from one."""
+        node = self.node or otherwise
+        text = node.start_mark.buffer or ""
+        at = text.find(self.part, node.start_mark.pointer, node.end_mark.pointer) if self.part else -1
+        if at < 0:
+            return line(node), None
+        return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def line(node: yaml.Node) -> int:
     """The line of a node, counted from one."""
     return int(node.start_mark.line) + 1
+
+
+def scalars(node: yaml.Node) -> Iterator[yaml.Node]:
+    """The single values in a node: itself, or all those below it."""
+    if isinstance(node, yaml.ScalarNode):
+        yield node
+    for below in node.value if isinstance(node, yaml.CollectionNode) else ():
+        yield from scalars(below[1] if isinstance(below, tuple) else below)
 
 
 def plain(node: yaml.Node) -> Any:

@@ -169,10 +169,15 @@ async def serve(  # noqa: PLR0913 - the options of a command
         with _listening(said.host, said.port) as listener:
             site = _site(crib, said, guard, hosts, namespace, only_mcp=mcp)
             await site.open()
-            where = f"[{said.host}]" if ":" in said.host else said.host
-            url = f"http://{where}:{listener.getsockname()[1]}"
+            url = f"http://{_reached_at(said.host)}:{listener.getsockname()[1]}"
             await _serve(site, listener, lambda: _told(terminal, url, site, guard, only_mcp=mcp))
             terminal.say("Stopped listening.", "dim")
+
+
+def _reached_at(host: str) -> str:
+    """The host of an address that works on this machine: that of all its networks is none."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
 
 
 def _said(terminal: Terminal) -> Hosting:

@@ -145,12 +145,25 @@ def _filled(node: yaml.Node) -> dict[str, str]:
 
 
 def _expanded(node: yaml.Node) -> str:
-    def variable(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise Wrong(f"the variable {found[1]} is not set", node)
-        return os.environ[found[1]]
+    check_variables(node)
+    return expanded(nodes.text(node))
 
-    return _VARIABLE.sub(variable, nodes.text(node))
+
+def check_variables(node: yaml.Node) -> None:
+    """Each variable that a node or something below it names is set.
+
+    Raises:
+        Wrong: one is not, at its place.
+    """
+    for scalar in nodes.scalars(node):
+        for found in _VARIABLE.finditer(scalar.value):
+            if found[1] not in os.environ:
+                raise Wrong(f"the variable {found[1]} is not set", scalar, found[0])
+
+
+def expanded(text: str) -> str:
+    """A text with the values of its variables, which are set."""
+    return _VARIABLE.sub(lambda found: os.environ[found[1]], text)
 
 
 def _credentials(node: yaml.Node) -> dict[str, Any]:

@@ -45,9 +45,7 @@ class ProviderModel:
             ModelError: `rate_limited` and `unavailable` may pass; `denied` by key or account, `not_found`,
                 `too_large` for the model, `timeout`; `invalid_arguments` and `failed` want something to be set right.
         """
-        options = read_options(request.settings)
-        address = self._address.with_options(options)
-        model = await self._model(address, canonical(options))
+        address, model = await self._reached(request.settings)
         settings = read_settings(address, request.settings)
         names = wire.Names(tool.name for tool in request.tools)
         begun = False
@@ -63,6 +61,22 @@ class ProviderModel:
             raise failures.of(error, address, begun) from error
         for last in _rest(response, names, address):
             yield last
+
+    async def window(self, settings: Mapping[str, Any]) -> int | None:
+        """How many tokens it takes in one request, its reply included; None where nobody knows.
+
+        Raises:
+            ModelError: it can not be reached in that way.
+        """
+        _, model = await self._reached(settings)
+        window: int | None = model.context_window
+        return window
+
+    async def _reached(self, settings: Mapping[str, Any]) -> tuple[Address, Any]:
+        """The model as `model_settings` reach it, and where that is."""
+        options = read_options(settings)
+        address = self._address.with_options(options)
+        return address, await self._model(address, canonical(options))
 
     async def _model(self, address: Address, key: bytes) -> Any:
         """The model at an address, connected once for each event loop."""

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from toolcrib.agent.models import ModelError
+from toolcrib.agent.problems import meant
 from toolcrib.agent.providers.address import Address
 
 EXTRA = "pip install 'toolcrib[models]'"
@@ -35,6 +36,9 @@ _SILENT = ("ModelAuthenticationError", "ModelQuotaExceededError")
 
 _CLIENTS = ("anthropic", "botocore", "google", "httpcore2", "httpx", "httpx2", "openai", "pydantic_core")
 """Packages whose own errors come through where a reply is not what it should be."""
+
+_KNOWN = ("anthropic", "bedrock", "google", "openai", "openai-chat")
+"""The providers that are named where one is unknown."""
 
 _PACKAGE = re.compile(r"pydantic-ai-slim\[[\w-]+\]")
 _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]{3,})`")
@@ -78,7 +82,7 @@ def of_setup(error: Exception, address: Address) -> ModelError:
         package = EXTRA if found is None else f"pip install '{found[0]}'"
         return ModelError("failed", f"Models of {address.provider} need a package that is not installed: {package}")
     if isinstance(error, ValueError) and words.startswith("Unknown provider"):
-        advice = "anthropic, bedrock, google, openai and openai-chat are known, among others"
+        advice = f"{', '.join(_KNOWN)} are known, among others{meant(address.kind, _KNOWN)}"
         return ModelError("not_found", f"There is no provider of models '{address.kind}': {advice}")
     variables = _VARIABLE.findall(words)
     if variables:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError
+from toolcrib.schema import nearest
+from toolcrib.sources import OK, Health
 from toolcrib.sources.openapi.auth import Credential, Credentials, Guard
 from toolcrib.sources.openapi.document import Document
 from toolcrib.sources.openapi.later import LaterTool
@@ -91,6 +93,7 @@ class OpenApi:
         self._timeout = timeout
         self._refresh_s = refresh_s
         self._beside: asyncio.Task[None] | None = None
+        self._health = OK
 
     # As a source
 
@@ -104,6 +107,7 @@ class OpenApi:
             tools = await self._load()
         except Away as error:
             log.warning("%s", error)
+            self._health = Health("unavailable", str(error))
             self._beside = asyncio.create_task(self._look(changed, there=False))
             return []
         except BaseException:
@@ -112,6 +116,10 @@ class OpenApi:
         if self._refresh_s is not None and not isinstance(self._loading.place, Mapping):
             self._beside = asyncio.create_task(self._look(changed, there=True))
         return tools
+
+    def health_of(self, tool: Tool | None) -> Health:
+        """Whether the document could be had when it was last looked for."""
+        return self._health
 
     async def stop(self) -> None:
         """Closes its connections."""
@@ -123,14 +131,18 @@ class OpenApi:
 
     async def _look(self, changed: Callable[[Iterable[Tool]], None], *, there: bool) -> None:
         """Looks from time to time whether the document changed; one that no longer holds changes nothing."""
+        read = OK  # how the document was when it was last read
         while not there or self._refresh_s is not None:
             await asyncio.sleep(RETRY_S if not there or self._refresh_s is None else self._refresh_s)
             try:
                 if not there or await self._loading.changed():
                     changed(await self._load())
-                    there = True
+                    there, read = True, OK
+                self._health = read
             except (Away, ToolcribError) as error:
                 log.warning("the document is left as it was: %s", error)
+                self._health = Health("degraded" if there else "unavailable", str(error))
+                read = read if isinstance(error, Away) else self._health
             except Exception:  # whatever stands in it, the next look may find it better
                 log.exception("the document %s could not be looked at", self._loading.name)
 
@@ -150,6 +162,7 @@ class OpenApi:
         with document.expecting(document.root):
             found, there = operations(document, selection(include, exclude))
         self._check_number(document, len(found), there)
+        self._check_auth(document)
         if not self._given:
             info = document.root.get("info")
             self.name = _of_title("" if info is None else info.text("title")) or self.name
@@ -184,6 +197,15 @@ class OpenApi:
                 f"it has {chosen} operations, more than {limit}: choose with include and exclude "
                 f"(tag:<tag>, GET, /path/**, an operation id), or set limit to {chosen}",
             )
+
+    def _check_auth(self, document: Document) -> None:
+        declared = [] if document.schemes is None else document.schemes.keys()
+        for name in self._auth:
+            if name not in declared:
+                close = nearest(name, declared, 1)
+                known = f"it declares {', '.join(declared)}" if declared else "it declares none; headers go without one"
+                problem = f"auth names the security scheme {name!r}, which the document does not have: {known}"
+                raise BadDocument(document.name, "", problem + (f" (did you mean {close[0]!r}?)" if close else ""))
 
     def _checked(self, desk: Desk, operation: Operation, eager: bool) -> Tool:
         with desk.document.expecting(operation.node):

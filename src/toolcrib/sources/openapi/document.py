@@ -81,6 +81,14 @@ class Document:
     def _said_version(self) -> Any:
         return self.root.said.get("swagger") or self.root.said.get("openapi")
 
+    @property
+    def schemes(self) -> Node | None:
+        """Its security schemes, by name."""
+        if self.version == "2.0":
+            return self.root.get("securityDefinitions")
+        components = self.root.get("components")
+        return None if components is None else components.get("securitySchemes")
+
     def bad(self, node: Node, problem: str) -> BadDocument:
         """The error that something is wrong there."""
         where = node.where if node.base == self.address else f"{node.base}{node.where}"

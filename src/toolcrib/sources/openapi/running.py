@@ -80,11 +80,8 @@ class Service:
             return self._ways(document)
 
     def _ways(self, document: Document) -> list[Wanted]:
-        old = document.version == "2.0"
-        holder = document.root if old else document.root.get("components")
-        schemes = None if holder is None else holder.get("securityDefinitions" if old else "securitySchemes")
         said = self.operation.node.get("security") or document.root.get("security")
-        return [self._way(way, schemes) for way in (() if said is None else said.items())]
+        return [self._way(way, document.schemes) for way in (() if said is None else said.items())]
 
     def _way(self, way: Node, schemes: Node | None) -> Wanted:
         found = {}
