@@ -81,7 +81,7 @@ async def test_a_newer_schema_is_refused(file: Path) -> None:
         await store.commit(note("s", "kept"))
     newest = migrations()[-1][0]
     sql(file, f"PRAGMA user_version = {newest + 1}")
-    with pytest.raises(StoreTooNew, match=f"has schema {newest + 1}, this program knows {newest}"):
+    with pytest.raises(StoreTooNew, match=f"{file.name} has schema {newest + 1}, this program knows {newest}"):
         await SqliteStore(f"sqlite:///{file}").start("worker-1")
     sql(file, f"PRAGMA user_version = {newest}")
     async with opened(file) as store:

@@ -16,7 +16,7 @@ async def migrate(db: Connection, address: Address) -> tuple[int, int]:
         StoreUnavailable: it may not be changed.
     """
     before = version = await _version(db)
-    for number, text in steps_from(version, "postgres"):
+    for number, text in steps_from(version, address.shown, "postgres"):
         try:
             async with db.transaction():
                 version = max(version, await _step(db, address, number, text))
@@ -46,7 +46,7 @@ async def _step(db: Connection, address: Address, number: int, text: str) -> int
         " WHERE NOT EXISTS (SELECT 1 FROM schema_version)"
     )
     version = await _version(db)
-    if steps_from(version, "postgres") and number > version:
+    if steps_from(version, address.shown, "postgres") and number > version:
         await db.execute(text)
         await db.execute("UPDATE schema_version SET version = $1", number)
         return number

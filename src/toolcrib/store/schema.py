@@ -27,19 +27,19 @@ def migrations(database: str = "sqlite") -> list[tuple[int, str]]:
     return sorted((int(f.name[:3]), f.read_text()) for f in found)
 
 
-def steps_from(version: int, database: str = "sqlite") -> list[tuple[int, str]]:
-    """The steps that a schema of this version still needs.
+def steps_from(version: int, shown: str, database: str = "sqlite") -> list[tuple[int, str]]:
+    """The steps that the schema of a store still needs, which is of this version.
 
     Raises:
         StoreTooNew: it was made by a newer program.
     """
     steps = migrations(database)
     if version > steps[-1][0]:
-        raise StoreTooNew(f"The store has schema {version}, this program knows {steps[-1][0]}. Update toolcrib.")
+        raise StoreTooNew(f"{shown} has schema {version}, this program knows {steps[-1][0]}. Update toolcrib.")
     return [step for step in steps if step[0] > version]
 
 
-def migrate(db: sqlite3.Connection) -> int:
+def migrate(db: sqlite3.Connection, shown: str) -> int:
     """Brings the schema of an SQLite file up to date; the version that it has now.
 
     Raises:
@@ -47,7 +47,7 @@ def migrate(db: sqlite3.Connection) -> int:
     """
     db.execute("BEGIN IMMEDIATE")
     try:
-        for number, text in steps_from(int(db.execute("PRAGMA user_version").fetchone()[0])):
+        for number, text in steps_from(int(db.execute("PRAGMA user_version").fetchone()[0]), shown):
             for statement in _statements(text):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version = {number}")

@@ -67,7 +67,7 @@ class SqliteStore:
             try:
                 self._writing = undo.enter_context(closing(self._connect()))
                 before = int(self._writing.execute("PRAGMA user_version").fetchone()[0])
-                self.migrated = (before, migrate(self._writing))
+                self.migrated = (before, migrate(self._writing, str(self._path)))
                 self._reading = undo.enter_context(closing(self._connect()))
                 self._workers = Workers(self._path, worker)
             except (sqlite3.Error, OSError) as error:
