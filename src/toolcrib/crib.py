@@ -307,7 +307,7 @@ class Crib:
         if not made and self.agents is not None:
             await look_after_all(session)
         await self.sweep_sometimes()
-        if self.agents is not None:
+        if not made and self.agents is not None:
             self.agents.news(session)
         return session
 

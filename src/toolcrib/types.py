@@ -259,14 +259,14 @@ class Result:
     def data(self) -> Any:
         """The result as JSON data."""
         if self._data is _MISSING:
-            self._data = json.loads(self._json or b"null")
+            self._data = json.loads((self._json or b"null").decode("utf-8", "surrogatepass"))
         return self._data
 
     @property
     def json(self) -> bytes:
         """The JSON text of the data."""
         if self._json is None:
-            self._json = json.dumps(self._data, ensure_ascii=False, separators=(",", ":")).encode()
+            self._json = _compact(self._data).encode()
         return self._json
 
     @property
@@ -308,8 +308,7 @@ def _shown(block: Mapping[str, Any]) -> str:
     return _compact(block["value"] if block.get("type") == "json" and "value" in block else block)
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Event(NamedTuple):

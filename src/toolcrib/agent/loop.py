@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib.agent import transfers
+from toolcrib.agent import transfers, windows
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.late import late
 from toolcrib.agent.lines import Item, Note, harmless, passed_within, rendered, size
-from toolcrib.agent.models import Message, ModelCall, ModelError
+from toolcrib.agent.models import Message, ModelCall, ModelError, Request
 from toolcrib.agent.replies import Reply, Stream, replied
 from toolcrib.agent.stops import stopped
 from toolcrib.agent.thread import Queued, Run
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 MOST_CUT = 2
 """So often a reply that was cut off is continued."""
 
-LONGEST = 2000
-"""So much of a question is repeated when what was said around it is left out."""
-
 SUMMARISE = "Summarise this conversation for a colleague who takes over. Leave out nothing that is needed to go on."
 
 log = logging.getLogger("toolcrib.agent")
@@ -54,6 +51,7 @@ class Loop:
         self.room = room
         self.run = run
         self.parent = parent
+        self._requests = 0
 
     async def go(self) -> None:
         """Returns when the run is over; one in the foreground also when it waits for somebody."""
@@ -99,7 +97,6 @@ class Loop:
         run, last = self.run, self.run.last_words
         if self.parent is None and self.room.session.closing:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
-        await self.room.catch_up()
         await self._compact()
         events = [*await late(self.room, run), *(self._taken(one) for one in waiting_for(self.room, run))]
         said = {"run": run.id, "turn": run.turn + 1, "agent": run.agent, "model": self._model()}
@@ -119,11 +116,11 @@ class Loop:
         stream = Stream(room, run)
         try:
             request = room.request(run)
-            reply = await self._guarded(replied(stream, room.model(self.agent), request, self.agent))
+            reply = await self._guarded(self._replied(stream, request))
         except ModelError as error:
             if error.code == "too_large" and await self._compact(size(run.line.view) // 2):
                 return  # it is asked again, with less
-            await self._end("failed", code=error.code, detail=error.message, asked=stream.asked)
+            await self._end("failed", code=error.code, detail=error.message, **self._since(0))
             return
         except asyncio.CancelledError:
             if self.parent is None and room.halted is run:
@@ -133,9 +130,21 @@ class Loop:
         except (ToolcribError, OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
             log.exception("the model of agent %s failed", run.agent)
             code = error.code if isinstance(error, Refused) else "internal"
-            await self._end("failed", code=code, detail=str(error) or type(error).__name__, asked=stream.asked)
+            await self._end("failed", code=code, detail=str(error) or type(error).__name__, **self._since(0))
             return
         await self._said(reply, stream)
+
+    def _since(self, thought: int) -> dict[str, int]:
+        """How often the model was asked since the log was told last, unless that is what a reader thinks anyway."""
+        asked, self._requests = self._requests, 0
+        return {} if asked == thought else {"asked": asked}
+
+    async def _replied(self, stream: Stream, request: Request) -> Reply:
+        """What the model replies; how often it was asked is counted, whatever came of it."""
+        try:
+            return await replied(stream, self.room.model(self.agent), request, self.agent)
+        finally:
+            self._requests += stream.asked
 
     async def _guarded(self, work: Any) -> Reply:
         """In the foreground the model speaks in a task of its own, so that an interruption stops it alone."""
@@ -156,9 +165,7 @@ class Loop:
     async def _said(self, reply: Reply, stream: Stream) -> None:
         run, room = self.run, self.room
         said: dict[str, Any] = {"role": "assistant", "content": reply.text, "run": run.id, "turn": run.turn}
-        said |= {"agent": run.agent, "usage": reply.usage.data(), "finish": reply.finish}
-        if stream.asked > 1:
-            said["asked"] = stream.asked
+        said |= {"agent": run.agent, "usage": reply.usage.data(), "finish": reply.finish, **self._since(1)}
         if reply.kept is not None:
             said["kept"] = reply.kept
         if reply.calls and not run.last_words:
@@ -321,15 +328,16 @@ class Loop:
         summary = None
         if transfers.policy_of(desk.agent, handover.to) == "summary":
             summary = await self._summary() or "Nobody could summarise what was said before."
-        return [("handover", transfers.event(desk, handover, note.id, summary))]
+        asked = self._since(int(summary is not None))
+        return [("handover", {**transfers.event(desk, handover, note.id, summary), **asked})]
 
     async def _summary(self, view: Sequence[Item] | None = None) -> str | None:
         """What the model of the agent says of the conversation, or of a part of it; None where it says nothing."""
-        request, model = self.room.request(self.run), self.room.model(self.agent)
+        request = self.room.request(self.run)
         messages = request.messages if view is None else (request.messages[0], *rendered(view))
         request = replace(request, messages=(*messages, Message("user", SUMMARISE)), tools=())
         try:
-            reply = await replied(Stream(self.room, self.run, silent=True), model, request, self.agent)
+            reply = await self._replied(Stream(self.room, self.run, silent=True), request)
         except ToolcribError as error:
             log.warning("agent %s could not summarise: %s", self.run.agent, error)
             return None
@@ -340,19 +348,25 @@ class Loop:
 
         With `within` it has to: then what can not be summarised is left out.
         """
-        view, most = self.run.line.view, within or self.agent.model_settings.get("window")
-        if not isinstance(most, int) or size(view) <= most:
+        view = self.run.line.view
+        most = within or await self._window(view)
+        if most is None or size(view) <= most:
             return False
         kept = passed_within(view, most // 2)
         old = view[: len(view) - len(kept)]
         summary = await self._summary(old) if len(old) > 1 else None
         if summary is None and within is not None and any(item.role != "note" for item in old):
-            summary = _left_out(old)
+            summary = windows.left_out(old)
         if summary is None:
             return False
         about = {"run": self.run.id, "agent": self.run.agent, "from_seq": old[0].seq, "to_seq": old[-1].seq}
-        await self.room.write(("compacted", {**about, "summary": summary}))
+        await self.room.write(("compacted", {**about, "summary": summary, **self._since(1)}))
         return True
+
+    async def _window(self, view: Sequence[Item]) -> int | None:
+        with suppress(ToolcribError):  # a model that can not be had says so when it is asked to reply
+            return await windows.allowed(self.room.model(self.agent), self.agent, view)
+        return None
 
     async def _answered(self, turn: Event) -> None:
         """The text is the answer, unless it was cut off or somebody has said something meanwhile."""
@@ -405,12 +419,6 @@ class Loop:
 def _held(note: Note) -> bool:
     """A transfer runs last, after all that its turn does beside it."""
     return note.calls("transfer_to_agent")
-
-
-def _left_out(old: Sequence[Item]) -> str:
-    """What stands for messages that are too long for anybody to read."""
-    asked = next((item.text for item in reversed(old) if item.role == "user"), "")
-    return harmless(f"What was said before is too long and was left out. The last question was: {asked[:LONGEST]}")
 
 
 def _mode(args: str) -> Any:

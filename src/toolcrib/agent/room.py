@@ -19,7 +19,7 @@ from toolcrib.calls.live import LiveCall
 from toolcrib.errors import Refused
 from toolcrib.policy import Policy
 from toolcrib.store import Draft, Write
-from toolcrib.store.codec import decode, encode
+from toolcrib.store.codec import decode
 
 if TYPE_CHECKING:
     from toolcrib.agent.runtime import Agents
@@ -55,8 +55,8 @@ class Room:
         self._waiters: list[asyncio.Future[None]] = []
         self._books: dict[str, Book] = {}
         self._kept: set[str] = set()
-        self._offers: dict[Agent, tuple[Any, offers.Offer]] = {}
-        self._bases: dict[Agent, tuple[Any, offers.Offer]] = {}
+        self._offers: dict[Agent, tuple[offers.Offer, Any, offers.Offer]] = {}
+        self._bases: dict[Agent, tuple[Any, Policy, offers.Offer]] = {}
         self._policies: dict[Agent, tuple[Any, Policy]] = {}
 
     # The log
@@ -191,9 +191,9 @@ class Room:
 
     async def keep(self, agent: Agent) -> str:
         """Keeps a definition beside the log, so that whoever goes on with a run knows it; its digest."""
-        digest = agent.digest()
+        digest, text = agent.told()
         if digest not in self._kept:
-            await self.store.keep(self.session.id, f"agent:{digest}", encode(agent.data()))
+            await self.store.keep(self.session.id, f"agent:{digest}", text)
             self._kept.add(digest)
         return digest
 
@@ -232,20 +232,19 @@ class Room:
 
     def offer(self, run: Run, agent: Agent) -> offers.Offer:
         """What an agent has in a run, now."""
-        base = self._base(agent)
-        thread = self.thread
-        key = (base, id(self.book(run)), run.id if thread.noted else None, thread.noted)
+        base, thread = self._base(agent), self.thread
+        key = (id(self.book(run)), run.id if thread.noted else None, thread.noted)
         known = self._offers.get(agent)
-        if known is None or known[0][0] is not base or known[0][1:] != key[1:]:
-            known = self._offers[agent] = (key, offers.with_builtins(self, run, agent, base))
-        return known[1]
+        if known is None or known[0] is not base or known[1] != key:
+            known = self._offers[agent] = (base, key, offers.with_builtins(self, run, agent, base))
+        return known[2]
 
     def _base(self, agent: Agent) -> offers.Offer:
-        key = (self.session.view, self.policy(agent))
+        view, policy = self.session.view, self.policy(agent)
         known = self._bases.get(agent)
-        if known is None or known[0][0] is not key[0] or known[0][1] is not key[1]:
-            known = self._bases[agent] = (key, offers.of_session(self, agent))
-        return known[1]
+        if known is None or known[0] is not view or known[1] is not policy:
+            known = self._bases[agent] = (view, policy, offers.of_session(self, agent))
+        return known[2]
 
     def calls_of(self, run: Run) -> Iterator[Note]:
         """The calls that a run may see: its own, those of its descendants, and in the foreground those of before."""
@@ -262,7 +261,7 @@ class Room:
         offer = self.offer(run, agent)
         view = run.line.view
         named = offers.named_only(offer, agent, _loaded(view))
-        system = filled(agent.instructions, self._values(agent))
+        system = filled(agent.instructions, lambda: self._values(agent))
         if named:
             system = f"{system}\n\n{offers.listing(offer, named)}"
         hidden = frozenset(named)

@@ -36,14 +36,14 @@ class SpareStarter:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._spares: list[_Spare] = []
+        self._current: dict[Any, Any] = asyncio.tasks._current_tasks  # type: ignore[attr-defined]  # by loop
 
     def start(self, work: Work) -> asyncio.Task[None] | None:
         """Runs work up to its first pause; its task, or None if it is over."""
-        loop, spare = self._loop, self._spares.pop() if self._spares else _Spare(self._loop)
-        task, outer, context = spare.task, _current(loop), copy_context()
-        if outer is not None:
-            _leave(loop, outer)
-        _enter(loop, task)
+        loop, current = self._loop, self._current
+        spare = self._spares.pop() if self._spares else _Spare(loop)
+        task, outer, context = spare.task, current.get(loop), copy_context()
+        current[loop] = task
         try:
             paused_on = context.run(work.send, None)
         except StopIteration:
@@ -53,9 +53,10 @@ class SpareStarter:
             self._spares.append(spare)
             raise
         finally:
-            _leave(loop, task)
-            if outer is not None:
-                _enter(loop, outer)
+            if outer is None:
+                del current[loop]
+            else:
+                current[loop] = outer
         spare.take_over(work, context, paused_on)
         return task
 
@@ -63,11 +64,6 @@ class SpareStarter:
         """Lets go of the spare tasks."""
         while self._spares:
             self._spares.pop().task.cancel()
-
-
-_current = asyncio.current_task
-_enter = asyncio.tasks._enter_task
-_leave = asyncio.tasks._leave_task
 
 
 class _Spare(Coroutine[Any, Any, None]):

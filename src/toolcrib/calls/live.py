@@ -122,7 +122,7 @@ class LiveCall(Telling):
             if name in LOGGED:
                 extra[name] = value
             if name == "by":
-                self.by = By(**value) if isinstance(value, Mapping) else By(*value)
+                self.by = value if type(value) is By else By(**value) if isinstance(value, Mapping) else By(*value)
             elif name == "label":
                 self.label = one_line(value)
             elif name != "provider_id":
@@ -184,8 +184,8 @@ class LiveCall(Telling):
         """Whether it ran at once and there is nothing special about it that the log would have to say."""
         return (
             self.row is None
-            and len(self.args) <= LARGE
             and self.extra is None
+            and len(self.args) <= LARGE
             and not self.label
             and not self.secrets
             and not self.durable

@@ -29,7 +29,8 @@ class Loops:
         self._rows: dict[tuple[str, str], _Row] = {}
         self._runs: dict[str, Run] = {}
         # A call is looked at before it runs, when it ends and when that is noted: what names it is worked out once.
-        self._call: tuple[str, int, str] = ("", 0, "")
+        self._call: tuple[str, bytes, str] = ("", b"", "")
+        self._end: tuple[bytes, str] = (b"", "")
 
     def __bool__(self) -> bool:
         return bool(self._rows or self._runs)
@@ -38,7 +39,7 @@ class Loops:
         """The result of an agent's call, with a hint from the third equal one on."""
         if live.tool is None:
             return result
-        times = self._run(live).equal(self._signature(live), _outcome(result))
+        times = self._run(live).equal(self._signature(live), self._outcome(result))
         said = hint(times, live.tool.limits.repeat)
         if said is None:
             return result
@@ -66,7 +67,7 @@ class Loops:
         refused = live.verdict is not None and live.verdict.by == "limit"
         self._runs.pop(live.run or "", None)
         self._runs[live.run or ""] = (
-            run.note_refused(call) if refused else run.note(call, _outcome(result), result.failure is not None)
+            run.note_refused(call) if refused else run.note(call, self._outcome(result), result.failure is not None)
         )
         if len(self._runs) > RUNS:
             del self._runs[next(iter(self._runs))]
@@ -87,16 +88,24 @@ class Loops:
         return self._runs.get(live.run or "") or Run()
 
     def _signature(self, live: LiveCall) -> str:
-        arguments = hash(live.args)
-        if self._call[:2] != (live.id, arguments):
-            self._call = live.id, arguments, signature(*self._key(live))
-        return self._call[2]
+        id, arguments, named = self._call
+        if id != live.id or arguments is not live.args:
+            named = signature(*self._key(live))
+            self._call = live.id, live.args, named
+        return named
 
     def _key(self, live: LiveCall) -> tuple[str, str]:
         arguments = canonical(live.args)
         return live.tool_id or live.name, arguments if isinstance(arguments, str) else bytes(arguments).decode()
 
-
-def _outcome(result: Result) -> str:
-    failure = result.failure
-    return digest([failure.code, failure.message] if failure is not None else [result.data, list(result.content)])
+    def _outcome(self, result: Result) -> str:
+        failure = result.failure
+        if failure is not None:
+            return digest([failure.code, failure.message])
+        if result.content:
+            return digest([result.data, list(result.content)])
+        json, named = self._end
+        if json is not result.json:
+            named = digest(canonical(result.json))
+            self._end = result.json, named
+        return named

@@ -200,9 +200,10 @@ class Telling:
 
     def hush(self) -> None:
         """Lets go of its timers."""
-        for timer in (self._text_timer, self._progress_timer):
-            if timer is not None:
-                timer.cancel()
+        if self._text_timer is not None:
+            self._text_timer.cancel()
+        if self._progress_timer is not None:
+            self._progress_timer.cancel()
 
 
 def _frozen(data: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ So it can be kept beside a session or made again from the log, and both say the 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from toolcrib.policy.verdicts import Verdict
@@ -39,8 +38,7 @@ def digest(value: Any) -> str:
     return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """The last calls of a run, oldest first."""
 
     past: tuple[Past, ...] = ()
@@ -58,7 +56,7 @@ class Run:
 
     def equal(self, call: str, outcome: str) -> int:
         """How often this call will have given that outcome, this time included."""
-        return 1 + sum(past.signature == call and past.outcome == outcome for past in self.past)
+        return 1 + len([past for past in self.past if past.signature == call and past.outcome == outcome])
 
     def action(self, call: str, outcome: str, repeat: int | None = REPEAT) -> Action:
         """What happens to a call that would give this outcome."""
