@@ -66,6 +66,13 @@ async function problem(reply: Response): Promise<Problem> {
 
 export const get = <T>(path: string, query: Record<string, unknown> = {}, abort?: AbortSignal) =>
   api<T>("GET", path + asked(query), undefined, abort);
+/** All of something as lines of JSON. */
+export async function written(path: string, query: Record<string, unknown>): Promise<Blob> {
+  const reply = await fetch(base + path + asked(query), { headers: { "X-Toolcrib": "1", Accept: "application/x-ndjson" } });
+  if (!reply.ok) throw await problem(reply);
+  return reply.blob();
+}
+
 export const post = <T>(path: string, body: unknown = {}) => api<T>("POST", path, body);
 
 export function asked(query: Record<string, unknown>): string {

@@ -2,10 +2,10 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentType } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { api, link, me, meet, returns } from "./api";
 import { bare, Choice, Trouble } from "./parts/basics";
-import { attend, questions, refresh } from "./questions";
+import { attend, counted, questions, refresh } from "./questions";
 import { go, route, to } from "./router";
 import { Agents } from "./screens/agents";
 import { Audit } from "./screens/audit";
@@ -44,14 +44,16 @@ function Frame() {
   useEffect(() => void refresh(), [returns.value]);
   useEffect(attend, []);
   useEffect(() => {
-    document.title = waiting ? `(${waiting}) Toolcrib` : "Toolcrib";
-  }, [waiting]);
-  useEffect(() => {
+    document.title = waiting ? `(${counted.value}) Toolcrib` : "Toolcrib";
+  }, [waiting, counted.value]);
+  // Keys count from the moment that something can be seen.
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       if (!bare(event)) return;
       const screen = SCREENS[Number(event.key) - 1];
       if (event.key === "/") document.querySelector<HTMLElement>("[data-search]")?.focus();
       else if (event.key === "?") keys.current?.showModal();
+      else if (event.key === "Escape") document.querySelector<HTMLElement>(".back")?.click();
       else if (screen) go(to(screen[0]));
       else return;
       event.preventDefault();
@@ -70,7 +72,7 @@ function Frame() {
           {SCREENS.map(([key, text]) => (
             <a key={key} href={to(key)} aria-current={key === name ? "page" : undefined}>
               {text}
-              {key === "inbox" && waiting > 0 && <span class="count" aria-label={`${waiting} open`}>{waiting}</span>}
+              {key === "inbox" && waiting > 0 && <span class="count" aria-label={`${counted.value} open`}>{counted.value}</span>}
             </a>
           ))}
         </nav>
@@ -84,7 +86,7 @@ function Frame() {
       </header>
       <div class="main-area">
         {link.value === "lost" && <div class="lost" role="status">The connection is lost. It is tried again by itself.</div>}
-        {me.value!.auth === "off" && <div class="notice">No sign-in: everybody on this machine may do everything here.</div>}
+        {me.value!.auth === "off" && <div class="notice">No sign-in: everybody on this machine may do everything.</div>}
         <main class="screen" aria-label={title} tabIndex={-1}><Screen /></main>
       </div>
       <dialog ref={keys} aria-label="Keys">
@@ -101,6 +103,7 @@ const KEYS = [
   ["/", "search"],
   ["↑ ↓", "go through a list that has the focus"],
   ["Enter", "open the chosen line"],
+  ["Esc", "back to the whole list"],
   ["j k", "next and previous question in the inbox"],
   ["a d", "approve or decline it"],
   ["?", "this list"],

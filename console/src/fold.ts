@@ -70,9 +70,9 @@ function below(cards: Map<string, Card>, card: Card): void {
 /** A call as lists know it; all else comes with its events. */
 export function listed(cards: Map<string, Card>, entry: Entry, session: string): void {
   if (cards.has(entry.id)) return;
-  const { id, tool, label, status, parent, seq, started_at: started, done_at: done, result } = entry;
+  const { id, tool, label, status, parent, by, seq, started_at: started, done_at: done, result } = entry;
   const card: Card = {
-    id, session, tool, label, status, parent, seq, started, done, args: undefined, output: "", answers: [], children: [],
+    id, session, tool, label, status, parent, by, seq, started, done, args: undefined, output: "", answers: [], children: [],
     accepted: entry.accepted_at, data: result?.data, failure: result?.failure, duration: done && started ? done - started : undefined,
   };
   cards.set(id, card);
@@ -82,7 +82,7 @@ export function listed(cards: Map<string, Card>, entry: Entry, session: string):
 /** Adds to a call of a list what its log says, unless the list knew more of its end. */
 export function known(cards: Map<string, Card>, told: Card): void {
   const card = cards.get(told.id);
-  if (!card || card.by) return;
+  if (!card || card.args !== undefined) return;
   const { parent, args, by, verdict, output, answers } = told;
   const fuller = over(card) && !over(told) ? { ...card, parent, args, by, verdict, output, answers } : { ...told, children: card.children };
   cards.set(told.id, fuller);

@@ -4,7 +4,6 @@ import { at, get } from "./api";
 import type { Event, Page } from "./types";
 
 const PAGE = 200;
-const LOOKED_BACK = 1_000;
 
 /** The pages that were looked at, and what has come since. */
 export class Log {
@@ -41,15 +40,6 @@ export class Log {
         },
       );
     }
-  }
-
-  /** Who was at work at an event, as far as the pages that are here tell. */
-  agent(seq: number): string | undefined {
-    for (let event = this.at(seq); event && event.seq > seq - LOOKED_BACK; event = this.at(event.seq - 1)) {
-      if (event.kind === "handover") return event.data.to;
-      if (event.kind === "turn_started" || event.kind === "run_started") return event.data.agent;
-    }
-    return undefined;
   }
 
   /** Asks again for what could not be had. */

@@ -4,8 +4,10 @@ import { signal } from "@preact/signals";
 import { follow, get } from "./api";
 import type { Page, Question } from "./types";
 
-/** The open questions; undefined until they are known. */
+/** The open questions, the oldest of very many; undefined until they are known. */
 export const questions = signal<Question[] | undefined>(undefined);
+/** How many there are, as people read it. */
+export const counted = signal("0");
 export const trouble = signal<unknown>(undefined);
 
 let asking: Promise<void> | undefined;
@@ -18,7 +20,9 @@ export function refresh(): Promise<void> {
     while (stale) {
       stale = false;
       try {
-        questions.value = (await get<Page<Question>>("v1/questions")).items;
+        const page = await get<Page<Question>>("v1/questions");
+        questions.value = page.items;
+        counted.value = page.items.length.toLocaleString() + (page.next ? "+" : "");
         trouble.value = undefined;
       } catch (error) {
         trouble.value = error;

@@ -20,6 +20,14 @@ export interface Page<T> {
   total?: number;
 }
 
+export type Health = "ok" | "degraded" | "unavailable";
+
+/** Tools, and with the first page what there is to choose from and which sources are not well. */
+export interface ToolsPage extends Page<ToolLine> {
+  facets?: Record<"namespace" | "source" | "effect" | "health", Record<string, number>>;
+  unwell?: { name: string; health: Health; reason: string }[];
+}
+
 export interface ToolLine {
   id: string;
   name: string;
@@ -30,7 +38,8 @@ export interface ToolLine {
   annotations?: Record<string, boolean>;
   capabilities?: string[];
   source?: string;
-  health?: string;
+  health: Health;
+  reason?: string;
   tags?: string[];
   trusted?: boolean;
   changed?: string[];
@@ -69,6 +78,11 @@ export interface Audited {
   outcome: string;
   message?: string | null;
   duration_ms: number;
+}
+
+/** A page of the audit; all that ended since `reached` was looked at. */
+export interface AuditPage extends Page<Audited> {
+  reached?: number;
 }
 
 export interface Verdict {
@@ -146,6 +160,7 @@ export interface Entry {
   session?: string;
   owner?: string;
   parent?: string;
+  by?: { kind: string; name: string };
   result?: Result;
 }
 

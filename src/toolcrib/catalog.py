@@ -43,9 +43,9 @@ class View:
         known = {id: name for name, id in used.items()}
         named: dict[str, Tool] = {}
         for tool in self.tools:
-            bare = tool.trusted and local[tool.name] == 1
-            tries = (model_name(tool, bare=bare), model_name(tool, bare=False), model_name(tool, bare=False, sure=True))
-            name = known.get(tool.id) or next(name for name in tries if used.setdefault(name, tool.id) == tool.id)
+            tries = ((tool.trusted and local[tool.name] == 1, False), (False, False), (False, True))
+            names = (model_name(tool, bare=bare, sure=sure) for bare, sure in tries)  # made as far as they are needed
+            name = known.get(tool.id) or next(name for name in names if used.setdefault(name, tool.id) == tool.id)
             named[name] = tool
         return named
 

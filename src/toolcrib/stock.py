@@ -11,7 +11,7 @@ from toolcrib.catalog import Catalog
 from toolcrib.errors import BadTool, Refused
 from toolcrib.pins import Pins
 from toolcrib.schema import nearest
-from toolcrib.sources import Fixed, Source, declared
+from toolcrib.sources import OK, Fixed, Health, Source, declared, health_of
 from toolcrib.store import Store
 from toolcrib.tools import Tool
 
@@ -32,6 +32,7 @@ class Stock:
         self._aside: Callable[[Coroutine[Any, Any, None]], object] | None = None
         self._given: dict[int, list[Tool]] = {}
         self._shown: dict[int, list[Tool]] = {}
+        self._telling: dict[Tool, Source] = {}
         for source in self.sources:
             if isinstance(source, Fixed):
                 self._register(source, source.tools)
@@ -72,6 +73,21 @@ class Stock:
         """Whether it knows of tools of strangers what they looked like."""
         return self._pins is not None
 
+    def health(self, tool: Tool) -> Health:
+        """How a tool is, by the word of its source."""
+        source = self._telling.get(tool)
+        return OK if source is None else health_of(source, tool)
+
+    @property
+    def telling(self) -> Iterable[Tool]:
+        """The tools of sources that know how their tools are; all others are well."""
+        return self._telling
+
+    def unwell(self) -> list[tuple[Source, Health]]:
+        """The sources that are not well; of such a one there may be no tools at all."""
+        found = [(source, health_of(source)) for source in self.sources]
+        return [(source, health) for source, health in found if health.status != "ok"]
+
     def unused(self) -> list[str]:
         """The patterns of what is declared that fit no tool."""
         return declared.unused((tool for tools in self._given.values() for tool in tools), self._declared)
@@ -83,7 +99,12 @@ class Stock:
             shown = self._pins.marked(shown, self._aside)
         if self._declared:
             shown = list(self._declare(shown))
-        self._catalog.exchange(self._shown.get(id(source), ()), shown)
+        before = self._shown.get(id(source), ())
+        self._catalog.exchange(before, shown)
+        if hasattr(source, "health_of"):
+            for tool in before:
+                self._telling.pop(tool, None)
+            self._telling |= dict.fromkeys(shown, source)
         self._given[id(source)], self._shown[id(source)] = given, shown
 
     def _declare(self, tools: Iterable[Tool]) -> Iterator[Tool]:

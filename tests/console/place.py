@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from playwright.async_api import BrowserContext, ConsoleMessage, Locator, Page, Request, Route, expect
 
 ROOT = Path(__file__).parents[2]
 SOON_S = 60
 SCREENS = ("tools", "live", "inbox", "sessions", "agents", "cluster", "audit")
-AWAY = r"ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE"
+AWAY = "ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|CONTENT_LENGTH_MISMATCH|EMPTY_RESPONSE)"
 UNKNOWN = r"status of 401"
 REFUSED = r"status of 40[0349]"
+UNFOUND = r"status of 404"
 
 
 def free_port() -> int:
@@ -32,11 +34,11 @@ def free_port() -> int:
 class Shop:
     """A served crib. It can be ended in any way and comes back at the same place."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, store: Path | str, *options: str) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._argv = [sys.executable, "-m", "tests.console.shop", str(self.port), f"sqlite:///{folder}/shop.db"]
-        self._argv += options
+        place = f"sqlite:///{store}/shop.db" if isinstance(store, Path) else store
+        self._argv = [sys.executable, "-m", "tests.console.shop", str(self.port), place, *options]
         self._process: subprocess.Popen[str] | None = None
         self.http = httpx.Client(base_url=f"{self.url}/v1", timeout=SOON_S)
 
@@ -44,6 +46,12 @@ class Shop:
         self._process = subprocess.Popen(self._argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n"
+
+    def servers(self) -> list[psutil.Process]:
+        """The processes that it started."""
+        assert self._process is not None
+        found: list[psutil.Process] = psutil.Process(self._process.pid).children()
+        return found
 
     def kill(self) -> None:
         """Ends it as a crash would."""
@@ -78,8 +86,9 @@ class Shop:
 
 
 @contextmanager
-def shop_at(folder: Path, *options: str) -> Iterator[Shop]:
-    shop = Shop(folder, *options)
+def shop_at(store: Path | str, *options: str) -> Iterator[Shop]:
+    """A shop that keeps its log in a folder, or in a store."""
+    shop = Shop(store, *options)
     shop.start()
     try:
         yield shop

@@ -1,13 +1,14 @@
 """A shop to look at: its tools and agents, served with the console until the process is ended.
 
-`python -m tests.console.shop PORT STORE [--keys FILE] [--tools N]`; with `--keys` everybody needs a key, and one of an
-administrator is written to the file.
+`python -m tests.console.shop PORT STORE [--engine URL] [--keys FILE] [--tools N] [--server COMMAND]`; with `--keys`
+everybody needs a key, and one of an administrator is written to the file. `--server` starts an MCP server.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,6 +21,7 @@ from toolcrib.agent.models import Delta, Finish, ModelCall, Request, Text, Usage
 from toolcrib.console import console
 from toolcrib.serve.http import Site, server
 from toolcrib.serve.keyring import Keyring
+from toolcrib.sources.mcp import Mcp
 
 HOSTILE = (
     "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>&amp;\u202etxt.exe\u2066"
@@ -175,10 +177,14 @@ def main() -> None:
     ask = argparse.ArgumentParser()
     ask.add_argument("port", type=int)
     ask.add_argument("store")
+    ask.add_argument("--engine")
     ask.add_argument("--keys", type=Path)
     ask.add_argument("--tools", type=int, default=0)
+    ask.add_argument("--server")
     given = ask.parse_args()
-    crib = Crib([*TOOLS, *map(filler, range(given.tools))], store=given.store, agents=agents())
+    servers = [] if given.server is None else [Mcp(*shlex.split(given.server), name="peer", trusted=True)]
+    sources = [*TOOLS, *servers, *map(filler, range(given.tools))]
+    crib = Crib(sources, store=given.store, engine=given.engine, agents=agents())
     asyncio.run(serve(crib, given))
 
 

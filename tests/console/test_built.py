@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,6 +17,14 @@ PATIENCE_S = 300
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_everything_that_it_is_built_with_has_a_hash_on_every_platform() -> None:
+    if not SOURCES.is_dir():
+        pytest.skip("the sources of the console are needed")
+    packages = json.loads((SOURCES / "package-lock.json").read_text())["packages"]
+    assert [name for name, package in packages.items() if name and "integrity" not in package] == []
+    assert "node_modules/@rolldown/binding-darwin-arm64" in packages
 
 
 def test_the_page_is_what_its_sources_make(tmp_path: Path) -> None:

@@ -150,3 +150,20 @@ async def test_somebody_sees_their_own_and_no_more(guarded: tuple[Shop, str], vi
         await expect(visit.page.get_by_role("alert").first).to_be_visible()
         await visit.go("cluster")
         await expect(visit.page.get_by_role("img", name="calls a second")).to_be_visible()
+
+
+async def test_who_looks_after_all_reads_a_conversation_but_does_not_speak_in_it(
+    guarded: tuple[Shop, str], visiting: Visiting
+) -> None:
+    shop, admin = guarded
+    bob = {"Authorization": f"Bearer {another(shop)[0]}"}
+    shop.http.post("/sessions", json={"id": "of-bob"}, headers=bob).raise_for_status()
+    said = {"text": "say hello there", "agent": "desk", "wait": 60}
+    shop.http.post("/sessions/of-bob/messages", json=said, headers=bob).raise_for_status()
+    async with visiting(shop) as visit:
+        visit.expected = f"{UNKNOWN}|status of 403"
+        await visit.page.goto(f"{shop.url}/#/agents/chat/of-bob")
+        await sign_in(visit, admin)
+        await expect(visit.page.get_by_role("log", name="Conversation")).to_contain_text("hello there")
+        await expect(visit.text("A conversation of bob")).to_be_visible()
+        await expect(visit.button("Send")).to_be_hidden()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
-from tests.console.place import REFUSED, Shop, Visit
+from tests.console.conftest import Visiting
+from tests.console.place import REFUSED, UNFOUND, Shop, Visit, shop_at
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,13 +33,41 @@ async def test_a_tool_is_found_tried_and_its_call_is_shown(visit: Visit) -> None
 async def test_filters_leave_the_tools_that_fit(visit: Visit) -> None:
     await visit.go("tools")
     rows = visit.region("Tools").get_by_role("link")
-    await visit.page.get_by_label("namespace").focus()
-    await visit.page.get_by_label("namespace").select_option("space07")
+    namespace, effect = visit.page.get_by_label("namespace"), visit.page.get_by_label("effect")
+    await namespace.select_option("space07")
     await expect(rows).to_have_count(15)
-    await visit.page.get_by_label("effect").select_option("once")
+    await expect(effect.get_by_role("option")).to_have_text(["any effect", "idempotent (5)", "once (5)", "read (5)"])
+    await effect.select_option("once")
     await expect(rows).to_have_count(5)
+    await expect(namespace.get_by_role("option").filter(has_text="space19 (5)")).to_have_count(1)
     await visit.page.get_by_role("searchbox").fill("nothing like that")
     await expect(visit.text("No tool fits.")).to_be_visible()
+
+
+async def test_a_tool_is_closed_and_the_whole_list_is_back(visit: Visit) -> None:
+    await visit.go("tools", "shop.find_order")
+    await expect(visit.region("shop.find_order")).to_be_visible()
+    await visit.page.keyboard.press("Escape")
+    await expect(visit.region("shop.find_order")).to_have_count(0)
+
+
+async def test_tools_that_are_not_well_are_marked_and_can_be_filtered(visiting: Visiting, tmp_path: Path) -> None:
+    peer = f"{sys.executable} {Path(__file__).parents[1]}/mcp/peers/raw.py legacy"
+    with shop_at(tmp_path, "--server", peer) as shop:
+        async with visiting(shop) as visit:
+            await visit.go("tools")
+            await expect(visit.page.get_by_label("health").get_by_role("option")).to_have_count(2)
+            for server in shop.servers():
+                server.kill()
+            while not shop.ask("GET", "/tools", health="degraded")["items"]:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.05)
+            await visit.page.reload()
+            await expect(visit.page.get_by_role("list", name="Sources that are not well")).to_contain_text("peer")
+            await visit.page.get_by_label("health").select_option("degraded")
+            rows = visit.region("Tools").get_by_role("link")
+            await expect(rows.first).to_contain_text("degraded")
+            await rows.filter(has_text="The tool echo.").click()
+            await expect(visit.region("peer.echo")).to_contain_text("It ended by itself")
 
 
 async def test_what_is_known_of_a_tool_can_be_read_and_its_examples_run(shop: Shop, visit: Visit) -> None:
@@ -141,6 +172,15 @@ async def test_a_question_is_approved_as_it_was_asked(shop: Shop, visit: Visit) 
     assert shop.ask("GET", f"/sessions/till-1/calls/{id}/result", wait=30)["data"] == {"receipt": "R-B-1-77"}
 
 
+async def test_a_question_can_be_read_before_it_is_opened(shop: Shop, visit: Visit) -> None:
+    shop.begin("till-0", "shop.refund", {"order": "B-0", "cents": 7}, "waiting")
+    await visit.go("inbox")
+    row = visit.region("Open questions").get_by_role("link").filter(has_text="till-0")
+    said = row.get_by_text("Allow shop.refund? (the tool is destructive)")
+    await expect(said).to_be_visible()
+    assert await said.evaluate("one => one.closest('b').scrollHeight <= one.closest('b').clientHeight")
+
+
 async def test_arguments_are_edited_with_the_difference_in_view(shop: Shop, visit: Visit) -> None:
     id = shop.begin("till-2", "shop.refund", {"order": "B-2", "cents": 900}, "waiting")
     await visit.go("inbox", f"{id}-1")
@@ -204,7 +244,7 @@ async def test_a_session_is_replayed_to_any_event(shop: Shop, visit: Visit) -> N
     await expect(state).to_contain_text('"last_refund": "C-1"')
     await expect(visit.region("Done")).to_contain_text("shop.refund")
     await visit.page.get_by_label("At event").fill("3")
-    await expect(visit.region("Waits for somebody")).to_contain_text("shop.refund")
+    await expect(visit.region("Waits")).to_contain_text("shop.refund")
     await expect(visit.region("Done")).to_have_count(0)
     await expect(visit.text("Tools keep nothing here.")).to_be_visible()
     await expect(visit.region("Events").get_by_role("button")).to_have_count(3)
@@ -231,6 +271,13 @@ async def test_events_show_as_they_come_and_one_can_be_opened(shop: Shop, visit:
     await expect(rows.filter(has_text="accepted")).to_have_count(2)
     await rows.filter(has_text="accepted").last.click()
     await expect(visit.page.get_by_role("region", name="Event", exact=True)).to_contain_text('"order": "A-2"')
+
+
+async def test_that_there_is_no_such_session_is_said_once(visit: Visit) -> None:
+    visit.expected = UNFOUND
+    await visit.go("sessions", "nobody-was-here")
+    await expect(visit.page.get_by_role("alert")).to_have_count(1)
+    await expect(visit.page.get_by_role("alert")).to_contain_text("session")
 
 
 async def test_a_session_is_exported_line_by_line(shop: Shop, visit: Visit, tmp_path: Path) -> None:
@@ -284,7 +331,7 @@ async def test_numbers_of_the_server_are_plotted(shop: Shop, visit: Visit) -> No
     await visit.go("cluster")
     await expect(visit.page.get_by_role("img", name="calls a second")).to_be_visible()
     await expect(visit.page.locator(".figure").filter(has_text="sessions")).not_to_have_text("0sessions")
-    await expect(visit.region("Nodes")).to_contain_text("One process")
+    await expect(visit.page.get_by_role("note")).to_contain_text("One process")
 
 
 async def test_the_audit_is_searched(shop: Shop, visit: Visit, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import type { Page } from "../types";
 
 const TONES: Record<string, string> = {
   succeeded: "good", done: "good", ok: "good", healthy: "good", running: "busy", streaming: "busy", queued: "soft", waiting: "warn",
-  failed: "bad", timed_out: "bad", timeout: "bad", denied: "bad", declined: "bad", not_found: "bad", invalid_arguments: "bad",
+  degraded: "warn", failed: "bad", timed_out: "bad", timeout: "bad", denied: "bad", declined: "bad", not_found: "bad", invalid_arguments: "bad",
   unavailable: "bad", rate_limited: "bad", too_large: "bad", internal: "bad", unhealthy: "bad", dead: "bad", alive: "good",
   cancelled: "soft", unknown: "odd",
 };
@@ -48,7 +48,9 @@ export function Time({ at }: { at: number | undefined }) {
 export function length(seconds: number | undefined): string {
   if (seconds === undefined) return "";
   if (seconds < 1) return `${(seconds * 1000).toLocaleString(undefined, { maximumSignificantDigits: 2 })} ms`;
-  return seconds < 90 ? `${seconds.toFixed(1)} s` : `${Math.round(seconds / 60)} min`;
+  if (seconds < 90) return `${seconds.toFixed(1)} s`;
+  if (seconds < 5_400) return `${Math.round(seconds / 60)} min`;
+  return seconds < 129_600 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} days`;
 }
 
 const MOST_SHOWN = 20_000;
@@ -99,12 +101,14 @@ export function useAsked<T>(ask: (abort: AbortSignal) => Promise<T>, keys: unkno
 // The first page is there at once; who scrolls on wants many.
 const FEW = 200;
 const MORE = 1000;
+const LOOKS = 50;
 
 /** A list that comes in pages: the next is asked for when the end comes near, all anew when what is asked for changes. */
-export function usePages<T>(path: string, query: Record<string, unknown>) {
+export function usePages<T, P extends Page<T> = Page<T>>(path: string, query: Record<string, unknown>) {
+  const first = useSignal<P | undefined>(undefined);
+  const last = useSignal<P | undefined>(undefined);
   const items = useSignal<T[]>([]);
   const next = useSignal<string | undefined>(undefined);
-  const total = useSignal<number | undefined>(undefined);
   const trouble = useSignal<unknown>(undefined);
   const busy = useSignal(true);
   const abort = useRef<AbortController>(undefined);
@@ -114,13 +118,18 @@ export function usePages<T>(path: string, query: Record<string, unknown>) {
     if (after && busy.value) return;
     abort.current?.abort();
     const { signal } = (abort.current = new AbortController());
+    const had = after ? items.value.length : 0;
     busy.value = true;
     try {
-      const page = await get<Page<T>>(path, { ...query, after, limit: after ? MORE : FEW }, signal);
-      if (signal.aborted) return;
-      items.value = after ? [...items.value, ...page.items] : page.items;
-      next.value = page.next;
-      total.value = page.total;
+      // A server that has much to look through gives short pages, or empty ones: it is asked on until there is something.
+      for (let looks = 0; looks === 0 || (after && looks < LOOKS && items.value.length < had + FEW); looks++) {
+        const page: P = await get<P>(path, { ...query, after, limit: had ? MORE : FEW }, signal);
+        if (signal.aborted) return;
+        items.value = after ? [...items.value, ...page.items] : page.items;
+        if (!after) first.value = page;
+        last.value = page;
+        after = next.value = page.next;
+      }
       trouble.value = undefined;
     } catch (error) {
       if (signal.aborted) return;
@@ -131,7 +140,7 @@ export function usePages<T>(path: string, query: Record<string, unknown>) {
   useEffect(() => void load(), [path, asked, returns.value]);
   useEffect(() => () => abort.current?.abort(), []);
   return {
-    items: items.value, total: total.value, trouble: trouble.value, busy: busy.value,
+    items: items.value, first: first.value, last: last.value, onward: !!next.value, trouble: trouble.value, busy: busy.value,
     more: () => { if (next.value) void load(next.value); },
     again: () => void load(),
   };
@@ -186,12 +195,11 @@ interface Choices {
   value: string;
   choices: readonly (string | readonly [string, string])[];
   changed: (value: string) => void;
-  asked?: () => void;
 }
 
 /** One of a few: each a value, or a value and what is shown for it. */
-export const Choice = ({ label, value, choices, changed, asked }: Choices) => (
-  <select aria-label={label} value={value} onFocus={asked} onChange={(event) => changed(event.currentTarget.value)}>
+export const Choice = ({ label, value, choices, changed }: Choices) => (
+  <select aria-label={label} value={value} onChange={(event) => changed(event.currentTarget.value)}>
     {choices.map((one) => (typeof one === "string" ? [one, one] as const : one)).map(([key, text]) => <option key={key} value={key}>{text}</option>)}
   </select>
 );

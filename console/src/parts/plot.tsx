@@ -6,15 +6,21 @@ import "uplot/dist/uPlot.min.css";
 import { theme } from "../theme";
 
 const HEIGHT = 120;
+type Values = (number | null)[];
+
+/** Whether a value has no neighbours: a line alone would not show it. */
+const alone = (values: Values) => values.some((value, n) => value != null && values[n - 1] == null && values[n + 1] == null);
 
 interface Given {
   label: string;
   times: number[];
-  values: (number | null)[];
+  values: Values;
   unit?: string;
+  /** Of things that are counted. */
+  whole?: boolean;
 }
 
-export function Plot({ label, times, values, unit = "" }: Given) {
+export function Plot({ label, times, values, unit = "", whole }: Given) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   useEffect(() => {
@@ -27,12 +33,12 @@ export function Plot({ label, times, values, unit = "" }: Given) {
         height: HEIGHT,
         legend: { show: false },
         cursor: { show: false },
-        scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(most ?? 0, 0.01) * 1.1] } },
+        scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(most ?? 0, whole ? 1 : 0.01) * 1.1] } },
         axes: [
-          { stroke: ink, grid: { show: false }, ticks: { show: false }, space: 70, size: 30, values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleTimeString([], { timeStyle: "short" })) },
-          { stroke: ink, size: 48, grid: { stroke: "#8884", width: 1 }, ticks: { show: false }, space: 34 },
+          { stroke: ink, grid: { show: false }, ticks: { show: false }, space: 70, size: 26, values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleTimeString([], { timeStyle: "short" })) },
+          { stroke: ink, size: 48, grid: { stroke: "#8884", width: 1 }, ticks: { show: false }, space: 34, ...(whole ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4] } : {}) },
         ],
-        series: [{}, { stroke: brand, width: 1.5, fill: brand.replace(/^rgb\((.*)\)$/, "rgba($1, 0.12)"), spanGaps: true, points: { show: true, size: 4 } }],
+        series: [{}, { stroke: brand, width: 1.5, fill: brand.replace(/^rgb\((.*)\)$/, "rgba($1, 0.12)"), points: { show: (_, series) => alone(_.data[series] as Values), size: 5 } }],
       },
       [times, values],
       box.current!,

@@ -47,7 +47,7 @@ export function Answering({ question, answered }: { question: Question; answered
             <JsonField value={question.arguments} changed={(said) => (edited.value = said)} label="Arguments" />
             {changed && !broken && <Difference before={question.arguments} after={edited.value} />}
           </>
-        ) : <Value of={question.arguments} label={`Arguments of ${question.tool}`} />}
+        ) : Object.keys(question.arguments).length > 0 && <Value of={question.arguments} label={`Arguments of ${question.tool}`} />}
         {question.data !== undefined && question.data !== null && <Value of={question.data} label="More about it" />}
         {!confirms && question.schema && (
           <SchemaForm schema={question.schema} value={value.value} changed={(said) => (value.value = said)} label="Answer" />

@@ -1,13 +1,13 @@
 // Who called what, with what right, and what came of it.
 
 import { signal, useSignal } from "@preact/signals";
-import { get } from "../api";
+import { written } from "../api";
 import { Choice, Do, length, Nothing, Said, Search, State, Time, Trouble, usePages, Value } from "../parts/basics";
 import { Answers } from "../parts/call";
 import { Rows } from "../parts/rows";
 import { saved } from "../parts/saved";
 import { to } from "../router";
-import type { Audited, Page } from "../types";
+import type { Audited, AuditPage } from "../types";
 
 const OUTCOMES = [["", "every outcome"], "succeeded", ["failed", "all but succeeded"], "denied", "declined", "cancelled", "timeout", "unknown"] as const;
 const TIMES = [["3600", "last hour"], ["43200", "last 12 hours"], ["86400", "last day"], ["604800", "last week"], ["", "ever"]] as const;
@@ -24,7 +24,7 @@ reach("86400");
 
 export function Audit() {
   const query = { ...asked.value, since: since.value || undefined };
-  const lines = usePages<Audited>("v1/audit", query);
+  const lines = usePages<Audited, AuditPage>("v1/audit", query);
   const chosen = useSignal<Audited | undefined>(undefined);
   const set = (name: string) => (value: string) => (asked.value = { ...asked.value, [name]: value });
   const index = lines.items.findIndex((one) => one.cursor === chosen.value?.cursor);
@@ -40,20 +40,25 @@ export function Audit() {
         </div>
       </div>
       <Trouble of={lines.trouble} />
+      {lines.onward && !lines.busy && lines.last?.reached && (
+        <p class="small soft">Looked back to <Time at={lines.last.reached} />. <button class="small" onClick={lines.more}>Look further</button></p>
+      )}
       <div class={`split ${chosen.value ? "chosen" : ""}`}>
-        {lines.items.length === 0 && !lines.busy && !lines.trouble ? <Nothing>Nothing was found.</Nothing> : (
+        {lines.items.length === 0 && !lines.trouble && (!lines.busy || lines.last) ? <Nothing>{lines.busy ? "Looking…" : "Nothing was found."}</Nothing> : (
           <Rows count={lines.items.length} height={40} label="Calls" more={lines.more} chosen={index} choose={(n) => (chosen.value = lines.items[n])}
             row={(n) => { const one = lines.items[n]!; return (
               <button class="row bare" tabIndex={-1} aria-pressed={n === index} onClick={() => (chosen.value = one)}>
                 <Time at={one.ended_at} />
-                <span class="grow cut"><b>{one.tool}</b> <span class="soft small"><Said of={one.chain.at(-1)} most={80} /> · {one.session}</span></span>
+                <span class="grow cut">
+                  <b>{one.tool}</b> <span class="soft small"><Said of={one.chain.at(-1)} most={80} /> · {one.session}{one.message && <> · <Said of={one.message} most={200} /></>}</span>
+                </span>
                 <State of={one.outcome} />
               </button>
             ); }} />
         )}
         <div class="detail">
           {chosen.value && <button class="back" onClick={() => (chosen.value = undefined)}>‹ all lines</button>}
-          {chosen.value ? <Record of={chosen.value} /> : <Nothing>Choose a line.</Nothing>}
+          {chosen.value && <Record of={chosen.value} />}
         </div>
       </div>
     </>
@@ -79,13 +84,7 @@ function Record({ of }: { of: Audited }) {
   );
 }
 
+/** All that fits, as lines that `toolcrib audit verify` can check. */
 async function all(query: Record<string, unknown>): Promise<void> {
-  const lines: string[] = [];
-  for (let after: string | undefined; ; ) {
-    const page: Page<Audited> = await get("v1/audit", { ...query, after, limit: 1000 });
-    lines.push(...page.items.map((one) => JSON.stringify(one) + "\n"));
-    after = page.next;
-    if (!after) break;
-  }
-  saved("audit.ndjson", lines);
+  saved("audit.ndjson", [await written("v1/audit", query)]);
 }

@@ -1,18 +1,20 @@
 // Questions that wait for a person. j and k go through them; a approves, d declines.
 
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { at, get, post } from "../api";
 import { bare, Nothing, plain, Said, State, Time, Trouble, useAsked } from "../parts/basics";
 import { Answers } from "../parts/call";
 import { Answering } from "../parts/question";
 import { Rows } from "../parts/rows";
-import { questions, refresh, trouble } from "../questions";
+import { counted, questions, refresh, trouble } from "../questions";
 import { go, route, to } from "../router";
 import type { Audited, Entry, Page, Question } from "../types";
 
 const DAY_S = 86_400;
 const LOOK_MS = 30_000;
+/** What may need two lines. */
+const LONG = innerWidth > 1240 ? 50 : 36;
 
 /** What is open, and which of it is looked at. */
 function looked() {
@@ -40,7 +42,7 @@ export function Inbox() {
     const timer = setInterval(() => turn.value++, LOOK_MS);
     return () => clearInterval(timer);
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       if (!bare(event)) return;
       const { found, items, question } = looked();
@@ -56,14 +58,14 @@ export function Inbox() {
   return (
     <>
       <div class="head">
-        <h1>Inbox</h1><span class="soft">{items.length} open</span><span class="grow" />
+        <h1>Inbox</h1><span class="soft">{counted.value} open</span><span class="grow" />
         <span class="soft small keys"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>a</kbd> approve · <kbd>d</kbd> decline</span>
       </div>
       <Trouble of={failed.value ?? trouble.value} />
       <p class="hidden-text" role="status">{done.value}</p>
-      <div class={`split ${question ? "chosen" : ""}`}>
+      <div class={`split always ${question ? "chosen" : ""}`}>
         {questions.value && items.length === 0 ? <Nothing>Nobody waits for an answer.</Nothing> : (
-          <Rows count={items.length} height={56} label="Open questions" chosen={found} choose={(n) => go(to("inbox", items[n]!.id))}
+          <Rows count={items.length} height={items.some((one) => one.prompt.length > LONG) ? 94 : 76} label="Open questions" chosen={found} choose={(n) => go(to("inbox", items[n]!.id))}
             row={(n) => <QuestionRow question={items[n]!} chosen={n === found} />} />
         )}
         <div class="detail">
@@ -80,11 +82,12 @@ export function Inbox() {
 
 const QuestionRow = ({ question, chosen }: { question: Question; chosen: boolean }) => (
   <a class="row" tabIndex={-1} href={to("inbox", question.id)} aria-current={chosen ? "true" : undefined}>
-    <span class="grow">
-      <span class="cut line"><b><Said of={question.prompt} most={200} /></b></span>
-      <span class="cut line soft small">{Object.keys(question.arguments).length > 0 && <><Said of={inShort(question.arguments)} most={120} /> · </>}{question.session}{question.owner ? ` · ${question.owner}` : ""} · <Time at={question.asked_at} /></span>
+    <span class="grow" title={plain(question.prompt)}>
+      <b class="two-lines"><Said of={question.prompt} most={400} /></b>
+      <span class="cut line small"><Said of={inShort(question.arguments) || question.tool} most={200} /></span>
+      <span class="cut line soft small"><Time at={question.asked_at} /> · {question.session}{question.owner ? ` · ${plain(question.owner)}` : ""}</span>
     </span>
-    <span class="tag">{question.kind}</span>
+    {question.kind !== "confirm" && <span class="tag">{question.kind}</span>}
   </a>
 );
 

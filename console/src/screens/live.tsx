@@ -115,11 +115,13 @@ export function Live() {
         <h1>Live</h1>
         <span class="soft">{shown.length.toLocaleString()} calls</span>
         <span class="grow" />
-        <div class="filters" role="group" aria-label="Which calls">
+        <div class="filters joined" role="group" aria-label="Which calls">
           {FILTERS.map((name) => <button key={name} aria-pressed={only.value === name} onClick={() => (only.value = name)}>{name}</button>)}
         </div>
-        <div class="filters"><Choice label="Timeline" value={span.value} choices={SPANS} changed={(value) => (span.value = value)} /></div>
-        <button aria-pressed={!!paused.value} onClick={() => (paused.value = paused.value ? undefined : cards.value)}>Pause</button>
+        <div class="filters">
+          <Choice label="Timeline" value={span.value} choices={SPANS} changed={(value) => (span.value = value)} />
+          <button aria-pressed={!!paused.value} onClick={() => (paused.value = paused.value ? undefined : cards.value)}>Pause</button>
+        </div>
       </div>
       <Trouble of={trouble.value} />
       <div class={`split timeline ${call ? "chosen" : ""}`}>

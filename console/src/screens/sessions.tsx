@@ -2,7 +2,7 @@
 
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { at, follow, get, me, returns } from "../api";
+import { at, follow, get, me, Problem, returns } from "../api";
 import type { Card } from "../fold";
 import { Log } from "../log";
 import { Choice, Do, Nothing, plain, Said, Search, State, Time, Trouble, useAsked, usePages, Value } from "../parts/basics";
@@ -48,10 +48,9 @@ function All() {
 const SessionRow = ({ of, chosen }: { of: SessionLine; chosen: boolean }) => (
   <a class="row middle" tabIndex={-1} href={to("sessions", of.id)} aria-current={chosen ? "true" : undefined}>
     <b class="grow cut">{of.id}</b>
-    <span class="soft small cut wide-only">{of.owner}</span>
-    {of.agent && <span class="tag">{of.agent}</span>}
-    {!!of.waiting && <State of="waiting" />}
-    {!!of.running && <State of="running" />}
+    <span class="cut states">{!!of.waiting && <State of="waiting" />}{!!of.running && <State of="running" />}</span>
+    <span class="cut agent wide-only">{of.agent && <span class="tag">{plain(of.agent)}</span>}</span>
+    <span class="soft small cut owner wide-only">{plain(of.owner)}</span>
     <span class="soft small end wide-only events">{of.seq.toLocaleString()} events</span>
     <span class="end when"><Time at={of.touched} /></span>
   </a>
@@ -96,6 +95,9 @@ function One({ id }: { id: string }) {
 
   const now = upto.value ?? log.last;
   const slowly = useSlowly(now);
+  // What nobody can be shown has no log to scrub through.
+  if (!line.value && trouble.value instanceof Problem && trouble.value.status)
+    return <><div class="head"><a href={to("sessions")}>Sessions</a><h1 class="mono cut">{id}</h1></div><Trouble of={trouble.value} /></>;
   const move = (seq: number) => (upto.value = seq >= log.last ? undefined : Math.max(0, seq));
   const event = shown.value === undefined ? undefined : log.at(shown.value);
   return (
@@ -124,7 +126,7 @@ function One({ id }: { id: string }) {
               <Value of={event.data} label="Event" />
             </section>
           )}
-          <Then id={id} seq={slowly} past={upto.value !== undefined} agent={log.agent(now)} />
+          {line.value && <Then id={id} seq={slowly} past={upto.value !== undefined} />}
         </div>
       </div>
     </>
@@ -148,11 +150,11 @@ interface StateThen {
   agent?: string;
 }
 type Lists = Record<"unresolved" | "ongoing" | "completed", Entry[]>;
-const LISTS = [["unresolved", "Waits for somebody"], ["ongoing", "Runs"], ["completed", "Done"]] as const;
+const LISTS = [["unresolved", "Waits"], ["ongoing", "Runs"], ["completed", "Done"]] as const;
 const FEW = 20;
 
 /** The session as it was at an event, or as it is. */
-function Then({ id, seq, past, agent }: { id: string; seq: number; past: boolean; agent: string | undefined }) {
+function Then({ id, seq, past }: { id: string; seq: number; past: boolean }) {
   const then = useAsked(async (abort) => {
     const when = past ? { at: seq } : {};
     const [state, lists] = await Promise.all([
@@ -166,7 +168,7 @@ function Then({ id, seq, past, agent }: { id: string; seq: number; past: boolean
   return (
     <>
       <section class="sheet" aria-label="State">
-        <h2>State {(agent ?? state.agent) && <span class="tag">agent {agent ?? state.agent}</span>}</h2>
+        <h2>State {state.agent && <span class="tag">agent {plain(state.agent)}</span>}</h2>
         {Object.keys(state.state).length ? <Value of={state.state} label="State" /> : <p class="soft small">Tools keep nothing here.</p>}
         {!!Object.keys(state.user ?? {}).length && <><h3>of its user</h3><Value of={state.user} label="User" /></>}
       </section>
@@ -209,7 +211,7 @@ function CallLine({ session, entry }: { session: string; entry: Entry }) {
   const card = cards.value.get(entry.id);
   return (
     <>
-      <button class="row bare" aria-expanded={open.value} onClick={toggle}>
+      <button class="row bare flat" aria-expanded={open.value} onClick={toggle}>
         <span class="grow cut"><b><Said of={entry.label || entry.tool} most={100} /></b> <span class="soft small">{entry.tool}</span></span>
         <State of={entry.status} />
       </button>

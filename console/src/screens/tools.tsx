@@ -9,76 +9,82 @@ import { Choice, Do, length, Nothing, plain, Said, Search, State, Time, Trouble,
 import { CallCard } from "../parts/call";
 import { Rows } from "../parts/rows";
 import { go, route, to } from "../router";
-import type { Counts, Page, ToolLine, ToolWhole } from "../types";
+import type { Counts, ToolLine, ToolsPage, ToolWhole } from "../types";
 
 const SchemaForm = lazy(() => import("../parts/form").then((made) => ({ default: made.SchemaForm })));
-const EFFECTS = [["", "every effect"], ["read", "read"], ["idempotent", "idempotent"], ["once", "once"]] as const;
-
-/** Which namespaces and sources there are; found out when somebody wants to choose one. */
-const kinds = signal<{ namespace: string[]; source: string[]; health: string[] } | undefined>(undefined);
-
-async function learn(): Promise<void> {
-  if (kinds.value) return;
-  const found: ToolLine[] = [];
-  for (let after: string | undefined; ; ) {
-    const page: Page<ToolLine> = await get("v1/tools", { after, limit: 1000 });
-    found.push(...page.items);
-    after = page.next;
-    if (!after) break;
-  }
-  const all = (name: "namespace" | "source" | "health") => [...new Set(found.map((tool) => tool[name]).filter((one) => one !== undefined))].sort();
-  kinds.value = { namespace: all("namespace"), source: all("source"), health: all("health") };
-}
+const FILTERS = ["namespace", "source", "effect", "health"] as const;
+const LOOK_MS = 15_000;
 
 const asked = signal<Record<string, string>>({});
 
 export function Tools() {
-  const tools = usePages<ToolLine>("v1/tools", asked.value);
+  const tools = usePages<ToolLine, ToolsPage>("v1/tools", asked.value);
   const chosen = route.value.parts[1];
+  const { facets, total } = tools.first ?? {};
   const set = (name: string) => (value: string) => (asked.value = { ...asked.value, [name]: value });
-  const one = (name: "namespace" | "source" | "health") => (
-    <Choice label={name} value={asked.value[name] ?? ""} changed={set(name)} asked={() => void learn().catch(() => {})}
-      choices={[["", `every ${name}`], ...new Set([...(kinds.value?.[name] ?? []), asked.value[name] ?? ""].filter(Boolean))]} />
-  );
+  const one = (name: (typeof FILTERS)[number]) => {
+    const there = { ...(asked.value[name] ? { [asked.value[name]]: 0 } : {}), ...facets?.[name] };
+    return <Choice key={name} label={name} value={asked.value[name] ?? ""} changed={set(name)}
+      choices={[["", `any ${name}`], ...Object.entries(there).map(([kind, count]) => [kind, `${plain(kind)} (${count.toLocaleString()})`] as const)]} />;
+  };
+  const unwell = useUnwell(tools.first, tools.again);
   return (
     <>
       <div class="head">
         <h1>Tools</h1>
-        <span class="soft">{tools.total?.toLocaleString() ?? ""}</span>
+        <span class="soft">{total?.toLocaleString() ?? ""}</span>
         <span class="grow" />
         <div class="filters">
           <Search label="Search tools" first changed={set("q")} />
-          {one("namespace")}{one("source")}
-          <Choice label="effect" value={asked.value.effect ?? ""} choices={EFFECTS} changed={set("effect")} />
-          {!!kinds.value?.health.length && one("health")}
+          {FILTERS.map(one)}
         </div>
       </div>
       <Trouble of={tools.trouble} />
+      {!!unwell?.length && (
+        <ul class="unwell" aria-label="Sources that are not well">
+          {unwell.map((source) => <li key={source.name}><State of={source.health} /> <b>{plain(source.name)}</b> <span class="soft"><Said of={source.reason} most={400} /></span></li>)}
+        </ul>
+      )}
       <div class={`split ${chosen ? "chosen" : ""}`}>
         {tools.items.length === 0 && !tools.busy && !tools.trouble ? <Nothing>No tool fits.</Nothing> : (
           <Rows count={tools.items.length} height={54} label="Tools" more={tools.more} chosen={tools.items.findIndex((tool) => tool.id === chosen)}
             choose={(n) => go(to("tools", tools.items[n]!.id))} row={(n) => <ToolRow tool={tools.items[n]!} chosen={tools.items[n]!.id === chosen} />} />
         )}
-        <div class="detail">{chosen ? <Whole key={chosen} id={chosen} /> : <Nothing>Choose a tool to see what it takes, and to try it.</Nothing>}</div>
+        <div class="detail">{chosen && <Whole key={chosen} id={chosen} />}</div>
       </div>
     </>
   );
 }
 
+/** Looks from time to time whether sources and tools are as well as they were; if not, the list is asked for anew. */
+function useUnwell(first: ToolsPage | undefined, again: () => void): ToolsPage["unwell"] {
+  const told = JSON.stringify([first?.facets?.health, first?.unwell]);
+  useEffect(() => {
+    const look = async () => {
+      if (document.hidden || !first) return;
+      const now = await get<ToolsPage>("v1/tools", { ...asked.value, limit: 1 }).catch(() => first);
+      if (JSON.stringify([now.facets?.health, now.unwell]) !== told) again();
+    };
+    const timer = setInterval(() => void look(), LOOK_MS);
+    return () => clearInterval(timer);
+  }, [told]);
+  return first?.unwell;
+}
+
 const ToolRow = ({ tool, chosen }: { tool: ToolLine; chosen: boolean }) => (
-  <a class="row" tabIndex={-1} href={to("tools", tool.id)} aria-current={chosen ? "true" : undefined}>
+  <a class="row middle" tabIndex={-1} href={to("tools", tool.id)} aria-current={chosen ? "true" : undefined}>
     <span class="grow">
       <span class="cut line"><b>{tool.name}</b> <span class="soft small">{tool.namespace}</span></span>
       <span class="cut line soft small"><Said of={tool.description} most={200} /></span>
     </span>
-    {tool.health && tool.health !== "healthy" && <State of={tool.health} />}
+    {tool.health !== "ok" && <span title={plain(tool.reason ?? "")}><State of={tool.health} /></span>}
     <span class="tag">{tool.effect}</span>
   </a>
 );
 
 function Whole({ id }: { id: string }) {
-  const tool = useAsked((abort) => get<ToolWhole>(at("tools", id), {}, abort), [id]);
   const run = useRun(id);
+  const tool = useAsked((abort) => get<ToolWhole>(at("tools", id), {}, abort), [id, run.over]);
   if (!tool.value) return <Trouble of={tool.trouble} />;
   return (
     <>
@@ -144,8 +150,9 @@ function About({ tool, over }: { tool: ToolWhole; over: number }) {
         <h2 class="mono title">{tool.id}</h2><span class="grow" />
         <span class="tag">{tool.effect}</span>
         {marks.map(([name]) => <span class="tag" key={name}>{name.replaceAll("_", " ")}</span>)}
-        {tool.health && <State of={tool.health} />}
+        {tool.health !== "ok" && <State of={tool.health} />}
       </div>
+      {tool.reason && <p class="small soft"><Said of={tool.reason} /></p>}
       {tool.title && <p><b><Said of={tool.title} /></b></p>}
       <p class="words"><Said of={tool.description} most={20_000} /></p>
       <p class="small soft">

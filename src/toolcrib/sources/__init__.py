@@ -6,16 +6,26 @@ from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from toolcrib.errors import BadTool
 from toolcrib.sources.functions import as_tool
 from toolcrib.tools import Tool
 
 
+class Health(NamedTuple):
+    """How a tool is, and why: `ok`, `degraded` where it may work all the same, or `unavailable`."""
+
+    status: Literal["ok", "degraded", "unavailable"] = "ok"
+    reason: str = ""
+
+
+OK = Health()
+
+
 @runtime_checkable
 class Source(Protocol):
-    """A place that tools come from."""
+    """A place that tools come from. One that knows how its tools are has `health_of` too; nobody is asked for that."""
 
     name: str
 
@@ -24,6 +34,12 @@ class Source(Protocol):
 
     async def stop(self) -> None:
         """Lets go of what it holds."""
+
+
+def health_of(source: Source, tool: Tool | None = None) -> Health:
+    """How a source says that one of its tools is, or it is itself; one that does not say is well."""
+    told: Callable[[Tool | None], Health] | None = getattr(source, "health_of", None)
+    return OK if told is None else told(tool)
 
 
 class Fixed:

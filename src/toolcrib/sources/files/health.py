@@ -20,6 +20,7 @@ import msgspec
 from toolcrib.context import Context
 from toolcrib.errors import Refused, ToolFailure
 from toolcrib.schema.hidden import without
+from toolcrib.sources import Health as Told
 from toolcrib.sources.files import servers, verdicts
 from toolcrib.sources.files.alone import Alone
 from toolcrib.sources.files.definition import Command, Definition
@@ -112,6 +113,14 @@ class Health:
         sha, report = self._found.get(definition.id, ("", None))
         fresh = report is not None and time.time() - report.checked_at < Block(definition).ttl_s
         return report if fresh and sha == definition.sha256 else None
+
+    def told(self, definition: Definition) -> Told:
+        """How the tool is, by what was found lately and by its server; nobody is asked for that."""
+        found = self.last(definition)
+        if found is not None and found.status == "unhealthy":
+            return Told("unavailable", found.reason)
+        status, reason = self._servers.health(definition)
+        return Told(status, without(self._masks(definition), reason) if reason else "")
 
     def due(self, definition: Definition) -> bool:
         """Whether it has to be looked at although nobody asks, since it is given out only while it is well.

@@ -16,6 +16,7 @@ from toolcrib.context import Context
 from toolcrib.errors import BadTool, ToolFailure
 from toolcrib.schema import nearest
 from toolcrib.schema.hidden import without
+from toolcrib.sources import OK, Health
 from toolcrib.sources.files.definition import Command, Definition
 from toolcrib.sources.files.running import environment
 from toolcrib.sources.files.values import mapping, text
@@ -83,6 +84,11 @@ class Servers:
         """What the server of a file offers, if it was ever asked."""
         held = self._running.get(definition.id)
         return None if held is None or held.place != _place(definition) else held.offered
+
+    def health(self, definition: Definition) -> Health:
+        """How the server of a file is, if it was ever needed."""
+        held = self._running.get(definition.id)
+        return OK if held is None else held.server.health()
 
     async def ask(self, definition: Definition) -> Sequence[Offered]:
         """What the server offers; it is started for that.

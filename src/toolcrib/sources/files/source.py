@@ -13,6 +13,8 @@ from typing import Any, get_args
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.sandbox import Sandbox, Sandboxes
 from toolcrib.schema import nearest
+from toolcrib.sources import OK
+from toolcrib.sources import Health as Told
 from toolcrib.sources.files import examples, issuing, shaping, verdicts
 from toolcrib.sources.files.checking import check_code, check_members, check_speed
 from toolcrib.sources.files.definition import Definition, Language, Problem
@@ -91,6 +93,11 @@ class FileSource:
         self._do_beside("look", self._look())
         self._look_after()
         return self._all()
+
+    def health_of(self, tool: Tool | None) -> Told:
+        """How the tool is, by what was found lately."""
+        definition = None if tool is None else self.definitions.get(tool.namespace)
+        return OK if definition is None else self._health.told(definition)
 
     async def stop(self) -> None:
         """Stops its servers."""

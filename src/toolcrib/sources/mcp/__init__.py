@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
+from toolcrib.sources import Health
 from toolcrib.sources.mcp.results import About, Offered
 from toolcrib.sources.mcp.server import Server
 from toolcrib.sources.mcp.settings import Settings, is_address, legal, name_of
@@ -70,6 +71,10 @@ class Mcp:
                 return
             except (ToolFailure, ToolcribError) as error:
                 log.info("%s", error)
+
+    def health_of(self, tool: Tool | None) -> Health:
+        """How the server is."""
+        return self.server.health()
 
     async def stop(self) -> None:
         """Stops the server."""

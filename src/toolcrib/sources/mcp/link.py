@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import ToolcribError, ToolFailure
+from toolcrib.sources import OK, Health
 from toolcrib.sources.mcp.results import Offered
 from toolcrib.sources.mcp.settings import Credentials, Settings
 
@@ -132,6 +133,15 @@ class Link:
 
     def _pause(self, seconds: float) -> None:
         self._not_before = asyncio.get_running_loop().time() + seconds
+
+    def health(self) -> Health:
+        """How it is, as far as it was used. One that rests is well: the next call wakes it."""
+        connection = self._connection
+        if connection is not None and connection.alive:
+            return Health("degraded", "It does not answer") if connection.doubted else OK
+        if self._failures:
+            return Health("unavailable", f"It could not be started: {self._reason}")
+        return Health("degraded", "It ended by itself; the next call starts it again") if self._deaths else OK
 
     def worked(self) -> None:
         """It has done something: that it died before does not count any more."""

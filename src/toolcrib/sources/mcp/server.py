@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Context, Parked
 from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
+from toolcrib.sources import OK, Health
 from toolcrib.sources.mcp.asking import Exchange, Question
 from toolcrib.sources.mcp.link import Link
 from toolcrib.sources.mcp.results import About, Forgotten, Offered, failure, to_result
@@ -65,6 +66,11 @@ class Server:
         """
         async with self._link("").connected() as connection:
             return await connection.about()
+
+    def health(self) -> Health:
+        """How the connection is that all share; nothing is started for that."""
+        link = self._links.get("")
+        return OK if link is None else link.health()
 
     async def call(self, name: str, args: Mapping[str, Any], ctx: Context, *, repeatable: bool = False) -> Result:
         """Runs one of its tools for a call. `repeatable` says that to do so twice does no harm.
