@@ -454,7 +454,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m toolcrib.testing.services", description=main.__doc__)
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="keep the data there; else it is gone at the end")
     data = parser.parse_args().data
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for end in (signal.SIGINT, signal.SIGTERM):  # a shell without jobs has what it starts behind ignore the first
+        signal.signal(end, signal.default_int_handler)
     try:
         with ExitStack() as stack:
             postgres = stack.enter_context(Postgres(data and data / "postgres"))
