@@ -1,11 +1,13 @@
 """What walks over many calls cost, and that stores of an earlier schema have all that they need."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.requirements import requirement
@@ -63,13 +65,44 @@ async def test_a_file_of_the_schema_before_is_brought_up_to_date(tmp_path: Path)
     await has_all(open_store(f"sqlite:///{tmp_path}/log.db"))
 
 
-@requirement("store.7")
-async def test_a_database_of_the_schema_before_is_brought_up_to_date(postgres_url: str) -> None:
+def make_old(postgres_url: str) -> None:
+    """A database of schema 2."""
     for number, text in migrations("postgres"):
         if number < 3:
             execute(postgres_url, text)
     execute(postgres_url, "CREATE TABLE schema_version (version integer NOT NULL, cluster text NOT NULL)")
     execute(postgres_url, "INSERT INTO schema_version VALUES (2, 'one')")
+
+
+async def test_a_database_is_brought_up_to_date_while_others_write(postgres_url: str) -> None:
+    make_old(postgres_url)
+    store = open_store(postgres_url)
+    writer = await asyncpg.connect(postgres_url)
+    watcher = await asyncpg.connect(postgres_url)
+    try:
+        async with asyncio.timeout(60):
+            # Whoever writes has locked a session first, as a node of the schema before does, and comes to the log then.
+            write = writer.transaction()
+            await write.start()
+            await writer.execute("LOCK TABLE sessions IN ROW SHARE MODE")
+            starting = asyncio.create_task(store.start("worker-1"))
+            while not await watcher.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                assert not starting.done()
+                await asyncio.sleep(0.01)
+            await writer.execute("INSERT INTO events (session, seq, at, kind, data) VALUES (1, 1, 100, 'opened', '{}')")
+            await write.commit()
+            await starting
+    finally:
+        await writer.close()
+        await watcher.close()
+    assert [event.kind for event in await store.read("s")] == []
+    await store.close()
+    assert execute(postgres_url, "SELECT version FROM schema_version") == str(migrations("postgres")[-1][0])
+
+
+@requirement("store.7")
+async def test_a_database_of_the_schema_before_is_brought_up_to_date(postgres_url: str) -> None:
+    make_old(postgres_url)
     places = {"s1": "1, 1", "s2": "1, 2", "t1": "2, 1", "t2": "2, 2"}
     names = {"owner": "owner, ", "ada": "'ada', ", "bob": "'bob', "}
     execute(postgres_url, LOG.format(place="session, seq", no="false", **names, **places))

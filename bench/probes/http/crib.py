@@ -13,7 +13,7 @@ from toolcrib import Crib
 from toolcrib.agent import Agent, Agents, Request
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text
 from toolcrib.serve.api import ServeLimits
-from toolcrib.serve.http import Site, server
+from toolcrib.serve.http import Site, server, settle
 
 MANY = 10_000  # all readers are the same principal here
 
@@ -35,6 +35,7 @@ async def main(port: int, store: str) -> None:
     agents = Agents([Agent(name="turns", instructions="x")], model=Calling())
     limits = ServeLimits(streams_each=MANY)
     site = Site(Crib([add], store=store, agents=agents), limits=limits)
+    settle()
     serving = server(site, lambda: print("ready", flush=True), port=port, timeout_keep_alive=60)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.handle_exit, signal.SIGTERM, None)
     await serving.serve()

@@ -253,8 +253,9 @@ def _told(terminal: Terminal, url: str, site: Site, guard: Guard | None, *, only
 
 async def _serve(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
     """Serves until a signal; a second Ctrl-C does not wait for connections."""
-    from toolcrib.serve.http import server
+    from toolcrib.serve.http import server, settle
 
+    settle()
     made = server(site, ready, loop="none", lifespan="off", log_config=None, log_level="critical")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -289,6 +290,13 @@ def server(site: Site, ready: Callable[[], None] | None = None, **more: Any) -> 
     return (Server if ready is None else Embedded)(config(site, **more))
 
 
+def settle() -> None:
+    """Has the garbage collector pass over all that was loaded: while it looks through that, everybody waits."""
+    gc.collect()
+    gc.freeze()
+
+
 def run(site: Site, host: str = "127.0.0.1", port: int = 8000) -> None:
     """Serves until it is told to stop."""
+    settle()
     server(site, host=host, port=port, loop="uvloop").run()

@@ -27,8 +27,8 @@ from toolcrib.store.workers import Workers
 from toolcrib.store.writer import Writer, explain, insert_row, read_row, read_rows
 from toolcrib.types import Event
 
-LOOK_S, WATCH_S = 0.1, 1.0
-"""How often another process's writes are looked for: while a session is followed, and while all are watched."""
+LOOK_S, WATCH_LOOKS = 0.1, 10
+"""How often another process's writes are looked for while a session is followed; while all are watched, every tenth."""
 
 MOST = 2**32 - 1
 """The last event that a session can have: its number takes half of the key."""
@@ -214,7 +214,10 @@ class SqliteStore:
             if version != seen:
                 seen = version
                 self._followers.nudge()
-            await asyncio.sleep(LOOK_S if self._followers.sessions else WATCH_S)
+            for _ in range(WATCH_LOOKS):
+                await asyncio.sleep(LOOK_S)
+                if self._followers.sessions:
+                    break
             if not self._followers:
                 return
 

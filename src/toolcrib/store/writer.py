@@ -22,7 +22,7 @@ BATCH = 512
 LATE = 10_000
 """Writes that nobody waits for and that are tried again while the file can not be written; more are given up."""
 
-BACKLOG = BATCH
+BACKLOG = 256
 """Where so many writes wait, whoever puts more should wait as well: the thread may be slower than they are, and one who
 waits for it, to open a session for example, would wait behind all of theirs.
 """

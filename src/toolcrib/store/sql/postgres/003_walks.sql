@@ -7,9 +7,3 @@ CREATE INDEX events_ended ON events (at, session, seq) WHERE kind IN ('done', 's
 CREATE INDEX calls_failed ON calls (accepted_at, session, accepted_seq) WHERE code IS NOT NULL;
 CREATE INDEX calls_unknown ON calls (accepted_at, session, accepted_seq) WHERE code = 'unknown';
 CREATE INDEX calls_asking ON calls (accepted_at, session, accepted_seq) WHERE state = 'waiting';
-
--- Sessions are listed by their last use, and by their ids where that was at the same moment.
-DROP INDEX sessions_owner;
-DROP INDEX sessions_updated;
-CREATE INDEX sessions_owner ON sessions (owner, updated_at DESC, id);
-CREATE INDEX sessions_updated ON sessions (updated_at DESC, id);
