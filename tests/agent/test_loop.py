@@ -11,7 +11,7 @@ from tests.agent.place import calls, text, world
 from tests.requirements import requirement
 from tests.sessions.place import Gate, Place
 from toolcrib import Refused, Tool, tool
-from toolcrib.agent import Agent, Request
+from toolcrib.agent import Agent, Request, ScriptedModel
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text
 
 MAIN = [Agent(name="main", instructions="M.", model_settings={"backoff_s": 0})]
@@ -436,6 +436,38 @@ async def test_a_history_that_outgrew_the_window_is_summarised_and_the_log_keeps
     assert "short of it" in said
     assert "a" * 200 not in said
     assert "a" * 200 in whole
+
+
+class OtherWindow(ScriptedModel):
+    """A model that has something else under the name of what others say how much they take by."""
+
+    window: Any = 8192
+
+
+class PlainWindow(ScriptedModel):
+    """A model that says it without being waited for."""
+
+    def window(self, settings: Any) -> int:
+        return 8192
+
+
+class NoWindow(ScriptedModel):
+    """A model that can not say it now."""
+
+    async def window(self, settings: Any) -> int:
+        raise OSError("away")
+
+
+@requirement("agents.run.14")
+@pytest.mark.parametrize("model", [OtherWindow, PlainWindow, NoWindow])
+async def test_a_model_that_does_not_say_what_it_takes_is_sent_all_of_it(
+    place: Place, model: type[ScriptedModel]
+) -> None:
+    given = [Agent(name="main", instructions="M.")]
+    async with world(place, given, model({"main": [text("x" * 12_000), text("fine")]})) as here:
+        await here.send("first")
+        assert (await here.send("next")).answer == "fine"
+        assert await here.log("compacted") == []
 
 
 TOO_LONG = {"error": {"code": "too_large", "message": "too long"}}

@@ -19,6 +19,7 @@ from tests.shared import ROOT
 from toolcrib import Crib, Refused, Session, Tool
 from toolcrib.client import RemoteCrib, RemoteSession
 from toolcrib.serve.api import ServeLimits
+from toolcrib.testing.stores.frame import AT, commit, new, park, submit
 
 PAGE = (ROOT / "docs/reference/sessions.md").read_text("utf-8")
 AWAY = "http://127.0.0.1:9"  # a port that nobody may listen at
@@ -153,6 +154,16 @@ async def test_owners_do_not_meet(place: Served) -> None:
         with pytest.raises(Refused) as told:
             await adas.open("s-3", namespaces=["forge"])
         assert told.value.code == "denied"
+
+
+async def test_all_open_questions_are_read_however_many_pages_they_are(place: Served) -> None:
+    store, many = place.crib.store, 1050
+    async with await place.remote("ada") as crib:
+        for number in range(many):
+            session = f"s-{number % 50}"
+            await store.open(session, "ada", AT)
+            await store.commit(park(await commit(store, submit(new(f"c-{number}", session))), expires_at=AT * 2))
+        assert {one.id for one in await crib.questions()} == {f"c-{number}-1" for number in range(many)}
 
 
 async def test_an_approver_answers_in_sessions_of_others() -> None:

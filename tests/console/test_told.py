@@ -16,6 +16,8 @@ from tests.files.place import Place
 from tests.mcp.place import ALLOW, free_port, raw
 from tests.serve.api.place import SOON_S, Desk, desk, until
 from toolcrib import Crib, ToolFailure, tool
+from toolcrib.serve.keys import ApiKeys, new_key
+from toolcrib.serve.principal import Principal
 from toolcrib.sources.mcp import Mcp
 from toolcrib.sources.openapi import OpenApi
 
@@ -58,6 +60,19 @@ async def test_a_source_that_can_not_be_had_is_told_of_though_it_has_no_tools() 
         assert told["gone"][0] == told["away"][0] == "unavailable"
         assert "/no/such/program" in told["gone"][1]
         assert "openapi.json" in told["away"][1]
+
+
+async def test_why_a_source_is_unwell_is_told_to_who_looks_after_the_server() -> None:
+    keys = {name: new_key() for name in ("ada", "root")}
+    known = {keys["ada"][1]: Principal("ada", auth="key")}
+    known[keys["root"][1]] = Principal("root", scopes=frozenset({"admin"}), auth="key")
+    gone = Mcp("/no/such/program --password hunter2", name="gone")
+    async with desk(Crib([gone, found]), guard=ApiKeys(known), **OPEN) as served:
+        (told,) = (await served.as_(keys["root"][0]).get("/tools"))["unwell"]
+        assert "/no/such/program" in told["reason"]
+        page = await served.as_(keys["ada"][0]).get("/tools")
+        assert [one["health"] for one in page["unwell"]] == ["unavailable"]
+        assert "no/such" not in str(page)
     async with desk(Crib([gone, found]), namespaces=["shop"]) as narrow:
         assert (await narrow.get("/tools"))["unwell"] == []
 

@@ -94,6 +94,20 @@ async def test_others_of_the_same_origin_are_fetched(service: Service) -> None:
     assert found["it"].input_schema["properties"]["n"] == {"type": "string", "maxLength": 3}
 
 
+async def test_a_file_refers_to_what_its_configuration_names_and_not_to_what_lies_inside(
+    service: Service, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("near", "no_port"):
+        port = "" if name == "near" else "99999"
+        reference = parameter("n", "query", {"$ref": f"{service.url}{port}/pets.json"})
+        said = {"/a": {"get": operation(reference)}, "/b": {"get": operation() | {"operationId": "other"}}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(document(said, server=SERVER)))
+        assert (await tools(tmp_path / f"{name}.json", refs=[service.url])).keys() == {"other"}
+    assert "which lies inside" in caplog.text
+    assert "it lies at another place" in caplog.text
+    assert service.seen == []
+
+
 async def test_a_change_of_the_document_is_a_change_of_tools(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "openapi.json"
     file.write_text(json.dumps(document(paths("a"), server=SERVER)))
@@ -145,6 +159,76 @@ async def test_a_server_that_is_away_is_tried_again(service: Service, monkeypatc
             assert await told.get() == {"late"}
     finally:
         await source.stop()
+
+
+async def until(source: OpenApi, status: str) -> str:
+    """The reason that a source gives as soon as it is like that; nobody tells when it is."""
+    async with asyncio.timeout(30):
+        while source.health_of(None).status != status:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.02)
+    return source.health_of(None).reason
+
+
+@pytest.mark.parametrize("path", ["/status/503", "/status/404"])
+async def test_while_a_document_is_away_its_source_says_so(service: Service, path: str) -> None:
+    there = service.files[path] = ("application/json", json.dumps(document(paths("a"))).encode())
+    source = OpenApi(f"{service.url}{path}", refresh_s=0.05)
+    await source.start(lambda found: None)
+    try:
+        assert source.health_of(None).status == "ok"
+        del service.files[path]
+        assert path.rpartition("/")[2] in await until(source, "degraded")
+        service.files[path] = there  # it is as it was, and so is the source
+        assert await until(source, "ok") == ""
+    finally:
+        await source.stop()
+
+
+def secretive(reference: str) -> bytes:
+    body = {"content": {"application/json": {"schema": {"$ref": reference}}}, "required": True}
+    return json.dumps(document({"/a": {"post": operation(requestBody=body)}})).encode()
+
+
+def elsewhere(server: str) -> bytes:
+    return json.dumps(document(paths("a"), server=server)).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "base_url"),
+    [
+        (None, None),
+        (b"{broken", None),
+        (b"<html>", None),
+        (b'{"openapi": "3.1.0", "paths": {}}', None),
+        (secretive("/b.json?key=pass-2#/Pet"), SERVER),
+        (secretive("/c.json?key=pass-2"), SERVER),
+        (secretive("/d.json?key=pass-2"), SERVER),
+        (secretive("https://u:pass-2@other.example/b?key=pass-2#pass-3"), SERVER),
+        (elsewhere("https://u:pass-2@shop.example/?pass-2#pass-3"), None),
+        (elsewhere("ftp://u:pass-2@shop.example/?pass-2#pass-3"), None),
+    ],
+)
+async def test_no_reason_tells_what_is_secret_in_an_address(
+    service: Service, text: bytes | None, base_url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.sources.openapi.RETRY_S", 0.02)
+    service.files["/c.json"] = ("application/json", b"{broken")
+    service.files["/d.json"] = ("application/json", b'{"$ref": "#/nowhere"}')
+    address = f"{service.url.replace('//', '//user:pass-0@')}/status/503?key=pass-1#pass-4"
+    source = OpenApi(address, base_url=base_url)
+    await source.start(lambda found: None)
+    try:
+        reasons = [await until(source, "unavailable")]
+        if text is not None:
+            service.files["/status/503"] = ("application/json", text)
+            async with asyncio.timeout(30):
+                while (reason := source.health_of(None).reason) == reasons[0]:  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.02)
+            reasons.append(reason)
+    finally:
+        await source.stop()
+    assert service.seen[0].query == "key=pass-1"
+    assert all("/status/503" in reason and "pass-" not in reason for reason in reasons), reasons
 
 
 async def test_a_document_that_was_away_for_a_while_is_read_again(tmp_path: Path) -> None:

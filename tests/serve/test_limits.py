@@ -209,7 +209,49 @@ async def test_a_call_of_a_revoked_key_that_said_nothing_yet_is_told_so() -> Non
         if answer.status_code == 401:  # the first sign of life may have been sent before
             assert 'error="invalid_token"' in answer.headers["www-authenticate"]
         assert '"result"' not in answer.text
-        await asyncio.wait_for(doors.left.wait(), SOON_S)  # nobody can hear of it any more
+        await settles(place)
+        assert await came_of_it(await holder(place, keys, "ada"), doors) == "held"
+
+
+async def came_of_it(other: Holder, doors: Doors) -> Any:
+    """The result of the one call of somebody who has `other` as their next key."""
+    (made,) = (await other.place.http.get("/v1/calls", headers=other.headers)).json()["items"]
+    doors.go.set()
+    path = f"/v1/sessions/{made['session']}/calls/{made['id']}/result"
+    answer = await other.place.http.get(path, params={"wait": SOON_S}, headers=other.headers)
+    return answer.json().get("data")
+
+
+@pytest.mark.parametrize("door", ["mcp", "sse", "rest"])
+async def test_a_call_goes_on_whose_caller_has_a_key_that_expires_meanwhile(door: str) -> None:
+    now, doors = [1_000.0], Doors()
+    crib = Crib(TOOLS, deps={"doors": doors})
+    keys = Keyring(lambda: crib.store, lambda: now[0])
+    async with serving(crib, guard=keys, limits=ServeLimits(ping_s=0.05)) as place, asyncio.timeout(SOON_S):
+        ada, later = await holder(place, keys, "ada", expires_at=2_000.0), await holder(place, keys, "ada")
+        waiting = asyncio.ensure_future(held(ada, door))
+        await doors.entered.wait()
+        now[0] = 2_000.0
+        assert '"result"' not in await waiting
+        await settles(place)
+        assert await came_of_it(later, doors) == "held"
+
+
+async def held(ada: Holder, door: str) -> str:
+    """What somebody is told, by the end of the answer, who calls what takes long."""
+    hold = ada.place.message("tools/call", {"name": "hold", "arguments": {}})
+    if door == "mcp":
+        return (await ada.post(hold, **headers(hold))).text
+    if door == "rest":
+        made = (await ada.place.http.post("/v1/sessions", json={}, headers=ada.headers)).json()["id"]
+        body = {"tool": "hold", "cancel_on_disconnect": True}
+        return (await ada.place.http.post(f"/v1/sessions/{made}/calls", json=body, headers=ada.headers)).text
+    async with ada.heard("/sse") as stream:
+        lines = stream.aiter_lines()
+        address = [await anext(lines), await anext(lines)][1].removeprefix("data: ")
+        posted = await ada.place.http.post(address, json=hold, headers=ada.headers)
+        assert posted.status_code == 202
+        return "\n".join([line async for line in lines])
 
 
 async def test_a_new_session_takes_the_place_of_ones_own_that_was_silent_for_longest() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import jwt
 import pytest
@@ -23,6 +26,7 @@ from toolcrib import Crib
 from toolcrib.serve.oauth import Claims, OAuth
 from toolcrib.serve.principal import NotAdmitted
 
+SOON_S = 60
 RESOURCE, ISSUER = "https://crib.example/mcp", "https://login.example"
 KEY = ec.generate_private_key(ec.SECP256R1())
 OTHER = rsa.generate_private_key(65537, 2048)
@@ -131,6 +135,83 @@ def nobody() -> Iterator[str]:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port = listener.getsockname()[1]
     yield f"http://127.0.0.1:{port}"
+
+
+class Issuer:
+    """An issuer with its keys, which counts how often it is asked for them; it may be `away`, or take its time."""
+
+    def __init__(self) -> None:
+        self.keys = [JWK]
+        self.away = False
+        self.go = threading.Event()
+        self.go.set()
+        self.asked = threading.Semaphore(0)
+        self.times = 0
+
+    def __call__(self, environ: dict[str, Any], start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        self.times += 1
+        self.asked.release()
+        self.go.wait()
+        start("503 away" if self.away else "200 OK", [("content-type", "application/json")])
+        return [json.dumps({"keys": self.keys}).encode()]
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def issuing() -> Iterator[tuple[Issuer, OAuth]]:
+    issuer = Issuer()
+    with make_server("127.0.0.1", 0, issuer, handler_class=_Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield issuer, OAuth(RESOURCE, ISSUER, f"http://127.0.0.1:{server.server_port}/jwks")
+        finally:
+            issuer.go.set()
+            server.shutdown()
+            thread.join()
+
+
+async def test_a_token_that_nobody_signed_shuts_out_nobody_while_the_issuer_is_away() -> None:
+    with issuing() as (issuer, asked):
+        assert (await asked.admit(bearing(signed(sub="ada")))).name.endswith("#ada")
+        asked._ask_at = 0.0  # it was some time ago
+        issuer.away = True
+        with pytest.raises(NotAdmitted, match="can not be asked for its keys now"):
+            await asked.admit(bearing(signed(kid="unknown")))
+        assert (await asked.admit(bearing(signed(sub="bob")))).name.endswith("#bob")
+        assert issuer.times == 2
+
+
+async def test_who_has_a_known_key_does_not_wait_for_those_who_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.serve.oauth.FETCH_S", 10 * SOON_S)
+    with issuing() as (issuer, asked):
+        await asked.admit(bearing(signed(sub="ada")))
+        asked._ask_at = 0.0  # it was some time ago
+        issuer.go.clear()
+        assert issuer.asked.acquire(timeout=SOON_S)
+        stranger = asyncio.ensure_future(asked.admit(bearing(signed(kid="unknown"))))
+        assert await asyncio.to_thread(issuer.asked.acquire, timeout=SOON_S)
+        assert (await asyncio.wait_for(asked.admit(bearing(signed(sub="bob"))), SOON_S)).name.endswith("#bob")
+        assert not stranger.done()
+        issuer.go.set()
+        with pytest.raises(NotAdmitted, match="a key that nobody knows"):
+            await stranger
+
+
+async def test_an_issuer_is_asked_once_for_many_keys_that_nobody_knows_and_again_for_a_new_one() -> None:
+    with issuing() as (issuer, asked):
+        for n in range(5):
+            with pytest.raises(NotAdmitted, match="a key that nobody knows"):
+                await asked.admit(bearing(signed(kid=f"unknown{n}")))
+        assert issuer.times == 1
+        issuer.keys = [JWK | {"kid": "k2"}]
+        asked._ask_at = 0.0  # it was some time ago
+        assert (await asked.admit(bearing(signed(kid="k2", sub="ada")))).name.endswith("#ada")
+        assert issuer.times == 2
 
 
 @pytest.mark.parametrize("path", [None, "/jwks"])

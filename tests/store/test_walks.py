@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import pytest
 
 from tests.requirements import requirement
 from toolcrib.store import Store, Where, open_store, walk
+from toolcrib.store.memory import MemoryStore
 from toolcrib.store.schema import migrations
 from toolcrib.testing.services import execute
-from toolcrib.testing.stores.frame import AT, commit, finish, new, submit
+from toolcrib.testing.stores.frame import AT, commit, finish, new, park, submit
 from toolcrib.testing.stores.walking import walked
 
 EVERY = [
@@ -153,3 +154,19 @@ async def test_a_walk_looks_at_so_many_calls_and_no_more_at_once(
         assert [spot.row.id for page in pages for spot in page.spots] == ["c17"]
         assert len(pages) == 4
     assert len(await walked(store, Where(oldest_first=forward), 7)) == 35
+
+
+class Unread(list[Any]):
+    """A log that nobody may read."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise AssertionError("the log was read")
+
+
+@pytest.mark.parametrize("where", [Where(), Where(states=("waiting",), oldest_first=True), Where(session="s")], ids=str)
+async def test_calls_are_found_in_memory_without_reading_the_log(where: Where) -> None:
+    store = MemoryStore()
+    await store.open("s", "ada", AT)
+    await store.commit(park(await commit(store, submit(new("c")))))
+    store._logs["s"].events = Unread(store._logs["s"].events)
+    assert [spot.row.id for spot in await walked(store, where)] == ["c"]

@@ -364,9 +364,11 @@ class Loop:
         return True
 
     async def _window(self, view: Sequence[Item]) -> int | None:
-        with suppress(ToolcribError):  # a model that can not be had says so when it is asked to reply
+        try:
             return await windows.allowed(self.room.model(self.agent), self.agent, view)
-        return None
+        except Exception as error:  # noqa: BLE001 - a model may be anybody's; one that can not be had says so in its reply
+            log.warning("agent %s: what its model takes is not known: %s", self.run.agent, error)
+            return None
 
     async def _answered(self, turn: Event) -> None:
         """The text is the answer, unless it was cut off or somebody has said something meanwhile."""

@@ -159,8 +159,13 @@ class RemoteCrib:
 
     async def questions(self, owner: str | None = None) -> list[Question]:
         """What is open in all sessions and may be answered by who asks, the oldest first."""
-        answer = await self.link.ask("GET", "/questions", query={"owner": owner})
-        return [reading.question(one) for one in answer.json()["items"]]
+        found, place = list[Question](), None
+        while True:
+            page = (await self.link.ask("GET", "/questions", query={"owner": owner, "after": place})).json()
+            found += map(reading.question, page["items"])
+            place = page.get("next")
+            if place is None:
+                return sorted(found, key=lambda one: one.asked_at)
 
     async def answer(self, question: Question, action: str, value: Any = None, **more: Any) -> Answer:
         """Answers a question of any session, as `RemoteSession.answer` does; of others' where it is put to you.

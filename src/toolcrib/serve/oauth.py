@@ -27,6 +27,7 @@ LEEWAY_S = 30
 MOST_KNOWN = 10_000
 FETCH_S = 10.0
 AGAIN_S = 5.0
+KEPT_S = 300.0
 AWAY = "the issuer can not be asked for its keys now"
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
@@ -105,7 +106,9 @@ class OAuth:
         self._mapping = claims
         self._client: jwt.PyJWKClient | None = None
         self._fetching = asyncio.Lock()
-        self._away_until = 0.0
+        self._keys: Sequence[jwt.PyJWK] = ()
+        self._kept_until = self._ask_at = 0.0
+        self._away = True
         self._known: dict[bytes, tuple[Principal, float]] = {}
         where = urlsplit(resource)
         self._path = _WELL_KNOWN + where.path.rstrip("/")
@@ -180,38 +183,56 @@ class OAuth:
         )
 
     async def _key(self, token: str) -> jwt.PyJWK:
-        """The key that a token says it is signed with.
-
-        Whoever sends tokens that nobody signed makes this look for keys: one looks at a time, and after a failure
-        nobody does for a while, so that it holds up neither this server nor the issuer.
-        """
+        """The key that a token says it is signed with."""
         import jwt
 
-        if isinstance(self._jwks, str | None):
-            async with self._fetching:
-                if time.monotonic() < self._away_until:
-                    raise ValueError(AWAY)
-                return await asyncio.to_thread(self._fetched, token)
         wanted = jwt.get_unverified_header(token).get("kid")
-        keys = jwt.PyJWKSet.from_dict(dict(self._jwks)).keys
-        found = next((key for key in keys if wanted is None or key.key_id == wanted), None)
+        if isinstance(self._jwks, str | None):
+            found = self._kept(wanted) or await self._asked_for(wanted)
+        else:
+            found = _named(jwt.PyJWKSet.from_dict(dict(self._jwks)).keys, wanted)
         if found is None:
             raise jwt.InvalidKeyError("it is signed with a key that nobody knows")
         return found
 
-    def _fetched(self, token: str) -> jwt.PyJWK:
-        """The same from the issuer, whose keys are kept for a few minutes."""
+    def _kept(self, wanted: str | None) -> jwt.PyJWK | None:
+        return _named(self._keys, wanted) if time.monotonic() < self._kept_until else None
+
+    async def _asked_for(self, wanted: str | None) -> jwt.PyJWK | None:
+        """A key that is not kept here, from the issuer.
+
+        Whoever sends tokens that nobody signed makes this look for keys: one looks at a time, and then nobody does for
+        a while, so that it holds up neither the issuer nor those whose key is kept.
+        """
+        async with self._fetching:
+            found = self._kept(wanted)
+            if found is None and time.monotonic() >= self._ask_at:
+                await asyncio.to_thread(self._fetch)
+                found = self._kept(wanted)
+            if found is None and self._away:
+                raise ValueError(AWAY)
+            return found
+
+    def _fetch(self) -> None:
+        """Asks the issuer for its keys. Where that fails, those that are kept hold as long as they would have."""
         import jwt
 
         try:
             if self._client is None:
                 where = self._jwks if isinstance(self._jwks, str) else discovered(self._issuer)
                 self._client = jwt.PyJWKClient(where, timeout=FETCH_S)
-            return self._client.get_signing_key_from_jwt(token)
-        except (OSError, ValueError, jwt.PyJWKClientConnectionError) as error:
-            self._away_until = time.monotonic() + AGAIN_S
+            self._keys = self._client.get_signing_keys(refresh=True)
+            self._kept_until = time.monotonic() + KEPT_S
+            self._away = False
+        except (OSError, ValueError, jwt.PyJWTError) as error:
+            self._away = True
             log.warning("%s can not be asked for its keys: %s", self._issuer, error)
-            raise ValueError(AWAY) from None
+        finally:
+            self._ask_at = time.monotonic() + AGAIN_S
+
+
+def _named(keys: Sequence[jwt.PyJWK], wanted: str | None) -> jwt.PyJWK | None:
+    return next((key for key in keys if wanted is None or key.key_id == wanted), None)
 
 
 def discovered(issuer: str) -> str:

@@ -45,13 +45,16 @@ class _Log:
 
     def marks(self, over: str) -> Iterator[tuple[int, float, str]]:
         """Where calls were accepted, or where they ended: number, time and call of those events."""
-        kinds = ("accepted",) if over == "accepted" else ("done", "settled")
+        if over == "accepted":  # the rows say it: the log is not read
+            for row in self.rows.values():
+                yield row.accepted_seq, row.accepted_at, row.id
+            return
         last, place = None, 0
         for seq, entry in enumerate(self.events, 1):
             place = place + 1 if entry is last else 0
             last = entry
             at, call, kind, _ = entry if isinstance(entry, tuple) else entry[place]
-            if kind in kinds and call is not None:
+            if kind in ("done", "settled") and call is not None:
                 yield seq, at, call
 
 

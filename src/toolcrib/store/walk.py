@@ -93,6 +93,9 @@ def numbered(text: str, values: dict[str, Any]) -> tuple[str, list[Any]]:
 
 # In an SQLite file, whose keys hold the numbers of session and event in one
 
+LAST = 2**63 - 1
+"""No key is higher."""
+
 
 def in_file(db: sqlite3.Connection, where: Where, past: Mark | None, limit: int) -> Walk:
     """A page of calls."""
@@ -103,7 +106,7 @@ def in_file(db: sqlite3.Connection, where: Where, past: Mark | None, limit: int)
             return Walk([], None)
     where = times(where, span)
     edge_of, page = statements("sqlite", where)
-    begin, end = ends(where, past, (2**31 - 1, 2**32 - 1))
+    begin, end = ends(where, past, (LAST >> 32, LAST & 0xFFFFFFFF))
     found = db.execute("SELECT n FROM sessions WHERE id = ?", (where.session,)).fetchone()
     values = {"since": where.since, "until": where.until, "n": found[0] if found else -1, "scan": SCAN - 1}
     values |= _place("", begin)
@@ -122,7 +125,7 @@ def _spot(found: dict[str, Any]) -> Spot:
 
 
 def _place(prefix: str, mark: Mark) -> dict[str, Any]:
-    return {f"{prefix}at": mark.at, f"{prefix}key": (mark.session << 32) + mark.seq}
+    return {f"{prefix}at": mark.at, f"{prefix}key": min((mark.session << 32) + mark.seq, LAST)}
 
 
 def _mark(at: float, key: int) -> Mark:

@@ -12,6 +12,9 @@ from toolcrib.store.walk import ends, numbered, statements, times, told
 _COLUMNS = 17
 """Of a row of the index."""
 
+LAST = 2**31 - 1
+"""No event of a session has a higher number."""
+
 
 async def in_database(db: Connection, where: Where, past: Mark | None, limit: int) -> Walk:
     """A page of calls."""
@@ -28,7 +31,7 @@ async def _walk(db: Connection, where: Where, past: Mark | None, limit: int) -> 
             return Walk([], None)
     where = times(where, span)
     edge_of, page = statements("postgres", where)
-    begin, end = ends(where, past, (2**63 - 1, 2**31 - 1))
+    begin, end = ends(where, past, (2**63 - 1, LAST))
     values: dict[str, Any] = {"since": where.since, "until": where.until, "id": where.session, "scan": walk.SCAN - 1}
     values |= _place("", begin)
     last = await _ask(db, edge_of, values)
@@ -46,4 +49,4 @@ async def _ask(db: Connection, text: str, values: dict[str, Any]) -> list[Any]:
 
 
 def _place(prefix: str, mark: Mark) -> dict[str, Any]:
-    return {f"{prefix}at": mark.at, f"{prefix}session": mark.session, f"{prefix}seq": mark.seq}
+    return {f"{prefix}at": mark.at, f"{prefix}session": mark.session, f"{prefix}seq": min(mark.seq, LAST)}

@@ -10,6 +10,8 @@ from typing import Any
 from tests.serve.api.place import Sent, desk, until
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
+from toolcrib.serve.keys import ApiKeys, new_key
+from toolcrib.serve.principal import Principal
 from toolcrib.store import SessionRow
 from toolcrib.store.memory import MemoryStore
 from toolcrib.store.sqlite import SqliteStore
@@ -89,3 +91,49 @@ async def test_nobody_watches_once_the_last_stream_is_closed() -> None:
             async with asyncio.timeout(60):
                 while store._watchers.all:  # noqa: ASYNC110 - nobody tells that a stream was let go
                     await asyncio.sleep(0.02)
+
+
+async def emptied(store: MemoryStore) -> float:
+    """Sweeps all there is; the time after that."""
+    now = time.time() + 60.0
+    assert await store.sweep(now, now)
+    return now
+
+
+async def test_a_session_that_was_swept_and_made_anew_is_told_to_its_owner_of_now_alone() -> None:
+    store, keys = MemoryStore(), {name: new_key() for name in ("ada", "bob")}
+    guard = ApiKeys({kept: Principal(name, auth="key") for name, (_, kept) in keys.items()})
+    async with desk(Crib(TOOLS, store=store), guard=guard) as served:
+        ada, bob = (served.as_(keys[name][0]) for name in ("ada", "bob"))
+        async with ada.stream("/live") as hers, bob.stream("/live") as his:
+            await ada.open("main")
+            for number in range(5):
+                await ada.call("main", "add", {"a": number})
+            async for event in hers:
+                if event.kind == "done" and event.data["data"]["data"] == 5:
+                    break
+            now = await emptied(store)
+            await store.open("main", "bob", now)
+            await store.commit(note("main", "his", at=now))
+            told = await until(his, "notice")
+            assert (told.data["data"]["text"], told.data["seq"]) == ("his", 1)
+            await ada.open("other")
+            await ada.call("other", "add", {"a": 1})
+            while (event := await anext(hers)).data["session"] != "other":
+                assert event.data["data"].get("text") != "his"
+
+
+async def test_a_reader_that_came_back_hears_all_of_a_session_that_was_made_anew() -> None:
+    store = MemoryStore()
+    async with desk(Crib(TOOLS, store=store)) as served:
+        session = await served.open("main")
+        async with served.stream("/live") as live:
+            await served.call(session, "add", {"a": 1})
+            first = await until(live, "done")
+        async with served.stream("/live", **{"Last-Event-ID": first.id}) as live:
+            await served.call(session, "add", {"a": 2})
+            await until(live, "done")
+            now = await emptied(store)
+            await store.open("main", "anonymous", now)
+            await store.commit(note("main", "new", at=now))
+            assert (await until(live, "notice")).data["seq"] == 1

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
 from tests.serve.api.place import SOON_S, Desk, desk, until
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
+from toolcrib.serve.api import questions
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
+from toolcrib.store import Row, Walk, Where
+from toolcrib.store.memory import MemoryStore
+from toolcrib.testing.stores.frame import AT, commit, new, park, submit
+from toolcrib.types import Event
 
 PEOPLE = ("ada", "bob", "eve", "root")
 
@@ -77,7 +84,10 @@ async def test_the_badge_is_told_of_what_comes_and_goes(desks: dict[str, Desk]) 
         assert (await until(other, "asked")).data["session"] == mine
 
 
-async def test_an_inbox_is_read_by_pages_that_skip_what_is_not_for_the_reader(desks: dict[str, Desk]) -> None:
+async def test_an_inbox_is_read_by_pages_that_skip_what_is_not_for_the_reader(
+    desks: dict[str, Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "LOOK_S", SOON_S)
     ada, bob = desks["ada"], desks["bob"]
     session = await ada.open()
     for number in range(5):
@@ -95,3 +105,93 @@ async def test_an_inbox_is_read_by_pages_that_skip_what_is_not_for_the_reader(de
         assert len(found) == len(set(found)) == wanted
         assert all(len(one) == 2 for one in pages[: wanted // 2])
     assert await ada.refused("GET", "/questions?after=nowhere") == (400, "invalid_arguments")
+
+
+async def test_a_page_of_an_inbox_ends_when_it_was_looked_for_long_enough(
+    desks: dict[str, Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "LOOK_S", -1.0)
+    ada, bob = desks["ada"], desks["bob"]
+    session = await ada.open()
+    for tool, args in (("greet", {}), ("greet", {}), ("erase", {"what": "x"})):
+        await ada.post(f"/sessions/{session}/calls", tool=tool, args=args, wait=False)
+    first = await bob.get("/questions", limit=2)
+    assert first["items"] == []
+    (question,) = (await bob.get("/questions", limit=2, after=first["next"]))["items"]
+    async with bob.stream("/questions/events") as badge:
+        assert (await until(badge, "asked")).data["id"] == question["id"]
+
+
+class Paused(MemoryStore):
+    """A store that gives the events of calls as they were when it was asked, and only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
+        """Waits."""
+        found = await super().stories(rows)
+        self.asked.set()
+        await self.go.wait()
+        return found
+
+
+async def test_what_ends_while_the_inbox_is_looked_up_is_told_as_gone() -> None:
+    store = Paused()
+    async with desk(Crib(TOOLS, store=store)) as served:
+        session = await served.open()
+        call = (await served.post(f"/sessions/{session}/calls", tool="greet", wait=False))["id"]
+        async with served.stream("/live") as live, served.stream("/questions/events") as badge:
+            await store.asked.wait()
+            await served.post(f"/sessions/{session}/calls/{call}/cancel")
+            await until(live, "done")
+            store.go.set()
+            asked = await until(badge, "asked")
+            assert (await until(badge, "gone")).data == {"id": asked.data["id"]}
+
+
+async def test_a_new_question_is_told_where_very_many_are_open() -> None:
+    store, many = MemoryStore(), 1050
+    async with desk(Crib(TOOLS, store=store)) as served:
+        for number in range(many):
+            session = f"s{number % 50}"
+            await store.open(session, "anonymous", AT)
+            await store.commit(park(await commit(store, submit(new(f"c{number}", session))), expires_at=AT * 2))
+        mine = await served.open()
+        async with served.stream("/questions/events") as badge:
+            for _ in range(many):
+                await until(badge, "asked")
+            call = (await served.post(f"/sessions/{mine}/calls", tool="greet", wait=False))["id"]
+            assert (await until(badge, "asked")).data["call"] == call
+
+
+class Walked(MemoryStore):
+    """A store that knows for whom it was walked over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owners: list[str | None] = []
+
+    async def walk(self, where: Where, *given: Any, **more: Any) -> Walk:
+        """Takes it down."""
+        self.owners.append(where.owner)
+        return await super().walk(where, *given, **more)
+
+
+async def test_nobody_looks_because_of_a_question_that_is_put_to_others() -> None:
+    store, keys = Walked(), {name: new_key() for name in ("ada", "eve")}
+    guard = ApiKeys({kept: Principal(name, auth="key") for name, (_, kept) in keys.items()})
+    async with desk(Crib(TOOLS, store=store), guard=guard) as served:
+        ada, eve = (served.as_(keys[name][0]) for name in ("ada", "eve"))
+        sessions = {one: await one.open() for one in (ada, eve)}
+        await eve.post(f"/sessions/{sessions[eve]}/calls", tool="greet", wait=False)
+        async with eve.stream("/questions/events") as hers, ada.stream("/questions/events") as badge:
+            await until(hers, "asked")
+            before = store.owners.count("eve")
+            await ada.post(f"/sessions/{sessions[ada]}/calls", tool="greet", wait=False)
+            assert (await until(badge, "asked")).data["owner"] == "ada"
+            assert store.owners.count("eve") == before
+            second = (await eve.post(f"/sessions/{sessions[eve]}/calls", tool="greet", wait=False))["id"]
+            assert (await until(hers, "asked")).data["call"] == second

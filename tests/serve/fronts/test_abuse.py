@@ -16,6 +16,8 @@ from toolcrib.serve.api import ServeLimits
 from toolcrib.serve.keyring import Keyring
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
+from toolcrib.store import SessionRow
+from toolcrib.store.memory import MemoryStore
 
 PAY: dict[str, Any] = {"calls": [{"tool": "refund", "args": {"order": "A-7", "cents": 500}}]}
 SAID: dict[str, Any] = {"text": "All done."}
@@ -386,3 +388,31 @@ async def test_the_stream_of_a_revoked_key_ends_and_the_run_goes_on() -> None:
             gate.set()
             again = await desk.http.post("/ag-ui/desk", json=body, headers=desk.as_(other).headers)
         assert "All done." in again.text
+
+
+class Looking(MemoryStore):
+    """A store in which two look for the same session before either has made it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._both = asyncio.Barrier(2)
+        self._left = 2
+
+    async def session(self, session: str) -> SessionRow | None:
+        found = await super().session(session)
+        if session == "main" and self._left:
+            self._left -= 1
+            await self._both.wait()
+        return found
+
+
+async def test_two_who_begin_a_thread_of_the_same_name_at_once_have_one_each() -> None:
+    guard = ApiKeys({digest(name): Principal(name, auth="key") for name in ("ada", "bob")})
+    agents = Agents([Agent(name="desk", instructions="Help.")], model=ScriptedModel({"desk": [SAID, SAID]}))
+    async with served(Crib([], store=Looking(), agents=agents), guard=guard) as (desk, _), asyncio.timeout(SOON_S):
+        people = desk.as_("ada"), desk.as_("bob")
+        answers = await asyncio.gather(*(agui(one, "main", messages=[HI]) for one in people))
+        assert [(answer.status_code, "All done." in answer.text) for answer in answers] == [(200, True)] * 2
+        own = [[one["id"] for one in (await person.get("/sessions"))["items"]] for person in people]
+    assert [len(ids) for ids in own] == [1, 1]
+    assert own[0] != own[1]

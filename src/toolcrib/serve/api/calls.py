@@ -16,7 +16,7 @@ from toolcrib.serve.api.paging import Seconds, Text
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.asgi import Gone, gone
-from toolcrib.serve.principal import refused
+from toolcrib.serve.principal import NotAdmitted, refused
 from toolcrib.session import Session, queued
 from toolcrib.store.codec import encode
 from toolcrib.types import By, Result, Status, Wake
@@ -86,6 +86,9 @@ async def _outcome(asked: Request, session: Session, live: LiveCall, id: str) ->
         if await attend(work, asked, None if wait is True else float(wait)):
             return Reply(forms.result(id, work.result()))
         live.cancel_on_disconnect = False  # its caller did not leave, and may come back for it
+    except NotAdmitted:
+        live.cancel_on_disconnect = False  # nor did one whose key expired meanwhile
+        raise
     finally:
         work.cancel()
     history = await session.history(await session.row(id))

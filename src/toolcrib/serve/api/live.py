@@ -41,7 +41,7 @@ class _Reader:
     def __init__(self, asked: Request, line: Line) -> None:
         self._asked = asked
         self._line = line
-        self._told: dict[str, int] = {}
+        self._told: dict[tuple[str, float], int] = {}  # one that was swept may come again
         self._late: list[bytes] = []
         self.ready = False
 
@@ -52,7 +52,7 @@ class _Reader:
         for row in await used_since(asked.api.crib, since[0] - SLACK_S, owner):
             page = await asked.api.crib.store.read(row.id, max(0, row.seq - MOST), limit=MOST)
             found += [(row, event) for event in page if (event.at, row.id, event.seq) > since]
-            self._told[row.id] = max([row.seq, *(event.seq for event in page)])
+            self._told[row.id, row.created_at] = max([row.seq, *(event.seq for event in page)])
         found.sort(key=lambda one: (one[1].at, one[0].id, one[1].seq))
         for start in range(0, len(found), PAGE):
             await self._line.send(b"".join(map(_frame, found[-MOST:][start : start + PAGE])))
@@ -61,7 +61,9 @@ class _Reader:
         """Takes what is new in all sessions."""
         principal, rooms = self._asked.principal, self._asked.api.rooms
         mine = [
-            (row, event) for row, event in found if event.seq > self._told.get(row.id, 0) and rooms.sees(row, principal)
+            (row, event)
+            for row, event in found
+            if event.seq > self._told.get((row.id, row.created_at), 0) and rooms.sees(row, principal)
         ]
         if mine:
             self._late = [*self._late, *map(_frame, mine)][-MOST:]

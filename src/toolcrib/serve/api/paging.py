@@ -21,7 +21,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Seconds = Annotated[float, Meta(ge=0, le=86400)]
 Moment = Annotated[float, Meta(ge=0, le=1e11)]
 
-Place = tuple[Moment, Annotated[int, Meta(ge=0, le=2**31)], Annotated[int, Meta(ge=0, le=2**31)]]
+Place = tuple[Moment, Seq, Annotated[int, Meta(ge=0, le=2**32)]]
 LOOK_S = 0.1
 """How long is looked for what fits at once; a page may have fewer than asked for, and go on."""
 

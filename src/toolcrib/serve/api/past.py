@@ -29,7 +29,7 @@ class Pasts:
         if seen < at:
             fresh: list[Event] = []
             while seen < at and (page := await store.read(session.id, seen, until=at, limit=1000)):
-                fresh += [event for event in page if _tells(event)]
+                fresh += [_told(event) for event in page if _tells(event)]
                 seen = page[-1].seq
             events = [*events, *fresh]
             self._keep(key, seen, events)
@@ -45,3 +45,8 @@ class Pasts:
 
 def _tells(event: Event) -> bool:
     return event.kind in KINDS or (event.kind == "done" and event.data.get("state") is not None)
+
+
+def _told(event: Event) -> Event:
+    """Of what is done the changes alone: results may be large."""
+    return event._replace(data={"state": event.data["state"]}) if event.kind == "done" else event

@@ -6,6 +6,7 @@ sessions that they belong to they see nothing else.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -26,6 +27,12 @@ from toolcrib.store.codec import encode
 from toolcrib.types import Event, Question
 
 _ASKING = frozenset({"waiting", "answered", "endorsed", "escalated"})
+_ENDED = frozenset({"done", "settled"})
+LOOK_S = 1.0
+"""How long is looked for questions at once, among those that are put to others."""
+
+TOLD = 10 * MOST
+"""Open questions that a stream tells of, those of the oldest calls."""
 
 
 class QuestionsQuery(Struct, forbid_unknown_fields=True):
@@ -56,7 +63,8 @@ async def inbox(
     # Where rules name no approvers, and mostly they do not, nobody has to look further than at their own sessions.
     whose = owner if _named_somewhere(asked) else owner_of(asked, owner)
     where = Where(states=("waiting",), owner=whose, oldest_first=True)
-    found: list[forms.QuestionForm] = []
+    found, loop = list[forms.QuestionForm](), asyncio.get_running_loop()
+    stop = loop.time() + LOOK_S
     while True:
         spots, past = await asked.api.crib.store.walk(where, past, limit=limit - len(found))
         theirs = [spot for spot in spots if spot.owner != OWNER and owner in (None, spot.owner)]
@@ -64,7 +72,7 @@ async def inbox(
             question = history.question
             if question is not None and await _visible(asked, spot, question):
                 found.append(forms.question(question, spot.owner))
-        if past is None or len(found) == limit:
+        if past is None or len(found) == limit or loop.time() > stop:
             return sorted(found, key=lambda one: one.asked_at), past
 
 
@@ -172,15 +180,24 @@ class _Inbox:
         self._line = line
         self._told: set[str] = set()
         self._calls: set[str | None] = set()
+        self._ended: set[str | None] | None = None
         self._stale = False
         self._ready = False
         line.freed = self._freed
 
     def news(self, found: list[tuple[SessionRow, Event]]) -> None:
-        """Something happened somewhere. Most of it is nobody's question."""
-        if any(event.kind in _ASKING or event.call in self._calls for _, event in found):
+        """Something happened somewhere. Most of it is nobody's question, or somebody else's."""
+        if self._ended is not None:
+            self._ended.update(event.call for _, event in found if event.kind in _ENDED)
+        asking = {row.owner for row, event in found if event.kind in _ASKING}
+        if any(event.call in self._calls for _, event in found) or (asking and self._concerned(asking)):
             self._stale = True
             self._freed(self._line)
+
+    def _concerned(self, owners: set[str]) -> bool:
+        """Whether questions in sessions of these owners may be for the reader."""
+        principal = self._asked.principal
+        return principal.admin or principal.name in owners or _named_somewhere(self._asked)
 
     def _freed(self, line: Line) -> None:
         if self._stale and self._ready and not line.busy:
@@ -194,13 +211,22 @@ class _Inbox:
 
     async def look(self) -> None:
         """Tells what is new, and what is gone."""
-        self._stale = False
-        open = {one.id: one for one in (await inbox(self._asked))[0]}
+        self._stale, self._ended = False, set()
+        open = {one.id: one for one in await self._open()}
         gone = [_frame("gone", {"id": id}) for id in self._told - open.keys()]
         asked = [_frame("asked", open[id]) for id in open if id not in self._told]
         self._told, self._calls = set(open), {one.call for one in open.values()}
+        self._stale = self._stale or not self._calls.isdisjoint(self._ended)  # it ended while this was looked up
+        self._ended = None
         if gone or asked:
             await self._line.send(b"".join((*gone, *asked)))
+
+    async def _open(self) -> list[forms.QuestionForm]:
+        open, past = await inbox(self._asked)
+        while past is not None and len(open) < TOLD:
+            more, past = await inbox(self._asked, past=past)
+            open += more
+        return open
 
 
 def _frame(kind: str, data: Any) -> bytes:
@@ -228,7 +254,8 @@ ROUTES = [
         "GET",
         "/v1/questions",
         questions,
-        "Open questions that you may answer, of the oldest calls first: your own, and those that rules put to you.",
+        "Open questions that you may answer, of the oldest calls first: your own, and those that rules put to you. "
+        "A page may have few and yet a `next`: go on until there is none.",
         query=QuestionsQuery,
         gives={200: forms.Questions},
     ),

@@ -94,6 +94,7 @@ class Tools(Struct, omit_defaults=True):
 
 
 Healths = dict[str, Health]
+NOT_TOLD = "Its source is not well; who looks after the server sees why"
 
 
 def _healths(asked: Request) -> Healths:
@@ -101,7 +102,12 @@ def _healths(asked: Request) -> Healths:
     stock, metrics = asked.api.crib.stock, asked.api.metrics
     found = {} if metrics is None else {id: Health("degraded", why) for id, why in metrics.out_of_order().items()}
     told = ((tool.id, stock.health(tool)) for tool in stock.telling)
-    return found | {id: health for id, health in told if health.status != "ok"}
+    return found | {id: _for(asked, health) for id, health in told if health.status != "ok"}
+
+
+def _for(asked: Request, health: Health) -> Health:
+    """What a source says of itself holds addresses and words of servers: why it is unwell is for who looks after it."""
+    return health if asked.principal.admin else health._replace(reason=NOT_TOLD)
 
 
 def _parts(tool: Tool, healths: Healths, model_name: str | None = None) -> dict[str, Any]:
@@ -184,7 +190,7 @@ def _unwell(asked: Request) -> list[SourceForm]:
     """The sources that are not well and whose tools whoever asks may use."""
     allowed = asked.api.rooms.allowed(asked.principal)
     return [
-        SourceForm(source.name, health.status, health.reason)
+        SourceForm(source.name, health.status, _for(asked, health).reason)
         for source, health in asked.api.crib.stock.unwell()
         if any(fnmatchcase(name, one) for name in getattr(source, "namespaces", ()) for one in allowed)
     ]

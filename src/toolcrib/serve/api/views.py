@@ -61,7 +61,7 @@ async def _done(asked: Request, session: str) -> list[Row]:
     past = None
     if query.at is not None:
         newest, _ = await store.walk(where, limit=1)
-        past = newest[0].mark._replace(seq=query.at + 1) if newest else None
+        past = newest[0].mark._replace(seq=min(query.at, newest[0].mark.seq) + 1) if newest else None
     while True:
         spots, past = await store.walk(where, past, limit=query.limit - len(found))
         for row, *_ in spots:

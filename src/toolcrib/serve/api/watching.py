@@ -19,6 +19,9 @@ PAUSE_S = 0.02
 AGAIN_S = 1.0
 SLACK_S = 5.0  # the time of a session's last use may be a little behind
 MOST = 1000
+FEW = 8
+"""So many sessions are looked up one by one."""
+
 TICK_S = 1e-6  # past the last event of a session
 KNOWN = 10_000
 """Sessions that are remembered with what was told of them."""
@@ -31,9 +34,9 @@ Tell = Callable[[Found], None]
 
 
 class _Known(NamedTuple):
-    """A session, and the last event that was told of it."""
+    """When a session was made, and the last event that was told of it."""
 
-    row: SessionRow
+    made: float
     seq: int
     at: float
 
@@ -97,9 +100,10 @@ class Watch:
         found, moved, rows = Found(), self._moved, dict[str, SessionRow]()
         self._moved = set()
         try:
+            if "" in moved or len(moved) > FEW:
+                rows = {row.id: row for row in await self._used()}
             if "" in moved:  # any may have moved
-                rows = await self._used()
-                moved.update(rows)
+                moved |= {id for id, row in rows.items() if (known := self._of(row)) is None or known.seq < row.seq}
                 moved.discard("")
             for session in list(moved):
                 found += await self._new(session, rows.get(session))
@@ -110,29 +114,34 @@ class Watch:
             asyncio.get_running_loop().call_later(AGAIN_S, self._wake.set)
         return sorted(found, key=lambda one: (one[1].at, one[0].id, one[1].seq))
 
-    async def _used(self) -> dict[str, SessionRow]:
-        """The sessions that have more than is known of them."""
+    async def _used(self) -> list[SessionRow]:
+        """The sessions that were used since the last look at all of them, in a few pages rather than one by one."""
         now = self._crib.pipeline.clock.now()
         rows = await used_since(self._crib, self._looked - SLACK_S)
         self._looked = now
-        return {row.id: row for row in rows if row.id not in self._known or self._known[row.id].seq < row.seq}
+        return rows
+
+    def _of(self, row: SessionRow) -> _Known | None:
+        """What is known of a session; one that was swept and made anew is another, and may be somebody else's."""
+        known = self._known.get(row.id)
+        return known if known is not None and known.made == row.created_at else None
 
     async def _new(self, session: str, row: SessionRow | None) -> Found:
         """What a session has that was not told; of one that is not known, what came since somebody watches."""
-        known, since, found = self._known.get(session), 0.0, Found()
+        found, row = Found(), row or await self._crib.store.session(session)
+        if row is None:
+            return found
+        known, since = self._of(row), 0.0
         if known is None:
-            row = row or await self._crib.store.session(session)
-            if row is None:
-                return found
-            known, since = _Known(row, max(0, row.seq - MOST), self._since), self._since
-        row, seq, at = known
+            known, since = _Known(row.created_at, max(0, row.seq - MOST), self._since), self._since
+        _, seq, at = known
         while row.owner != OWNER and (page := await self._crib.store.read(session, seq, limit=PAGE)):
             found += [(row, event) for event in page if event.at >= since]
             seq, at = page[-1].seq, max(at, page[-1].at)
             if len(found) >= MOST:  # others have a turn
                 self._heard(session)
                 break
-        self._remember(session, _Known(row, seq, at))
+        self._remember(session, _Known(row.created_at, seq, at))
         return found
 
     def _remember(self, session: str, known: _Known) -> None:

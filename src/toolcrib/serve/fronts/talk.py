@@ -67,12 +67,7 @@ class Talk:
             Problem: there is no such agent here, or more is open in the thread than they may use.
         """
         agents = agents_of(api, agent)
-        try:
-            session, _ = await api.rooms.open(await session_of(api, principal, thread), principal, None, ())
-        except (Problem, Refused) as error:
-            if problem_of(error).said.code == "denied":
-                raise Problem("not_found", "There is no such conversation") from None
-            raise
+        session = await _opened(api, principal, thread)
         return cls(api, session, agents, principal, whole=whole)
 
     @classmethod
@@ -237,6 +232,20 @@ async def session_of(api: Api, principal: Principal, thread: str) -> str:
         return id
     own = f"thread-{api.seal.place(principal.name, thread)}"
     return own if row is not None or await api.crib.store.session(own) is not None else id
+
+
+async def _opened(api: Api, principal: Principal, thread: str, taken: str | None = None) -> Session:
+    """The session of a thread; where somebody else has `taken` the name since it was looked at, that under another."""
+    id = await session_of(api, principal, thread)
+    if id == taken:
+        raise Problem("not_found", "There is no such conversation")
+    try:
+        session, _ = await api.rooms.open(id, principal, None, ())
+        return session
+    except (Problem, Refused) as error:
+        if problem_of(error).said.code != "denied":
+            raise
+    return await _opened(api, principal, thread, id)
 
 
 def agents_of(api: Api, name: str) -> Agents:

@@ -42,6 +42,7 @@ class Duplex:
         self._working: dict[Id, asyncio.Task[None] | None] = {}
         self._left: set[asyncio.Task[Any]] = set()
         self._starter = Starter(asyncio.get_running_loop())
+        self.refused = False
 
     @property
     def under_way(self) -> int:

@@ -88,6 +88,7 @@ class Exchange:
         self._receive = visit.receive
         self._send = visit.send
         self.streams = False
+        self.refused = False
 
     async def send(self, message: bytes, seq: int = 0) -> None:
         """Sends a message before the answer."""
@@ -140,6 +141,7 @@ class Exchange:
         error = await refused(self._visit.api.guard, self._visit.headers)
         if error is None:
             return
+        self.refused = True
         if not self.streams:
             raise error
         await self.event(b"", more=False)

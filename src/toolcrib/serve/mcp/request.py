@@ -17,7 +17,12 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class Line(Protocol):
-    """Where messages of the server go while a request is under way."""
+    """Where messages of the server go while a request is under way.
+
+    One that was `refused` ended because whoever listened may not any more; they did not leave.
+    """
+
+    refused: bool
 
     async def send(self, message: bytes, seq: int = 0) -> None:
         """Sends one; `seq` is the place in the log that it was made from."""

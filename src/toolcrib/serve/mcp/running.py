@@ -70,12 +70,16 @@ class Running:
         return self._later(_Pursuit(self, asked, live.session, tool, shape))
 
     async def _later(self, pursuit: _Pursuit) -> Reply:
-        """Follows a call; one that takes long becomes a task, one that nobody waits for any more is stopped."""
+        """Follows a call; one that takes long becomes a task, one that nobody waits for any more is stopped.
+
+        Whose token expired while they waited may come back with another: their call goes on.
+        """
         asked = pursuit.asked
         try:
             return await (self._timely(pursuit) if asked.takes_task else pursuit.reply())
         except asyncio.CancelledError:
-            if asked.modern and not pursuit.session.crib.ending:
+            stays = asked.line is not None and asked.line.refused
+            if asked.modern and not stays and not pursuit.session.crib.ending:
                 pursuit.session.pipeline.aside(_cancel(pursuit.session, pursuit.call))
             raise
 

@@ -94,6 +94,7 @@ class McpSse:
             await exchange.event(b"event: endpoint\ndata: %b?session=%b\n\n" % (POST.encode(), id.encode()))
             await exchange.attend(outbox.pump(exchange))
         finally:
+            client.refused = exchange.refused
             del own[id]
             if not own:
                 del self._clients[principal]

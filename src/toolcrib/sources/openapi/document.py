@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 from toolcrib.schema.positions import steps_of
-from toolcrib.sources.openapi.reading import BadDocument
+from toolcrib.sources.openapi.reading import BadDocument, shown
 
 MOST_STEPS = 50
 VERSIONS = ("2.0", "3.0", "3.1", "3.2")
@@ -91,7 +91,7 @@ class Document:
 
     def bad(self, node: Node, problem: str) -> BadDocument:
         """The error that something is wrong there."""
-        where = node.where if node.base == self.address else f"{node.base}{node.where}"
+        where = node.where if node.base == self.address else f"{shown(node.base)}{node.where}"
         return BadDocument(self.name, where, problem)
 
     @contextmanager
@@ -119,7 +119,7 @@ class Document:
             if not isinstance(found.said, Mapping) or not isinstance(found.said.get("$ref"), str):
                 return found
             found = self.target(found)
-        raise self.bad(node, f"$ref {node.said['$ref']!r} leads in a circle")
+        raise self.bad(node, f"$ref {shown(node.said['$ref'])!r} leads in a circle")
 
     def target(self, node: Node) -> Node:
         """What a `$ref` leads to, which may be another.
@@ -132,12 +132,12 @@ class Document:
         base = urljoin(node.base, address) if address else node.base
         if base not in self.parts:
             why = self.refused.get(base, "it is no document that was read")
-            raise self.bad(node, f"$ref {reference!r} can not be followed: {why}")
+            raise self.bad(node, f"$ref {shown(reference)!r} can not be followed: {why}")
         steps = steps_of(f"#{fragment}")
         found = Node(self.parts[base], base, "#")
         for step in (None,) if steps is None else steps:
             try:
                 found = found[int(step) if isinstance(found.said, list) and step is not None else step]  # type: ignore[index]
             except (KeyError, IndexError, TypeError, ValueError):
-                raise self.bad(node, f"$ref {reference!r} leads nowhere") from None
+                raise self.bad(node, f"$ref {shown(reference)!r} leads nowhere") from None
         return found

@@ -18,7 +18,7 @@ from toolcrib.policy.problems import Unfit
 from toolcrib.schema import SchemaError
 from toolcrib.schema.rules import plain_schema
 from toolcrib.sources.openapi.document import NOWHERE, Document
-from toolcrib.sources.openapi.reading import MOST_BYTES, BadDocument, read
+from toolcrib.sources.openapi.reading import MOST_BYTES, BadDocument, read, shown
 from toolcrib.sources.openapi.wire import Request, Wire
 
 MOST_PARTS = 100
@@ -43,7 +43,6 @@ class Loading:
     def __init__(self, place: str | Path | Mapping[str, Any], wire: Wire, refs: Sequence[str]) -> None:
         self.place = place
         self._wire = wire
-        self._refs = {_origin(one) for one in refs} - {None}
         self._marks: dict[str, Any] = {}
         self._left = MOST_BYTES
         if isinstance(place, Mapping):
@@ -53,9 +52,10 @@ class Loading:
                 str((info.get("title") if isinstance(info, Mapping) else "") or "document"),
             )
         elif is_address(str(place)):
-            self.address = self.name = str(place)
+            self.address, self.name = str(place), shown(str(place))
         else:
             self.address, self.name = Path(place).absolute().as_uri(), str(place)
+        self._origins = {_origin(one) for one in (self.address, *refs)} - {None}
 
     async def load(self) -> Document:
         """The document and what it refers to.
@@ -77,7 +77,7 @@ class Loading:
             why = self._refusal(address, len(parts))
             try:
                 text = b"" if why else await self._text(address)
-                parts[address] = await asyncio.to_thread(read, text, address) if not why else None
+                parts[address] = await asyncio.to_thread(read, text, shown(address)) if not why else None
             except (BadDocument, Away) as error:
                 if address == self.address:
                     raise self._own(error) from None
@@ -101,11 +101,16 @@ class Loading:
             raise BadDocument(self.name, "", str(error)) from None
 
     async def changed(self) -> bool:
-        """Whether one of the files, or the answer of the server, is another than it was."""
+        """Whether one of the files, or the answer of the server, is another than it was, or none was read.
+
+        Raises:
+            Away: it can not be looked at now.
+        """
+        self._left = MOST_BYTES
         try:
-            return any([await self._mark(address) != mark for address, mark in self._marks.items()])
-        except (Away, BadDocument):
-            return False
+            return not self._marks or any([await self._mark(address) != mark for address, mark in self._marks.items()])
+        except BadDocument as error:
+            raise Away(str(error)) from None
 
     # One resource
 
@@ -119,7 +124,7 @@ class Loading:
             folder = _path(self.address).resolve().parent
             inside = _path(address).resolve().is_relative_to(folder)
             return "" if inside else "it lies outside of the folder of the document"
-        if is_address(address) and _origin(address) in {_origin(self.address), *self._refs}:
+        if is_address(address) and _origin(address) in self._origins:
             return ""
         return "it lies at another place; name its origin in `refs` to read it from there"
 
@@ -154,7 +159,7 @@ class Loading:
     async def _fetch(self, address: str, known: Any = None) -> Found:
         """What a server answers; it is told what was answered before, so that it need not say it again."""
         parts, target = urlsplit(address), urls.canonical(address)
-        if target.host == urls.canonical(self.address).host:
+        if is_address(self.address) and target.host == urls.canonical(self.address).host:
             self._wire.inside.add(target.host)
         headers = {"Accept": "application/json, application/yaml, */*;q=0.5"}
         if isinstance(known, tuple) and known[0]:
@@ -164,12 +169,12 @@ class Loading:
             answer = await self._wire.send(request, self._left)
         except ToolFailure as error:
             if error.code == "unavailable":
-                raise Away(f"{address}: {error.message}") from None
+                raise Away(f"{shown(address)}: {error.message}") from None
             raise BadDocument(self.name, "", error.message) from None
         if answer.status == 304:
             return Found(b"", known)
         if answer.status >= 500 or answer.status in (408, 429):
-            raise Away(f"{address}: HTTP {answer.status}")
+            raise Away(f"{shown(address)}: HTTP {answer.status}")
         if answer.status >= 300:
             raise BadDocument(self.name, "", f"it can not be read: HTTP {answer.status}")
         return Found(answer.body, (answer.headers.get("etag"), hashlib.sha256(answer.body).hexdigest()))

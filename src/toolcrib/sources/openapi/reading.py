@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -28,6 +29,19 @@ class BadDocument(BadTool):
     def __init__(self, document: str, field: str, problem: str) -> None:
         super().__init__(document, field, problem, document)
         self.args = (f"OpenAPI document {document}: {field}: {problem}" if field else f"{document}: {problem}",)
+
+
+def shown(address: str) -> str:
+    """An address as errors name it, which many may read: without a user, a query and what else may be secret in it.
+
+    The place in a document that a reference names is none of that.
+    """
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "this"
+    place = "" if parts.netloc else parts.fragment
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", place))
 
 
 def read(text: bytes, name: str) -> dict[str, Any]:

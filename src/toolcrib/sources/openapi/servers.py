@@ -11,7 +11,7 @@ from toolcrib.policy import urls
 from toolcrib.policy.problems import Unfit
 from toolcrib.sources.openapi import swagger
 from toolcrib.sources.openapi.document import Document, Node
-from toolcrib.sources.openapi.reading import BadDocument
+from toolcrib.sources.openapi.reading import BadDocument, shown
 
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 _LITERAL = "/%:@!$&'()*+,;=~"
@@ -47,7 +47,7 @@ def configured(url: str, name: str) -> Server:
         if target.scheme not in ("http", "https") or "@" in parts.netloc:
             raise Unfit("expected https://host/path, without a user")
     except (Unfit, ValueError) as problem:
-        raise BadDocument(name, "base_url", f"{url!r} is no address of a service: {problem}") from None
+        raise BadDocument(name, "base_url", f"{shown(url)!r} is no address of a service: {problem}") from None
     return Server(target, quote(parts.path.rstrip("/"), safe=_LITERAL))
 
 
@@ -65,7 +65,7 @@ def server(document: Document, holders: tuple[Node, ...], variables: Mapping[str
     url = _filled(document, found, variables)
     whole = urljoin(document.address, url) if document.address.startswith("http") else url
     if not whole.startswith(("http://", "https://")):
-        raise document.bad(found, f"no server can be reached at {url!r}; set base_url to where the service is")
+        raise document.bad(found, f"no server can be reached at {shown(url)!r}; set base_url to where the service is")
     return configured(whole, document.name)
 
 

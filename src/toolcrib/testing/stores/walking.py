@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from toolcrib.store import Row, Spot, Store, Where
+from toolcrib.store import Mark, Row, Spot, Store, Where
 from toolcrib.testing.stores.frame import AT, Frame, claim, commit, finish, new, park, settle, submit
 
 
@@ -135,6 +135,15 @@ class WalkingTests(Frame):
             rest = await store.walk(Where(), first.next)
             assert [spot.row.id for spot in first.spots + rest.spots] == ["c5", "c4", "c3", "c2", "c1", "c0"]
             assert rest.next is None
+
+    async def test_a_walk_goes_on_from_a_place_past_all_calls_of_that_moment(self) -> None:
+        async with self.opened("s", "t") as store:
+            for number in range(4):
+                await accepted(store, f"c{number}", "st"[number % 2], after=number)
+            for place in (Mark(AT + 1, 2**31, 2**31), Mark(AT + 1, 2**53, 2**32)):
+                back, forward = await store.walk(Where(), place), await store.walk(Where(oldest_first=True), place)
+                assert [spot.row.id for spot in back.spots] == ["c1", "c0"]
+                assert [spot.row.id for spot in forward.spots] == ["c2", "c3"]
 
     async def test_the_events_of_several_calls_are_read_at_once(self) -> None:
         async with self.opened("s", "t") as store:
