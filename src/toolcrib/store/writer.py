@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,9 +23,10 @@ BATCH = 512
 LATE = 10_000
 """Writes that nobody waits for and that are tried again while the file can not be written; more are given up."""
 
-BACKLOG = 256
-"""Where so many writes wait, whoever puts more should wait as well: the thread may be slower than they are, and one who
-waits for it, to open a session for example, would wait behind all of theirs.
+BACKLOG, OLD_S = 256, 0.05
+"""Where so many writes wait, and the first of them for so long, whoever puts more should wait as well: the thread may
+be slower than they are, and one who waits for it, to open a session for example, would wait behind all of theirs. One
+burst is no reason to wait.
 """
 
 BEHIND_S = 0.005
@@ -78,6 +80,7 @@ class Writer:
         self._rows: list[tuple[Any, ...]] = []
         self._late: list[_Job] = []
         self._open = 0
+        self._handed: deque[tuple[float, int]] = deque()
         self._crowded = self._gathering = False
         self._stopped = False
         self._always_full = always_full
@@ -93,7 +96,7 @@ class Writer:
     @property
     def behind(self) -> bool:
         """Whether more waits than should."""
-        return self._open + len(self._behind) >= BACKLOG
+        return self._open >= BACKLOG and self._loop.time() - self._handed[0][0] > OLD_S
 
     def put(self, write: Write) -> None:
         """Gathers a write; it is taken within milliseconds."""
@@ -113,6 +116,7 @@ class Writer:
         if self._behind:
             jobs, self._behind = self._behind, []
             self._open += len(jobs)
+            self._handed.append((self._loop.time(), len(jobs)))
             self._queue.put(jobs)
 
     def do(self, do: Do) -> asyncio.Future[Any]:
@@ -300,6 +304,12 @@ class Writer:
 
     def _told(self, outcomes: list[_Outcome]) -> None:
         self._open -= len(outcomes)
+        left = len(outcomes)
+        while left:
+            at, waiting = self._handed.popleft()
+            if waiting > left:
+                self._handed.appendleft((at, waiting - left))
+            left -= min(left, waiting)
         self._crowded = len(outcomes) > 1
         followed = bool(self._followers)
         for job, value, first in outcomes:
