@@ -119,7 +119,8 @@ async def test_trying_a_tool_leaves_the_other_namespaces_open_to_the_session(sho
 
 
 async def test_calls_appear_as_they_are_made_with_progress_and_output(shop: Shop, visit: Visit) -> None:
-    await visit.go("live")
+    async with visit.page.expect_response(lambda answer: "/v1/live" in answer.url, timeout=60_000):
+        await visit.go("live")
     id = shop.begin("watched", "shop.report", {"rows": 3, "hold": True})
     row = visit.region("Calls").get_by_role("link").filter(has_text="watched")
     await expect(row).to_contain_text("row 3 of 3")
