@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
 
-import pytest
-
 from tests.requirements import CHAPTERS, DONE, read_spec
 from tests.shared import ROOT
 
@@ -65,6 +63,4 @@ def test_every_requirement_stands_in_its_chapter_with_a_statement() -> None:
 
 def test_every_listed_requirement_exists_in_the_specification() -> None:
     known = {entry.id for entry in read_spec()}
-    if not known:
-        pytest.skip("the specification is not here; point TOOLCRIB_SHARED at the folder that holds spec/")
     assert sorted(DONE.keys() - known) == []
