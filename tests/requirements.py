@@ -581,6 +581,7 @@ CHAIN: dict[str, str] = {  # account, anvil, cast, chain, eth, forge, shape, wal
 
 RELIABILITY: dict[str, str] = {
     # Fences
+    "reliability.fence.1": "A store writes on behalf of a call only while that call runs in that attempt.",
     # Messages and runs
     # Recovery
     # Stopping

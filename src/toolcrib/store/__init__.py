@@ -76,9 +76,26 @@ class Write:
     `Shared` store refuses while its session or its owner has as many running calls as they may have, or where it is
     `serial` and another call of its tool runs in its session. Calls that others made are not counted. `cursor` is
     (consumer, seq) of a cursor that moves with the events, forward only; such a write has no guard.
+
+    `holder` is (call, attempt) of a call of the same session on whose behalf it is made: unless that call is still
+    running in that attempt, nothing is written, and the `Conflict` says that it was `fenced`. `on_conflict` is told
+    what stood in the way, also where nobody waits for the write.
     """
 
-    __slots__ = ("bounded", "cursor", "events", "expect", "first", "on_commit", "revision", "row", "serial", "session")
+    __slots__ = (
+        "bounded",
+        "cursor",
+        "events",
+        "expect",
+        "first",
+        "holder",
+        "on_commit",
+        "on_conflict",
+        "revision",
+        "row",
+        "serial",
+        "session",
+    )
 
     def __init__(
         self,
@@ -96,6 +113,8 @@ class Write:
         self.expect = expect
         self.revision = revision
         self.on_commit = on_commit
+        self.on_conflict: Callable[[Conflict], None] | None = None
+        self.holder: tuple[str, int] | None = None
         self.cursor: tuple[str, int] | None = None
         self.first = False
         self.bounded = self.serial = False
@@ -104,11 +123,13 @@ class Write:
 class Conflict(NamedTuple):
     """Why a guarded write wrote nothing: the row that stands in its way, or none where the state's revision moved.
 
-    `full` says that the row is as expected, but no more calls of its session or owner may run now.
+    `full` says that the row is as expected, but no more calls of its session or owner may run now. `fenced` says that
+    the row is that of the write's holder, which is not running in that attempt any more; there may be none.
     """
 
     row: Row | None
     full: bool = False
+    fenced: bool = False
 
 
 class SessionRow(NamedTuple):

@@ -14,13 +14,14 @@ MOST = 512
 LARGEST = 4 * 1024 * 1024
 """Bytes of data, beyond which nothing joins a batch."""
 
-_WRITE, _UNIT, _EVENT, _KEPT = 6, 22, 7, 3
+_WRITE, _UNIT, _EVENT, _KEPT = 6, 25, 7, 3
 """How many columns each has, also where there is none of it."""
 
 _LAST = 8
 _MOVES = slice(11, 14)
 _TELLS = slice(18, 22)
-"""Columns of a unit: its last write, and what changes with every write of its call."""
+_HOLDER = slice(22, 24)
+"""Columns of a unit: its last write, what changes with every write of its call, and on whose behalf it is written."""
 
 
 class Batch:
@@ -54,7 +55,7 @@ class Batch:
         if number > MOST or self._bytes > LARGEST:
             return False
         row, revision = write.row, write.revision
-        guarded = row is not None or revision is not None
+        guarded = row is not None or revision is not None or write.holder is not None
         if guarded and not self._fits(write, row):
             return False
         events, kept = len(self._events), len(self._kept)
@@ -74,6 +75,8 @@ class Batch:
     def _fits(self, write: Write, row: Row | None) -> bool:
         if write.revision is not None and (write.session, None) in self._keys:
             return False
+        if write.holder is not None and not self._follows(write.holder):
+            return False
         if row is None:
             return True
         if write.expect is None and row.key is not None and (write.session, row.key) in self._keys:
@@ -84,7 +87,16 @@ class Batch:
         if write.bounded or write.serial or write.revision is not None or row.id in self._alone:
             return False
         unit = self._units[before - 1]
-        return write.expect == (unit[11], unit[12])
+        held = write.holder is None or tuple(unit[_HOLDER]) == write.holder
+        return held and write.expect == (unit[11], unit[12])
+
+    def _follows(self, holder: tuple[str, int]) -> bool:
+        """Whether what this batch does to the holder, if anything, leaves it running in that attempt."""
+        before = self._calls.get(holder[0])
+        if before is None:
+            return True
+        unit = self._units[before - 1]
+        return holder[0] not in self._alone and (unit[11], unit[12]) == ("running", holder[1])
 
     def _guard(self, session: int, number: int, write: Write, row: Row | None) -> int:
         """The place of the unit that this write joins or makes."""
@@ -110,7 +122,9 @@ class Batch:
             number,
             number,
         ]
-        self._units.append(head + (_NO_ROW if row is None else _columns(row, expect is None)))
+        holder, held = write.holder or (None, None)
+        behalf = [holder, held, None if holder is None else self._calls.get(holder)]
+        self._units.append(head + (_NO_ROW if row is None else _columns(row, expect is None)) + behalf)
         place = len(self._units)
         if row is not None:
             self._calls[row.id] = place
@@ -155,7 +169,7 @@ class Batch:
         return [column if number in _AS_THEY_ARE else _literal(column) for number, column in enumerate(found)]
 
 
-_AS_THEY_ARE = (34, 38)
+_AS_THEY_ARE = (37, 41)
 """The columns with the data of events and large values; all others are short."""
 
 

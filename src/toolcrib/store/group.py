@@ -37,7 +37,7 @@ GATHER_S = 0.001
 RACES = 10
 """How often a batch begins anew because of what others did at the same time."""
 
-REVISION, ABSENT, FULL = -2, -3, (-4, -5)
+REVISION, ABSENT, FULL, FENCED = -2, -3, (-4, -5), -6
 """Why a write was refused, as the database tells it."""
 
 
@@ -67,7 +67,7 @@ class Group:
         name: str,
         followers: Followers,
         bounds: Bounds,
-        standing: Callable[[list[Write]], Awaitable[Sequence[Row | None]]],
+        standing: Callable[[list[tuple[Write, bool]]], Awaitable[Sequence[Row | None]]],
     ) -> None:
         self._bounds = bounds
         self._name = name
@@ -274,7 +274,7 @@ class Group:
     # Telling
 
     def _told(self, jobs: list[_Job], outcome: Sequence[int]) -> None:
-        refused: list[tuple[_Job, bool]] = []
+        refused: list[tuple[_Job, int]] = []
         firsts = iter(outcome)
         for job in jobs:
             write, future = job.write, job.future
@@ -286,10 +286,10 @@ class Group:
                     future.set_result(None)
             elif first == ABSENT and write is not None:
                 _fail(job, StoreError(f"There is no session '{write.session}'"))
-            elif first == REVISION and future is not None and not future.done():
-                future.set_result(Conflict(None))
-            elif future is not None:
-                refused.append((job, first in FULL))
+            elif first == REVISION:
+                _conflict(job, Conflict(None))
+            elif future is not None or (write is not None and write.on_conflict is not None):
+                refused.append((job, first))
         if refused:
             self._tell(self._refuse(refused))
 
@@ -310,16 +310,23 @@ class Group:
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
-    async def _refuse(self, refused: list[tuple[_Job, bool]]) -> None:
+    async def _refuse(self, refused: list[tuple[_Job, int]]) -> None:
+        writes = [(job.write, why == FENCED) for job, why in refused if job.write is not None]
         try:
-            rows = await self._standing([job.write for job, _ in refused if job.write is not None])
+            rows = await self._standing(writes)
         except StoreError as error:
             for job, _ in refused:
                 _fail(job, error)
             return
-        for (job, full), row in zip(refused, rows, strict=True):
-            if job.future is not None and not job.future.done():
-                job.future.set_result(Conflict(row, full))
+        for (job, why), row in zip(refused, rows, strict=True):
+            _conflict(job, Conflict(row, why in FULL, why == FENCED))
+
+
+def _conflict(job: _Job, conflict: Conflict) -> None:
+    if job.write is not None and job.write.on_conflict is not None:
+        job.write.on_conflict(conflict)
+    if job.future is not None and not job.future.done():
+        job.future.set_result(conflict)
 
 
 def _fail(job: _Job, error: Exception) -> None:

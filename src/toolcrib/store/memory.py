@@ -101,12 +101,10 @@ class MemoryStore:
         """Writes at once."""
         log = self._logs.get(write.session) or self._log(write.session)
         row = write.row
-        if write.revision is not None and write.revision[0] != log.revision:
-            return Conflict(None)
-        if row is not None:
+        if row is not None or write.holder is not None or write.revision is not None:
             conflict = self._guard(log, row, write)
             if conflict is not None:
-                return conflict
+                return _refused(write, conflict)
         events = write.events
         if not isinstance(events, list):
             log.events += (events,) * len(events)
@@ -129,7 +127,14 @@ class MemoryStore:
             raise StoreError(f"There is no session '{session}'")
         return self._logs[session]
 
-    def _guard(self, log: _Log, row: Row, write: Write) -> Conflict | None:
+    def _guard(self, log: _Log, row: Row | None, write: Write) -> Conflict | None:
+        if write.holder is not None and (fenced := _fenced(log, write.holder)) is not None:
+            return fenced
+        if write.revision is not None and write.revision[0] != log.revision:
+            return Conflict(None)
+        return None if row is None else self._guard_row(log, row, write)
+
+    def _guard_row(self, log: _Log, row: Row, write: Write) -> Conflict | None:
         current = self._rows.get(row.id)
         if write.expect is None:
             if current is not None:
@@ -370,6 +375,19 @@ def _fits(row: Row, seq: int, where: Where) -> bool:
         and (not where.codes or code in where.codes)
         and where.tool in (None, row.tool, row.tool.rpartition(".")[2])
     )
+
+
+def _fenced(log: _Log, holder: tuple[str, int]) -> Conflict | None:
+    row = log.rows.get(holder[0])
+    if row is not None and row.state == "running" and row.attempt == holder[1]:
+        return None
+    return Conflict(row, fenced=True)
+
+
+def _refused(write: Write, conflict: Conflict) -> Conflict:
+    if write.on_conflict is not None:
+        write.on_conflict(conflict)
+    return conflict
 
 
 def _place(row: SessionRow) -> tuple[float, str]:

@@ -134,9 +134,14 @@ class PostgresStore:
         """Waits for everything before it."""
         await self._group.do(None)
 
-    async def _standing(self, writes: list[Write]) -> list[Row | None]:
-        """What stands in the way of writes that were refused."""
-        wanted = [(write.row.id, write.session, write.row.key) for write in writes if write.row is not None]
+    async def _standing(self, writes: list[tuple[Write, bool]]) -> list[Row | None]:
+        """What stands in the way of writes that were refused; of a fenced one, what became of its holder."""
+        wanted: list[tuple[str, str, str | None]] = []
+        for write, fenced in writes:
+            if fenced and write.holder is not None:
+                wanted.append((write.holder[0], write.session, None))
+            elif write.row is not None:
+                wanted.append((write.row.id, write.session, write.row.key))
         found = await self._ask("standing", *map(list, zip(*wanted, strict=True)))
         return [None if row[0] is None else Row(*row) for row in found]
 

@@ -236,6 +236,8 @@ class Writer:
 
     def _write(self, job: _Job, write: Write) -> _Outcome:
         head = self._heads.get(write.session) or self._head(write.session)
+        if write.holder is not None and (fenced := self._fenced(head, *write.holder)) is not None:
+            return _Outcome(job, fenced, 0)
         if write.revision is not None and write.revision[0] != head.revision:
             return _Outcome(job, Conflict(None), 0)
         if write.row is not None:
@@ -294,6 +296,11 @@ class Writer:
         found = read_row(self._db, "call", id=row.id) or read_row(self._db, "call_by_key", n=head.n, key=row.key)
         return Conflict(found)
 
+    def _fenced(self, head: _Head, call: str, attempt: int) -> Conflict | None:
+        if self._db.execute(self._sql["holds"], (call, head.n, attempt)).fetchone() is not None:
+            return None
+        return Conflict(read_row(self._db, "call", id=call), fenced=True)
+
     # Back in the loop
 
     def _tell(self, outcomes: list[_Outcome]) -> None:
@@ -319,6 +326,8 @@ class Writer:
                     self._followers.committed(job.do.session, first, job.do.events)
                 if job.do.on_commit is not None:
                     job.do.on_commit()
+            elif isinstance(value, Conflict) and isinstance(job.do, Write) and job.do.on_conflict is not None:
+                job.do.on_conflict(value)
             if job.future is not None and not job.future.done():
                 job.future.set_exception(value) if failed else job.future.set_result(value)
 

@@ -10,6 +10,7 @@
 The tests are `async def`; pytest-asyncio in auto mode collects them, and any other runner of async tests will do.
 """
 
+from toolcrib.testing.stores.fences import FenceTests
 from toolcrib.testing.stores.following import FollowingTests
 from toolcrib.testing.stores.guards import GuardTests
 from toolcrib.testing.stores.log import LogTests
@@ -24,6 +25,15 @@ __all__ = ["StoreSuite"]
 
 
 class StoreSuite(
-    LogTests, FollowingTests, WatchingTests, GuardTests, RowTests, WalkingTests, SessionTests, RateTests, SweepTests
+    LogTests,
+    FollowingTests,
+    WatchingTests,
+    GuardTests,
+    FenceTests,
+    RowTests,
+    WalkingTests,
+    SessionTests,
+    RateTests,
+    SweepTests,
 ):
     """Everything that `Store` promises. A subclass brings `make` and `reopen`."""

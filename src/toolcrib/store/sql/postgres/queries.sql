@@ -41,8 +41,9 @@ SELECT outcome, freed FROM toolcrib_write($1, $2, $3, $4, $5, $6::text::text[], 
     $18::text::boolean[], $19::text::boolean[], $20::text::integer[], $21::text::integer[], $22::text::text[],
     $23::text::text[], $24::text::text[], $25::text::integer[], $26::text::text[], $27::text::float8[],
     $28::text::boolean[], $29::text::text[], $30::text::text[], $31::text::text[], $32::text::text[],
-    $33::text::float8[], $34::text::integer[], $35::text::integer[], $36::text::integer[], $37::text::float8[],
-    $38::text::text[], $39::text::text[], $40, $41::text::text[], $42::text::integer[], $43::text::text[], $44)
+    $33::text::float8[], $34::text::integer[], $35::text::text[], $36::text::integer[], $37::text::integer[],
+    $38::text::integer[], $39::text::integer[], $40::text::float8[], $41::text::text[], $42::text::text[], $43,
+    $44::text::text[], $45::text::integer[], $46::text::text[], $47)
 
 -- name: channel
 -- What the stores of this schema listen to.

@@ -52,6 +52,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHIN
 UPDATE calls SET state = ?, attempt = ?, worker = ?, code = ?, question = ?, expires_at = ?, crashes = ?, done_seq = ?
 WHERE id = ? AND state = ? AND attempt = ?
 
+-- name: holds
+-- Whether a call still runs in that attempt, so that what is written on its behalf may be.
+SELECT 1 FROM calls WHERE id = ? AND session = ? AND state = 'running' AND attempt = ?
+
 -- name: events
 -- One page of the log.
 SELECT seq, at, call, kind, data, large FROM events
