@@ -586,6 +586,7 @@ RELIABILITY: dict[str, str] = {
     # Recovery
     # Stopping
     # Streams
+    "reliability.stream.1": "pages of a log and the tails of its followers are bounded in bytes",
     # State
     # Handovers
     # Logout

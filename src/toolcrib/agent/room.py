@@ -71,12 +71,10 @@ class Room:
             if not self._read:
                 await self.store.flush()
             whole = not self._read or self.session.pipeline.engine is not None
-            more = True
-            while more:
-                page = await self.store.read(self.session.id, self.thread.seen, limit=PAGE, call=None if whole else "")
+            call = None if whole else ""
+            while page := await self.store.read(self.session.id, self.thread.seen, limit=PAGE, call=call):
                 for event in page:
                     self.thread.advance(event)
-                more = len(page) == PAGE
             self._read = True
 
     async def write(self, *events: tuple[str, dict[str, Any]], read: bool = False) -> None:

@@ -29,7 +29,7 @@ class Lists:
             for event in page:
                 history.advance(event)
                 after = event.seq
-            if len(page) < PAGE:
+            if not page or after == last:
                 return history
 
     async def _entries(self, rows: list[Row]) -> list[Entry]:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from toolcrib.errors import StoreError
-from toolcrib.store.codec import Compact, Drafts
+from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent
 from toolcrib.types import Event
 
 State = Literal["queued", "waiting", "running", "done"]
@@ -225,11 +225,18 @@ class Store(Protocol):
         """Returns when all that was put is durable."""
 
     async def read(
-        self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
+        self,
+        session: str,
+        after: int = 0,
+        *,
+        limit: int = 1000,
+        until: int | None = None,
+        call: str | None = None,
+        extent: Extent = WHOLE,
     ) -> list[Event]:
         """Committed events past `after`, in order; with `call` only its own, with `""` those without a call.
 
-        At most `limit`, perhaps fewer, and none only where there is none.
+        At most `limit`, perhaps fewer, and none only where there is none: `extent` bounds the bytes of a page.
         """
 
     async def wait(self, session: str, after: int) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 LARGE = 64 * 1024
 """Arguments and results beyond this size are stored once and referenced."""
+
+PAGE_BYTES = 1024 * 1024
+"""The data of a page of a log, unless somebody wants more or less."""
 
 DEEPEST = 100
 """Levels of nesting that are kept of data which could not be written as it was."""
@@ -26,6 +29,25 @@ class Large:
     def __init__(self, json: bytes) -> None:
         self.json = json
         self.id = hashlib.sha256(json).hexdigest()
+
+
+class Omitted(msgspec.Struct, frozen=True):
+    """Stands for a value of more than `LARGE` bytes in an event that was read without such values."""
+
+    bytes: int
+
+
+class Extent(NamedTuple):
+    """How far a page of a log goes: it ends with the event that brings the JSON of its data to `max_bytes`.
+
+    Unless `whole`, an `Omitted` stands for each value of more than `LARGE` bytes, which does not count.
+    """
+
+    max_bytes: int = PAGE_BYTES
+    whole: bool = True
+
+
+WHOLE = Extent()
 
 
 class Compact(Protocol):
@@ -122,6 +144,11 @@ def plain(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
     text = encode(data) if isinstance(data, dict) else data.json(kind)
     read: dict[str, Any] = _decoder.decode(text)
     return read
+
+
+def size_of(text: str) -> int:
+    """The bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def split_large(data: dict[str, Any]) -> tuple[bytes, dict[str, Large]]:

@@ -8,23 +8,27 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 
 from toolcrib.store import Draft
-from toolcrib.store.codec import Drafts, plain
+from toolcrib.store.codec import LARGE, PAGE_BYTES, Drafts, Large, decode, encode
 from toolcrib.types import Event
 
 TAIL = 1024
 """Events kept for each followed session; a reader further behind reads from the store."""
+
+TAIL_BYTES, TAILS_BYTES = 256 * 1024, 32 * 1024 * 1024
+"""Bytes of data kept for one followed session, and for all; events with large values are read from the store."""
 
 LINGER_S = 1.0
 """How long a tail outlives its last reader, who may be about to come back."""
 
 
 class _Followed:
-    __slots__ = ("looked", "seq", "tail", "timer", "used", "waiters")
+    __slots__ = ("bytes", "looked", "seq", "tail", "timer", "used", "waiters")
 
     def __init__(self) -> None:
         self.seq = 0
         self.looked = -1
-        self.tail: deque[Draft] = deque(maxlen=TAIL)
+        self.tail: deque[tuple[float, str | None, str, bytes]] = deque()
+        self.bytes = 0
         self.waiters: set[asyncio.Future[None]] = set()
         self.timer: asyncio.TimerHandle | None = None
         self.used = True
@@ -63,6 +67,7 @@ class Followers:
         self.sessions: dict[str, _Followed] = {}
         self.watchers = Watchers()
         self.nudges = 0
+        self.bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self.sessions or self.watchers.all)
@@ -81,10 +86,35 @@ class Followers:
             self.forget(session)
             return
         if first != followed.seq + 1:
-            followed.tail.clear()
-        followed.tail.extend(drafts)
+            self._clear(followed)
+        for draft in drafts:
+            self._keep(followed, draft)
         followed.seq = first + len(drafts) - 1
         self._wake(followed)
+
+    def _keep(self, followed: _Followed, draft: Draft) -> None:
+        """Adds an event to a tail, as JSON; one that is large ends what can be served from there."""
+        at, call, kind, data = draft
+        if not isinstance(data, dict):
+            text = data.json(kind)
+        elif Large in map(type, data.values()) or len(text := encode(data)) > LARGE:
+            self._clear(followed)
+            return
+        followed.tail.append((at, call, kind, text))
+        followed.bytes += len(text)
+        self.bytes += len(text)
+        if self.bytes > TAILS_BYTES:
+            self._clear(followed)
+        while len(followed.tail) > TAIL or followed.bytes > TAIL_BYTES:
+            self._shrink(followed, len(followed.tail.popleft()[3]))
+
+    def _shrink(self, followed: _Followed, size: int) -> None:
+        followed.bytes -= size
+        self.bytes -= size
+
+    def _clear(self, followed: _Followed) -> None:
+        followed.tail.clear()
+        self._shrink(followed, followed.bytes)
 
     def nudge(self) -> None:
         """Somebody else wrote: all readers look into the store."""
@@ -107,7 +137,7 @@ class Followers:
             followed.looked = max(followed.looked, nudges)
             if newest > followed.seq:
                 # Somebody else wrote further than the tail reaches: it no longer ends where the log does.
-                followed.tail.clear()
+                self._clear(followed)
                 followed.seq = newest
                 self._wake(followed)
 
@@ -121,7 +151,7 @@ class Followers:
         """The session was deleted: nothing of it is served any more, and its readers find out by themselves."""
         followed = self.sessions.get(session)
         if followed is not None:
-            followed.tail.clear()
+            self._clear(followed)
             followed.seq, followed.looked = 0, -1
             self._wake(followed)
 
@@ -131,7 +161,7 @@ class Followers:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def tail(self, session: str, after: int, limit: int) -> list[Event] | None:
+    def tail(self, session: str, after: int, limit: int, max_bytes: int = PAGE_BYTES) -> list[Event] | None:
         """Events past `after` from the tail; None where the tail does not hold the next one."""
         followed = self.sessions.get(session)
         if followed is None:
@@ -139,10 +169,13 @@ class Followers:
         skip = after - (followed.seq - len(followed.tail))
         if not 0 <= skip < len(followed.tail):
             return None
-        drafts = islice(followed.tail, skip, skip + limit)
-        return [
-            Event(after + 1 + i, at, call, kind, plain(kind, data)) for i, (at, call, kind, data) in enumerate(drafts)
-        ]
+        page, size = list[Event](), 0
+        for at, call, kind, text in islice(followed.tail, skip, skip + limit):
+            page.append(Event(after + 1 + len(page), at, call, kind, decode(text)))
+            size += len(text)
+            if size >= max_bytes:
+                break
+        return page
 
     async def wait(self, session: str, after: int, last: Callable[[], Awaitable[int]]) -> None:
         """Waits for an event past `after`; `last` tells the newest one where somebody else may have written it."""
@@ -176,4 +209,5 @@ class Followers:
             followed.used = False
             followed.timer = asyncio.get_running_loop().call_later(LINGER_S, self._drop, session, followed)
         elif self.sessions.get(session) is followed:
+            self._clear(followed)
             del self.sessions[session]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from toolcrib.errors import StoreError
 from toolcrib.store import OWNER, SLACK_S, USE_S, Conflict, Draft, Mark, Row, SessionRow, Spot, Walk, Where, Write
-from toolcrib.store.codec import Drafts, plain
+from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent, Omitted, decode, encode, split_large
 from toolcrib.store.follow import Watchers
 from toolcrib.types import Event
 
@@ -173,21 +174,30 @@ class MemoryStore:
         """Nothing is ever behind."""
 
     async def read(
-        self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
+        self,
+        session: str,
+        after: int = 0,
+        *,
+        limit: int = 1000,
+        until: int | None = None,
+        call: str | None = None,
+        extent: Extent = WHOLE,
     ) -> list[Event]:
         """Events as plain data."""
         log = self._logs.get(session)
         found: list[Event] = []
         if log is None:
             return found
-        events, whose = log.events, call or None
+        events, whose, size = log.events, call or None, 0
         last = len(events) if until is None else min(until, len(events))
         for seq in range(max(after, 0) + 1, last + 1):
             entry = events[seq - 1]
             at, of, kind, data = entry if isinstance(entry, tuple) else log.draft(seq)
             if call is None or of == whose:
-                found.append(Event(seq, at, of, kind, plain(kind, data)))
-                if len(found) == limit:
+                values, length = _values(kind, data, extent.whole)
+                found.append(Event(seq, at, of, kind, values))
+                size += length
+                if len(found) == limit or size >= extent.max_bytes:
                     break
         return found
 
@@ -278,7 +288,9 @@ class MemoryStore:
     async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
         """The events of several calls."""
         return [
-            await self.read(row.session, row.accepted_seq - 1, until=row.done_seq, call=row.id, limit=MOST)
+            await self.read(
+                row.session, row.accepted_seq - 1, until=row.done_seq, call=row.id, limit=MOST, extent=Extent(MOST)
+            )
             for row in rows
         ]
 
@@ -361,6 +373,15 @@ class MemoryStore:
                 del other.rows[id]
         log.rows = new
         log.keys = {row.key: row.id for row in new.values() if row.key is not None} or None
+
+
+def _values(kind: str, data: dict[str, Any] | Compact, whole: bool) -> tuple[dict[str, Any], int]:
+    """Event data as a reader sees it, apart from the writer's objects, and the bytes of its JSON."""
+    if whole or not isinstance(data, dict):
+        text = encode(data) if isinstance(data, dict) else data.json(kind)
+        return decode(text), len(text)
+    text, large = split_large(data)
+    return decode(text) | {name: Omitted(len(part.json)) for name, part in large.items()}, len(text)
 
 
 def _order(mark: Mark, where: Where) -> tuple[float, ...]:

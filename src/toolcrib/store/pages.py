@@ -21,11 +21,15 @@ TOGETHER = 100
 LINES, FEWEST = 4000, 100
 """Lines of one round trip, and of one reader in it: who gets fewer than asked for comes back."""
 
+BYTES, FEWEST_BYTES = 4 * 1024 * 1024, 64 * 1024
+"""The same in bytes."""
+
 
 class _Wanted(NamedTuple):
     session: str
     after: int
     limit: int
+    max_bytes: int
     future: asyncio.Future[list[Any]]
 
 
@@ -39,11 +43,11 @@ class Pages:
         self._working = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def get(self, session: str, after: int, limit: int) -> asyncio.Future[list[Any]]:
+    def get(self, session: str, after: int, limit: int, max_bytes: int) -> asyncio.Future[list[Any]]:
         """The lines past `after`, at most the limit; fewer where many ask, and none only where there is none."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Any]] = loop.create_future()
-        self._wanted.append(_Wanted(session, after, limit, future))
+        self._wanted.append(_Wanted(session, after, limit, max_bytes, future))
         if self._working < UNDER_WAY:
             self._working += 1
             task = loop.create_task(self._work())
@@ -68,9 +72,10 @@ class Pages:
                         one.future.set_exception(error)
 
     async def _ask(self, wanted: list[_Wanted]) -> list[Any]:
-        sessions, afters, limits, _ = map(list, zip(*wanted, strict=True))
-        most = max(FEWEST, LINES // len(wanted))
-        return await self._pool.fetch(self._query, sessions, afters, [min(limit, most) for limit in limits])
+        sessions, afters, limits, sizes, _ = map(list, zip(*wanted, strict=True))
+        most, largest = max(FEWEST, LINES // len(wanted)), max(FEWEST_BYTES, BYTES // len(wanted))
+        limits, sizes = [min(limit, most) for limit in limits], [min(size, largest) for size in sizes]
+        return await self._pool.fetch(self._query, sessions, afters, limits, sizes)
 
     def _tell(self, wanted: list[_Wanted], found: list[Any]) -> None:
         pages: list[list[Any]] = [[] for _ in wanted]

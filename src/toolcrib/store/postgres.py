@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from itertools import accumulate
 from typing import Any
 
 from msgspec.structs import astuple
@@ -17,12 +18,12 @@ from msgspec.structs import astuple
 from toolcrib.errors import StoreError
 from toolcrib.store import SLACK_S, USE_S, Conflict, Mark, Node, Row, SessionRow, Taken, Walk, Where, Write
 from toolcrib.store.beat import Heart
-from toolcrib.store.codec import decode, encode
+from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.connection import MIGRATE_S, Address, Connection, Pool, hang_up
 from toolcrib.store.follow import Followers
 from toolcrib.store.group import Bounds, Group
 from toolcrib.store.listen import Listener, Numbers
-from toolcrib.store.pages import FEWEST, Names, Pages
+from toolcrib.store.pages import FEWEST, FEWEST_BYTES, Names, Pages
 from toolcrib.store.pgschema import migrate
 from toolcrib.store.schema import queries
 from toolcrib.store.sweep import sweep
@@ -183,11 +184,18 @@ class PostgresStore:
         return SessionRow(*found[:6])
 
     async def read(
-        self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
+        self,
+        session: str,
+        after: int = 0,
+        *,
+        limit: int = 1000,
+        until: int | None = None,
+        call: str | None = None,
+        extent: Extent = WHOLE,
     ) -> list[Event]:
         """From the tail while the reader keeps up, else from the database."""
         if call is None and until is None:
-            recent = self._followers.tail(session, after, limit)
+            recent = self._followers.tail(session, after, limit, extent.max_bytes)
             if recent is not None:
                 return recent
         name = "events" if call is None else "events_of_call" if call else "events_of_session"
@@ -195,13 +203,34 @@ class PostgresStore:
         followed, nudges = session in self._followers, self._followers.nudges
         after = max(min(after, MOST), 0)
         if call is None and until is None:
-            found = await self._pages.get(session, after, limit)
+            found = await self._pages.get(session, after, limit, extent.max_bytes)
         else:
-            found = await self._ask(name, session, after, last, limit, *([call] if call else ()))
-        page = await self._events(session, found)
-        if followed and call is None and until is None and len(page) < min(limit, FEWEST):
+            found = await self._ask(name, session, after, last, limit, extent.max_bytes, *([call] if call else ()))
+        page, size = await self._page(session, found, extent)
+        complete = len(page) < min(limit, FEWEST) and size < min(extent.max_bytes, FEWEST_BYTES)
+        if followed and call is None and until is None and complete:
             self._followers.read(session, after, page, nudges)
         return page
+
+    async def _page(self, session: str, found: list[Any], extent: Extent) -> tuple[list[Event], int]:
+        """A page that its large values count for, and its bytes."""
+        lengths = [size_of(line[4]) for line in found]
+        larges: list[dict[str, str]] = [decode(line[5]) if line[5] else {} for line in found]
+        if not any(larges):
+            return await self._events(session, found), sum(lengths)
+        ids = list({id for large in larges for id in large.values()})
+        sizes = dict(await self._ask("kept_sizes", session, ids))
+        if extent.whole:
+            lengths = [
+                n + sum(sizes.get(id, 0) for id in large.values()) for n, large in zip(lengths, larges, strict=True)
+            ]
+            before = [total - n for total, n in zip(accumulate(lengths), lengths, strict=True)]
+            count = sum(size < extent.max_bytes for size in before)
+            return await self._events(session, found[:count]), sum(lengths[:count])
+        events = await self._events(session, [(*line[:5], None) for line in found])
+        for event, large in zip(events, larges, strict=True):
+            event.data.update({name: Omitted(sizes.get(id, 0)) for name, id in large.items()})
+        return events, sum(lengths)
 
     async def _events(self, session: str, found: list[Any]) -> list[Event]:
         """Events with their large values, which stand beside the log."""

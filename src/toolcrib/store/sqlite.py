@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.store import SLACK_S, USE_S, Conflict, Mark, Row, SessionRow, Walk, Where, Write
-from toolcrib.store.codec import decode, encode
+from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.walk import in_file, listing
@@ -159,26 +159,42 @@ class SqliteStore:
         return row
 
     async def read(
-        self, session: str, after: int = 0, *, limit: int = 1000, until: int | None = None, call: str | None = None
+        self,
+        session: str,
+        after: int = 0,
+        *,
+        limit: int = 1000,
+        until: int | None = None,
+        call: str | None = None,
+        extent: Extent = WHOLE,
     ) -> list[Event]:
         """From the tail while the reader keeps up, else from the file."""
         if not call and until is None:
-            recent = self._followers.tail(session, after, limit)
+            recent = self._followers.tail(session, after, limit, extent.max_bytes)
             if recent is not None and call is None:
                 return recent
             if recent is not None and len(recent) < limit and (own := [one for one in recent if one.call is None]):
                 return own
         name = "events" if call is None else "events_of_call" if call else "events_of_session"
 
-        def do(db: sqlite3.Connection) -> list[Event]:
-            n = _number(db, session)
+        def do(db: sqlite3.Connection) -> tuple[list[Event], bool]:
+            n, page, size = _number(db, session), list[Event](), 0
             last = MOST if until is None else min(until, MOST)
             values = {"n": n, "after": max(after, 0), "until": last, "limit": limit, "call": call}
-            return [_event(db, n, found) for found in db.execute(queries()[name], values)]
+            with closing(
+                db.execute(queries()[name], values)
+            ) as rows:  # an open cursor would keep the WAL from shrinking
+                for found in rows:
+                    event, length = _event(db, n, found, extent.whole)
+                    page.append(event)
+                    size += length
+                    if size >= extent.max_bytes:
+                        return page, True
+            return page, len(page) == limit
 
         nudges = self._followers.nudges
-        page = await self._in_reader(do)
-        if call is None and until is None and len(page) < limit:
+        page, more = await self._in_reader(do)
+        if call is None and until is None and not more:
             self._followers.read(session, after, page, nudges)
         return page
 
@@ -390,20 +406,24 @@ def _known(db: sqlite3.Connection, session: str) -> int:
     return n
 
 
-def _event(db: sqlite3.Connection, n: int, found: tuple[Any, ...]) -> Event:
+def _event(db: sqlite3.Connection, n: int, found: tuple[Any, ...], whole: bool = True) -> tuple[Event, int]:
+    """An event, and the bytes of the JSON of its data."""
     seq, at, call, kind, data, large = found
-    values = decode(data)
-    if large is not None:
-        for name, id in decode(large).items():
-            values[name] = decode(_kept(db, n, id) or b"null")
-    return Event(seq, at, call, kind, values)
+    values, size = decode(data), size_of(data)
+    for name, id in () if large is None else decode(large).items():
+        if whole:
+            json = _kept(db, n, id) or b"null"
+            values[name], size = decode(json), size + len(json)
+        else:
+            values[name] = Omitted(*db.execute(queries()["kept_size"], {"n": n, "id": id}).fetchone() or (0,))
+    return Event(seq, at, call, kind, values), size
 
 
 def _story(db: sqlite3.Connection, n: int, row: Row) -> list[Event]:
     """A call's own lines lie between its first and its last."""
     last = MOST if row.done_seq is None else row.done_seq
     values = {"n": n, "after": row.accepted_seq - 1, "until": last, "limit": -1, "call": row.id}
-    return [_event(db, n, found) for found in db.execute(queries()["events_of_call"], values)]
+    return [_event(db, n, found)[0] for found in db.execute(queries()["events_of_call"], values)]
 
 
 def _kept(db: sqlite3.Connection, n: int, id: str) -> bytes | None:

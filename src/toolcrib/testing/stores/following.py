@@ -10,6 +10,7 @@ import random
 import msgspec
 
 from toolcrib.store import Store, Write
+from toolcrib.store.codec import LARGE, Extent, encode, raw
 from toolcrib.testing.index import read_all
 from toolcrib.testing.stores.frame import Frame, line, note
 from toolcrib.types import Event
@@ -107,6 +108,20 @@ class FollowingTests(Frame):
                 await store.commit(Write("s", [line(f"{number}") for _ in range(50)]))
             await slow
             assert [event.seq for event in seen] == list(range(1, 5002))
+
+    async def test_a_follower_gets_large_and_small_events_in_order_and_in_small_pages(self) -> None:
+        async with self.opened("s") as store:
+            seen: list[Event] = []
+            reader = asyncio.create_task(follow(store, "s", seen, 90))
+            large = raw(encode("x" * 3 * LARGE))
+            for number in range(30):
+                await store.commit(Write("s", [line(f"{number}"), line("l", args=large), line("m", more="y" * LARGE)]))
+                page = await store.read("s", 0, extent=Extent(LARGE))
+                assert sum(len(encode(event.data)) for event in page) < 5 * LARGE
+            await reader
+            assert [event.seq for event in seen] == list(range(1, 91))
+            assert [len(event.data["args"]) for event in seen[1::3]] == [3 * LARGE] * 30
+            assert [len(event.data["more"]) for event in seen[2::3]] == [LARGE] * 30
 
     async def test_what_is_followed_is_what_is_written(self) -> None:
         async with self.opened("s") as store:

@@ -8,7 +8,7 @@ import asyncio
 from typing import Any
 
 from toolcrib.store import Write
-from toolcrib.store.codec import LARGE, encode, raw
+from toolcrib.store.codec import LARGE, Extent, Omitted, encode, raw
 from toolcrib.testing.index import read_all
 from toolcrib.testing.stores.frame import AT, Frame, line, new, note, submit, texts
 from toolcrib.types import Event
@@ -138,6 +138,39 @@ class LogTests(Frame):
             first, second = await again.read("s")
             assert first.data == {"text": "", "args": large}
             assert second.data == {"text": "", "args": large, "more": 1}
+
+    async def test_a_page_ends_with_the_event_that_brings_it_to_its_bytes(self) -> None:
+        async with self.opened("s") as store:
+            await store.commit(Write("s", [line("x" * 1000) for _ in range(10)]))
+            for after in range(0, 9, 3):
+                page = await store.read("s", after, extent=Extent(2500))
+                assert [event.seq for event in page] == [after + 1, after + 2, after + 3]
+            assert len(await store.read("s", 9, extent=Extent(2500))) == 1
+            assert len(await store.read("s", extent=Extent(1))) == 1
+
+    async def test_large_values_count_for_a_page_in_whichever_way_it_is_read(self) -> None:
+        async with self.opened("s") as store:
+            large = raw(encode("x" * 10 * LARGE))
+            await store.commit(Write("s", [line(args=large, call=call) for call in ("a", None) for _ in range(4)]))
+            again = await self.restarted(store)
+            bound = Extent(15 * LARGE)
+            assert [event.seq for event in await again.read("s", extent=bound)] == [1, 2]
+            assert [event.seq for event in await again.read("s", until=7, extent=bound)] == [1, 2]
+            assert [event.seq for event in await again.read("s", call="a", extent=bound)] == [1, 2]
+            assert [event.seq for event in await again.read("s", call="", extent=bound)] == [5, 6]
+            assert len(await read_all(again, "s")) == 8
+
+    async def test_pages_can_be_read_without_large_values(self) -> None:
+        async with self.opened("s") as store:
+            json = encode({"text": "é" * LARGE})
+            await store.commit(Write("s", [line("small", args=raw(json), n=number) for number in range(50)]))
+            seen: list[Event] = []
+            while page := await store.read("s", len(seen), extent=Extent(whole=False)):
+                seen += page
+            assert [event.data for event in seen] == [
+                {"text": "small", "args": Omitted(len(json)), "n": number} for number in range(50)
+            ]
+            assert seen[0].data != (await store.read("s", limit=1))[0].data
 
     async def test_large_data_of_two_sessions_is_apart(self) -> None:
         json = encode("x" * (LARGE + 1))

@@ -50,29 +50,44 @@ SELECT outcome, freed FROM toolcrib_write($1, $2, $3, $4, $5, $6::text::text[], 
 SELECT toolcrib_channel()
 
 -- name: events
--- One page of the log.
-SELECT seq, at, call, kind, data, large FROM events
-WHERE session = (SELECT n FROM sessions WHERE id = $1) AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4
+-- One page of the log, which ends with the event that brings it to so many bytes.
+SELECT seq, at, call, kind, data, large FROM (
+    SELECT p.*, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before FROM (
+        SELECT seq, at, call, kind, data, large FROM events
+        WHERE session = (SELECT n FROM sessions WHERE id = $1) AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4
+    ) p
+) e WHERE before < $5 ORDER BY seq
 
 -- name: pages
 -- The same of many logs at once.
 SELECT w.i, e.seq, e.at, e.call, e.kind, e.data, e.large
-FROM unnest($1::text[], $2::integer[], $3::integer[]) WITH ORDINALITY w(id, after, most, i)
+FROM unnest($1::text[], $2::integer[], $3::integer[], $4::integer[]) WITH ORDINALITY w(id, after, most, bytes, i)
 JOIN sessions s ON s.id = w.id CROSS JOIN LATERAL (
-    SELECT seq, at, call, kind, data, large FROM events WHERE session = s.n AND seq > w.after ORDER BY seq LIMIT w.most
-) e ORDER BY w.i, e.seq
+    SELECT p.*, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before FROM (
+        SELECT seq, at, call, kind, data, large FROM events
+        WHERE session = s.n AND seq > w.after ORDER BY seq LIMIT w.most
+    ) p
+) e WHERE e.before < w.bytes ORDER BY w.i, e.seq
 
 -- name: events_of_call
 -- A call's own lines, over their index; the session is no condition that the other index could serve.
-SELECT seq, at, call, kind, data, large FROM events
-WHERE call = $5 AND seq > $2 AND seq <= $3 AND (session = (SELECT n FROM sessions WHERE id = $1)) IS TRUE
-ORDER BY call, seq LIMIT $4
+SELECT seq, at, call, kind, data, large FROM (
+    SELECT p.*, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before FROM (
+        SELECT seq, at, call, kind, data, large FROM events
+        WHERE call = $6 AND seq > $2 AND seq <= $3 AND (session = (SELECT n FROM sessions WHERE id = $1)) IS TRUE
+        ORDER BY call, seq LIMIT $4
+    ) p
+) e WHERE before < $5 ORDER BY seq
 
 -- name: events_of_session
 -- What concerns the session itself, over its own small index.
-SELECT seq, at, call, kind, data, large FROM events
-WHERE session = (SELECT n FROM sessions WHERE id = $1) AND seq > $2 AND seq <= $3 AND call IS NULL
-ORDER BY seq LIMIT $4
+SELECT seq, at, call, kind, data, large FROM (
+    SELECT p.*, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before FROM (
+        SELECT seq, at, call, kind, data, large FROM events
+        WHERE session = (SELECT n FROM sessions WHERE id = $1) AND seq > $2 AND seq <= $3 AND call IS NULL
+        ORDER BY seq LIMIT $4
+    ) p
+) e WHERE before < $5 ORDER BY seq
 
 -- name: call
 -- By id.
@@ -315,6 +330,11 @@ SELECT n FROM s
 -- name: kept
 -- Large values by their ids.
 SELECT k.id, k.data FROM kept k JOIN sessions s ON s.n = k.session WHERE s.id = $1 AND k.id = ANY ($2::text[])
+
+-- name: kept_sizes
+-- The bytes of large values, which are not read for it.
+SELECT k.id, octet_length(k.data) FROM kept k JOIN sessions s ON s.n = k.session
+WHERE s.id = $1 AND k.id = ANY ($2::text[])
 
 -- name: spend
 -- Takes one from every rate, or from none.

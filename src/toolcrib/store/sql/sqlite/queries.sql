@@ -235,6 +235,10 @@ INSERT INTO kept (session, id, data) VALUES (:n, :id, :data) ON CONFLICT DO NOTH
 -- A large value.
 SELECT data FROM kept WHERE session = :n AND id = :id
 
+-- name: kept_size
+-- The bytes of a large value, which is not read for it.
+SELECT length(data) FROM kept WHERE session = :n AND id = :id
+
 -- name: idle
 -- Sessions to sweep: unused since, nothing running, nothing that still waits. The logs of the crib itself stay.
 SELECT s.n, s.id FROM sessions s WHERE s.updated_at < :before AND s.owner <> 'toolcrib' AND NOT EXISTS (
