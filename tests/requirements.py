@@ -588,6 +588,10 @@ RELIABILITY: dict[str, str] = {
     # Streams
     "reliability.stream.1": "pages of a log and the tails of its followers are bounded in bytes",
     # State
+    "reliability.state.1": "Committed state is replayed with the modes it was made with, whatever is declared now.",
+    "reliability.state.2": "Changed declarations of state keys hold from then on.",
+    "reliability.state.3": "A change of the state is never tried for ever: it ends on cancel, timeout and logout.",
+    "reliability.state.5": "Verify folds the state and compares its revision with the store's; rebuild mends it.",
     # Handovers
     # Logout
     # Counting

@@ -37,7 +37,7 @@ from toolcrib.state import Key, Mode
 from toolcrib.stock import Stock
 from toolcrib.store import OWNER, SessionRow, Store, open_store
 from toolcrib.tools import Tool
-from toolcrib.types import Change, Credentials, CribLimits, Layer, Question
+from toolcrib.types import Credentials, CribLimits, Layer, Question
 
 if TYPE_CHECKING:
     from toolcrib.policy.paths import Folders
@@ -422,13 +422,11 @@ class Crib:
         """Brings the state of a session up to its log."""
         while page := await self.store.read(session.id, session.state_seen, limit=1000):
             for event in page:
-                session.state_seen = event.seq
+                session.state_seen = max(event.seq, session.state_seen)
                 if event.kind == "run_ended":
                     session.state.end(event.data["run"])
-                said = event.data.get("state") if event.kind == "done" else None
-                if said is not None and said["revision"] > session.state.revision:
-                    changes = [Change(**change) for change in said["changes"]]
-                    session.state.commit(changes, said["base"], event.call or "", said.get("run"))
+                elif event.kind == "done" and "state" in event.data:
+                    session.state.replay(event.data["state"], event.call or "")
 
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None

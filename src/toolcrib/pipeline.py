@@ -33,6 +33,10 @@ from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
 
 RETRY_S = 1.0
 CONFLICT_RETRIES = 3
+STATE_RETRIES = 3
+"""How often changes of the state are tried again although nobody else has changed it."""
+
+VERIFY = "compare them with `toolcrib store verify`"
 
 
 class Pipeline(Checks):
@@ -364,32 +368,48 @@ class Pipeline(Checks):
         None where the tool wants to run again then, never one with effect `once`; and where the call ended elsewhere.
         """
         session, base = live.session, live.snapshot().revision
-        while True:
-            state = session.state
-            problem = state.check(result.changes, base, live.run)
+        known = session.state.revision
+        stuck = 0
+        while stuck < STATE_RETRIES and live.late_stop is None:
+            problem = session.state.check(result.changes, base, live.run)
             if problem is not None:
                 if problem.problem == "conflict" and self._may_retry(live):
                     return None
-                result = conflicting(live, result, problem, base)
-                await self._record(live, result)
-                return result
-            data = records.done(live, result, self.clock.now())
-            data["state"] = {"base": base, "revision": state.revision + 1, "changes": list(result.changes)}
-            if live.run is not None and state.scoped:
-                data["state"]["run"] = live.run
+                return await self._without_state(live, conflicting(live, result, problem, base))
+            commit = session.state.record(result.changes, base, live.run)
             row = live.row
-            write = self._done(live, result, data)
-            write.revision = (state.revision, state.revision + 1)
+            write = self._done(live, result, {**records.done(live, result, self.clock.now()), "state": commit})
+            write.revision = (commit["revision"] - 1, commit["revision"])
             conflict = await self.durably(live, write)
             if conflict is None:
-                session.changed_state(result.changes, base, live.id, write.revision[1], live.run)
-            if conflict is None:
+                session.changed_state(commit, live.id)
                 return result
             if conflict.row is not None:
                 await self._too_late(live, result, conflict)
                 return None
             live.row = row
             await session.reload_state()
+            stuck, known = stuck + 1 if session.state.revision == known else 0, session.state.revision
+        return await self._without_state(live, self._unsaved(live, result))
+
+    async def _without_state(self, live: LiveCall, result: Result) -> Result | None:
+        """Records the end of a call whose changes are not committed; None where it ended elsewhere."""
+        conflict = await self._record(live, result)
+        if conflict is None:
+            return result
+        await self._too_late(live, result, conflict)
+        return None
+
+    def _unsaved(self, live: LiveCall, result: Result) -> Result:
+        """The end of a call that was stopped before its changes could be committed, or whose state takes none."""
+        failure = live.late_stop
+        if failure is None:
+            failure = live.failure("unavailable", "The store and the log disagree about the state", hint=VERIFY)
+        live.stopping, live.stop_failure = failure.code, failure
+        metadata: dict[str, Any] = {**result.metadata, "unsaved": result.data}
+        if live.tool is not None and live.tool.does == "once":
+            metadata["may_have_run"] = True
+        return Result(failure=failure, metadata=metadata)
 
     def _may_retry(self, live: LiveCall) -> bool:
         tool = live.tool
@@ -423,7 +443,22 @@ class Pipeline(Checks):
                 if write.expect is None or self.stopping:
                     raise
                 trace.error("call %s can not be recorded yet: %s", live.id, error)
+                if live.halted or live.late_stop is not None:
+                    if write.row is not None and write.row.state == "done":
+                        self.aside(self._durably_later(live, write))  # its caller is told before
+                    raise
                 await asyncio.sleep(RETRY_S)
+
+    async def _durably_later(self, live: LiveCall, write: Write) -> None:
+        """Writes what has happened when the store is back, unless the crib ends before: then recovery finds it."""
+        while not self.stopping:
+            await asyncio.sleep(RETRY_S)
+            try:
+                await self.store.commit(write)
+            except StoreUnavailable as error:
+                trace.error("call %s can not be recorded yet: %s", live.id, error)
+            else:
+                return
 
     # 7. deliver
 

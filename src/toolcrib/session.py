@@ -20,7 +20,7 @@ from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import Row, Write
 from toolcrib.tools import Tool
-from toolcrib.types import Answer, Call, Change, Closed, Entry, Event, Failure, Question, Result
+from toolcrib.types import Answer, Call, Closed, Entry, Event, Failure, Question, Result
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -401,12 +401,9 @@ class Session(Lists):
 
     # State
 
-    def changed_state(
-        self, changes: Iterable[Change], base: int, call: str, revision: int, run: str | None = None
-    ) -> None:
+    def changed_state(self, commit: Mapping[str, Any], call: str) -> None:
         """Applies what was just committed, unless a reload already brought it."""
-        if self.state.revision < revision:
-            self.state.commit(changes, base, call, run)
+        self.state.replay(commit, call)
 
     async def end_run(self, run: str) -> None:
         """Says that a run is over: what lived for it goes."""
@@ -450,10 +447,11 @@ class Session(Lists):
         """
         live = self.live.get(call)
         if live is not None:
-            news = live.stop(live.failure("cancelled", "Cancelled"))
+            failure = live.failure("cancelled", "Cancelled")
+            news = live.stop(failure)
             await live.ended()
             if news or live.result is not None:
-                return news
+                return news or live.stop_failure is failure
         row = await self.row(call)
         text = "Cancelled while it waited" if row.state == "waiting" else "Cancelled"
         return await stopping.stop(self, row, Failure("cancelled", text))

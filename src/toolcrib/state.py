@@ -25,7 +25,7 @@ class Key(NamedTuple):
 class Problem(NamedTuple):
     """Why a batch of changes was refused; nothing of it was applied."""
 
-    problem: Literal["conflict", "op", "type", "revision"]
+    problem: Literal["conflict", "op", "type", "revision", "gap"]
     key: str
     by: str | None = None
 
@@ -37,7 +37,15 @@ class Problem(NamedTuple):
             return f"State key '{self.key}' does not allow this change"
         if self.problem == "revision":
             return "The changes were made for a state that does not exist yet"
+        if self.problem == "gap":
+            return "A commit of the state is missing"
         return f"State key '{self.key}' holds a value of another type"
+
+
+def declared(keys: Mapping[str, Mode | Key]) -> dict[str, str | dict[str, str]]:
+    """Declarations of keys as plain data, without those that say what holds anyway."""
+    found = {name: _mode(key if isinstance(key, Key) else Key(key)) for name, key in keys.items()}
+    return {name: mode for name, mode in sorted(found.items()) if mode != "exclusive"}
 
 
 class Snapshot(Mapping[str, Any]):
@@ -102,6 +110,41 @@ class State:
             self._changed[self._whose(change.key, run), change.key] = (self.revision, call)
         return None
 
+    def record(self, changes: Iterable[Change], base: int, run: str | None = None) -> dict[str, Any]:
+        """The next commit as its event keeps it: with the mode of each key, so that nobody has to judge it again."""
+        changes = list(changes)
+        data: dict[str, Any] = {"base": base, "revision": self.revision + 1, "changes": changes}
+        data["keys"] = {change.key: _mode(self._keys.get(change.key, Key())) for change in changes}
+        if run is not None and self.scoped:
+            data["run"] = run
+        return data
+
+    def replay(self, commit: Mapping[str, Any], call: str) -> Problem | None:
+        """Applies what an event says was committed, whatever is declared now; what is wrong with it, if anything is.
+
+        An event that does not tell the modes of its keys is of an older version: its run-scoped keys are those of now.
+        """
+        revision, run, keys = commit["revision"], commit.get("run"), commit.get("keys")
+        if revision <= self.revision:
+            return None
+        problem = Problem("gap", "") if revision != self.revision + 1 else None
+        values: dict[str | None, dict[str, Any]] = {}
+        self.revision = revision
+        for one in commit["changes"]:
+            change = one if isinstance(one, Change) else Change(**one)
+            whose = self._whose(change.key, run) if keys is None else run if _of_run(keys.get(change.key)) else None
+            mine = values.setdefault(whose, dict(self._values.get(whose, {})))
+            if change.op not in OPS:
+                problem = problem or Problem("op", change.key)
+            elif not _change(mine, change):
+                problem = problem or Problem("type", change.key)
+                mine.pop(change.key, None)
+                _change(mine, change)
+            self._changed[whose, change.key] = (revision, call)
+        self._values.update(values)
+        self.now = Snapshot(self._values[None], revision)
+        return problem
+
     def end(self, run: str) -> None:
         """Forgets what lived for a run."""
         self._values.pop(run, None)
@@ -150,6 +193,16 @@ def _change(values: dict[str, Any], change: Change) -> bool:
             return False
         values[key] = (old or 0) + new
     return True
+
+
+def _mode(key: Key) -> str | dict[str, str]:
+    """A declaration as an event keeps it."""
+    return key.mode if key.lives == "session" else {"mode": key.mode, "lives": key.lives}
+
+
+def _of_run(mode: object) -> bool:
+    """Whether a key was committed for its run alone."""
+    return isinstance(mode, Mapping) and mode.get("lives") == "run"
 
 
 def _number(value: object) -> bool:

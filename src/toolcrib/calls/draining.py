@@ -42,10 +42,14 @@ async def drain(session: Session, timeout: float) -> Closed:
 async def _wait(session: Session, timeout: float) -> set[str]:
     """Returns when nothing runs any more; the calls that were stopped for it."""
     clock, late, over = session.pipeline.clock, set[str](), False
+    unwritten: dict[str, tuple[LiveCall, Failure]] = {}  # their ends were being written when the time was up
 
     def end(live: LiveCall) -> None:
-        if live.stop(_logout(live.row)):
+        failure = _logout(live.row)
+        if live.stop(failure):
             late.add(live.id)
+        else:
+            unwritten.setdefault(live.id, (live, failure))
 
     def time_is_up() -> None:
         nonlocal over
@@ -62,7 +66,7 @@ async def _wait(session: Session, timeout: float) -> set[str]:
             await live.ended()
     finally:
         timer.cancel()
-    return late
+    return late | {id for id, (live, failure) in unwritten.items() if live.stop_failure is failure}
 
 
 async def _wait_elsewhere(session: Session, after: int, timeout: float) -> set[str]:

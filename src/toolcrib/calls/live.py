@@ -88,6 +88,9 @@ class LiveCall(Telling):
     result: Result | None = None
     stopping: str | None = None
     stop_failure: Failure | None = None
+    late_stop: Failure | None = None
+    """What it was asked to stop for while its end was being written: whatever is tried again then is not."""
+
     stop_metadata: dict[str, Any] | None = None
     children: set[LiveCall] | None = None
     earlier: list[History] | None = None
@@ -441,6 +444,8 @@ class LiveCall(Telling):
         self.retries += 1
         self.concluding = False
         self.announce = True
+        if self.late_stop is not None:
+            self.stopping, self.stop_failure = self.late_stop.code, self.late_stop
         self._facts = self._asked = self._stepped = None
 
     def watch_silence(self, seconds: float) -> None:
@@ -499,6 +504,7 @@ class LiveCall(Telling):
     def stop(self, failure: Failure, **metadata: Any) -> bool:
         """Asks it to stop, and its children with it; whether that was news."""
         if self.finished or self.concluding or self.stopping is not None:
+            self.late_stop = self.late_stop or failure
             return False
         self.stopping = failure.code
         self.stop_failure = failure

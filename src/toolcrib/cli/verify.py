@@ -1,4 +1,7 @@
-"""Whether the index of calls says what the log says: the log is folded anew, compared, and written back where asked."""
+"""Whether the index of calls, and the revision of the state, say what the log says.
+
+The log is folded anew, compared, and written back where asked.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.calls import assent
 from toolcrib.calls.history import History
+from toolcrib.state import State as SessionState
 from toolcrib.store import Row, State
 
 if TYPE_CHECKING:
@@ -45,7 +49,7 @@ async def every_session(store: Store) -> AsyncIterator[SessionRow]:
 
 async def rows_from_log(store: Store, session: str) -> list[Row]:
     """The index of a session as its log tells it; calls whose acceptance is missing can not be told."""
-    calls, _ = await _folded(store, session)
+    calls, _, _ = await _folded(store, session)
     return [call.row() for call in calls.values() if call.known]
 
 
@@ -54,7 +58,8 @@ async def mend(store: Store, session: str) -> Mended:
     found = await differences(store, session)
     if not found:
         return Mended([], [])
-    await store.rebuild(session, await rows_from_log(store, session))
+    calls, _, state = await _folded(store, session)
+    await store.rebuild(session, [call.row() for call in calls.values() if call.known], state.revision)
     return Mended(found, await differences(store, session))
 
 
@@ -125,10 +130,11 @@ class _Folded:
         return row
 
 
-async def _folded(store: Store, session: str) -> tuple[dict[str, _Folded], list[str]]:
-    """The calls of a session, and what its log lacks."""
+async def _folded(store: Store, session: str) -> tuple[dict[str, _Folded], list[str], SessionState]:
+    """The calls of a session, what its log lacks, and its state."""
     calls: dict[str, _Folded] = {}
     gaps: list[str] = []
+    state = SessionState()
     last = 0
     while page := await store.read(session, last, limit=PAGE):
         for event in page:
@@ -137,12 +143,36 @@ async def _folded(store: Store, session: str) -> tuple[dict[str, _Folded], list[
             last = event.seq
             if event.call is not None:
                 calls.setdefault(event.call, _Folded(session, event)).take(event)
-    return calls, gaps
+            gaps += _replayed(state, event)
+    return calls, gaps, state
+
+
+def _replayed(state: SessionState, event: Event) -> list[str]:
+    """Takes an event into the state; what is wrong with it."""
+    if event.kind == "run_ended":
+        state.end(event.data["run"])
+    if event.kind != "done" or "state" not in event.data:
+        return []
+    commit, before = event.data["state"], state.revision
+    try:
+        problem = state.replay(commit, event.call or "")
+    except (KeyError, TypeError, ValueError) as error:
+        return [f"the state at event {event.seq} cannot be read: {type(error).__name__}: {error}"]
+    if state.revision == before:
+        return [f"the state at event {event.seq} has revision {commit['revision']} after {before}"]
+    if problem is None:
+        return []
+    if problem.problem == "gap":
+        return [f"the state at event {event.seq} has revision {state.revision} after {before}"]
+    return [f"the state at event {event.seq}: {problem.message()}"]
 
 
 async def _compare(store: Store, session: str) -> list[Difference]:
     rows = {row.id: row for row in await store.calls(session, limit=EVERY)}
-    calls, gaps = await _folded(store, session)
+    calls, gaps, state = await _folded(store, session)
+    row = await store.session(session)
+    if row is not None and row.revision != state.revision:
+        gaps.append(f"state revision: the log says {state.revision}, the index {row.revision}")
     found = [Difference(session, "", gap) for gap in gaps]
     found += [Difference(session, id, "is in the index, not in the log") for id in rows.keys() - calls.keys()]
     for id, call in calls.items():

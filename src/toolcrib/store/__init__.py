@@ -317,10 +317,10 @@ class Store(Protocol):
         store's own clock counts, so that no jump of a machine's clock spoils a rate that others share.
         """
 
-    async def rebuild(self, session: str, rows: Iterable[Row]) -> None:
+    async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Puts these rows, at once, in the place of all that the index says of a session; the log is not touched.
 
-        A call that the index had put under another session comes back to this one.
+        A call that the index had put under another session comes back to this one. `revision` is that of its state.
         """
 
 

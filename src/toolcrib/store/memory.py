@@ -364,9 +364,10 @@ class MemoryStore:
         self._rates |= {key: ahead[key] + interval for key, interval, _ in rates}
         return 0.0
 
-    async def rebuild(self, session: str, rows: Iterable[Row]) -> None:
+    async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Exchanges the rows of a session."""
         log, new = self._log(session), {row.id: row for row in rows}
+        log.revision = log.revision if revision is None else revision
         self._rows = {id: row for id, row in self._rows.items() if row.session != session} | new
         for other in self._logs.values():
             for id in new.keys() & other.rows.keys():

@@ -363,7 +363,7 @@ class PostgresStore:
         ((wait,),) = await self._ask("spend", *columns, now, SLACK_S)
         return float(wait or 0.0)
 
-    async def rebuild(self, session: str, rows: Iterable[Row]) -> None:
+    async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Exchanges the rows of a session in one transaction."""
         await self.flush()
         values = [astuple(row) for row in rows]
@@ -375,6 +375,7 @@ class PostgresStore:
                 head = await db.fetchrow(self._sql["lock_session"], session)
                 if head is None:
                     raise StoreError(f"There is no session '{session}'")
+                await db.execute(self._sql["set_revision"], head[0], revision)
                 await db.execute(self._sql["delete_index"], head[0], columns[0])
                 await db.execute(self._sql["insert_rows"], *head, *columns)
 

@@ -379,13 +379,15 @@ class SqliteStore:
         wait: float = await self._writer.do(do)
         return wait
 
-    async def rebuild(self, session: str, rows: Iterable[Row]) -> None:
+    async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Exchanges the rows of a session in one transaction."""
         new = list(rows)
 
         def do(db: sqlite3.Connection) -> None:
             n = _known(db, session)
             db.execute(queries()["delete_index"], {"n": n})
+            db.execute(queries()["set_revision"], {"n": n, "revision": revision})
+            self._writer.forget_heads()
             for row in new:
                 db.execute(queries()["delete_call"], {"id": row.id})
                 if not insert_row(db, n, row):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolcrib.calls.history import History, fold
+from toolcrib.state import State
 from toolcrib.store import Row, Store
 from toolcrib.types import Event
 
@@ -26,9 +27,23 @@ async def check_index(store: Store, session: str) -> dict[str, History]:
     for id in calls.keys() & rows.keys():
         lines = [event for event in events if event.call == id]
         wrong += [f"call {id}: {what}" for what in _differences(calls[id], rows[id], lines)]
+    wrong += await _wrong_state(store, session, events)
     if wrong:
         raise AssertionError("; ".join(sorted(wrong)))
     return calls
+
+
+async def _wrong_state(store: Store, session: str, events: list[Event]) -> list[str]:
+    """Where the state of the log can not be folded, or has another revision than the store."""
+    state, wrong = State(), []
+    for event in events:
+        if event.kind == "done" and "state" in event.data:
+            problem = state.replay(event.data["state"], event.call or "")
+            wrong += [] if problem is None else [f"the state at {event.seq}: {problem.message()}"]
+    row = await store.session(session)
+    if row is not None and row.revision != state.revision:
+        wrong.append(f"the state has revision {row.revision}, in the log {state.revision}")
+    return wrong
 
 
 async def read_all(store: Store, session: str) -> list[Event]:

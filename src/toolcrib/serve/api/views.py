@@ -15,7 +15,6 @@ from toolcrib.serve.api.sessions import COUNTED, agent_of
 from toolcrib.serve.api.speakers import Word
 from toolcrib.state import State
 from toolcrib.store import Row, Store, Where
-from toolcrib.types import Change
 
 
 class At(Struct, forbid_unknown_fields=True):
@@ -104,8 +103,7 @@ async def state(asked: Request) -> Reply:
         elif event.kind == "run_ended":
             past.end(event.data["run"])
         elif event.kind == "done":
-            said = event.data["state"]
-            past.commit([Change(**one) for one in said["changes"]], said["base"], event.call or "", said.get("run"))
+            past.replay(event.data["state"], event.call or "")
     return given(StateForm(dict(past.now), past.now.revision, user, word.agent))
 
 

@@ -344,6 +344,10 @@ SELECT toolcrib_spend($1, $2, $3, $4, $5)
 -- Nobody writes to a session while its index is made anew.
 SELECT n, owner FROM sessions WHERE id = $1 FOR NO KEY UPDATE
 
+-- name: set_revision
+-- The revision of the state, as the log tells it.
+UPDATE sessions SET revision = coalesce($2::integer, revision) WHERE n = $1
+
 -- name: delete_index
 -- All that the index says of a session, and calls of it that the index had put under another.
 DELETE FROM calls WHERE session = $1 OR id = ANY ($2::text[])

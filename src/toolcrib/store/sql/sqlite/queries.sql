@@ -37,6 +37,10 @@ SELECT min(created_at), max(updated_at) FROM sessions WHERE owner = :owner
 -- When it was last used, and the revision of its state.
 UPDATE sessions SET revision = :revision, updated_at = max(updated_at, :at) WHERE n = :n
 
+-- name: set_revision
+-- The revision of the state, as the log tells it.
+UPDATE sessions SET revision = coalesce(:revision, revision) WHERE n = :n
+
 -- name: insert_event
 -- The only statement that writes the log.
 INSERT INTO events (key, at, call, kind, data, large) VALUES (?, ?, ?, ?, ?, ?)
