@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser console services check format bench bench-durable bench-http bench-mcp conformance soak requirements clean
+.PHONY: help demo test browser console services check format bench bench-durable bench-http bench-mcp conformance soak faults requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -67,6 +67,9 @@ conformance: $(INSTALLED) ## Run the official MCP suites against server and clie
 
 soak: $(INSTALLED) ## Kill parts of a cluster at random under load (ARGS="--minutes 5 --seed 1")
 	@$(BIN)/python -m tests.cluster.soak $(ARGS)
+
+faults: $(INSTALLED) ## Kill, pause, cut off and starve every set-up, then check what is left (ARGS="--minutes 60 --seed 1")
+	@$(BIN)/python -m tests.faults $(ARGS)
 
 requirements: $(INSTALLED) ## Show which requirements are done and open (ARGS="contract" lists the open ones)
 	@$(BIN)/python -m tests.requirements $(ARGS)

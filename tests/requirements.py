@@ -597,6 +597,8 @@ RELIABILITY: dict[str, str] = {
     # Counting
     # Backup and retention
     # Proof
+    "reliability.proof.1": "Under faults of every kind each set-up keeps what it acknowledged and does nothing twice.",
+    "reliability.proof.2": "The harness counts outside of Toolcrib, and notices what is lost, doubled, stuck or torn.",
 }
 
 CHAPTERS: dict[str, dict[str, str]] = {

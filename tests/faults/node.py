@@ -1,0 +1,99 @@
+"""One node of a round: a crib, and the clients that use it. It ends by itself where its store cannot be had."""
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.faults import tools
+from tests.faults.client import Client
+from toolcrib import Crib, StoreError
+from toolcrib.engine.nats import Nats
+
+CLIENTS = 6
+OPEN = ("queued", "running", "waiting")
+LOOK_S = 0.3
+
+
+def main(config: dict[str, Any]) -> None:
+    """What a forked process does."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    asyncio.run(Node(config).run())
+
+
+class Node:
+    """A node as its configuration says."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = config
+        self._folder = Path(config["folder"])
+        self._life = f"{config['label']}.{config['life']}"
+        self._crib = tools.crib(self._folder, config["store"], self._engine())
+        self._client = Client(self._crib, self._folder, self._life, config["seed"], config["kinds"])
+
+    def _engine(self) -> Nats | None:
+        if not self._config["engine"]:
+            return None
+        work, lease = self._config["work"], self._config["lease"]
+        return Nats(self._config["engine"], work=work, lease=lease, label=self._config["label"])
+
+    async def run(self) -> None:
+        await self._crib.start()
+        print("ready", flush=True)
+        aside = [asyncio.ensure_future(self._tell())]
+        if self._config["drive"]:
+            aside.append(asyncio.ensure_future(self._client.answer()))
+            await self._client.run(CLIENTS)
+        await self._until("stop")
+        for task in aside:
+            task.cancel()
+        await asyncio.wait(aside)
+        await self._crib.stop(grace=2.0)
+
+    async def _until(self, gate: str) -> None:
+        while not (self._folder / gate).exists():  # noqa: ASYNC110 - another process opens it
+            await asyncio.sleep(0.05)
+
+    async def _tell(self) -> None:
+        """Tells again and again what is open, so that the harness knows when everything has ended."""
+        while True:
+            if (self._folder / "quiet").exists():
+                self._client.quiet.set()
+                with suppress(StoreError, OSError):
+                    await self._status()
+            await asyncio.sleep(LOOK_S)
+
+    async def _status(self) -> None:
+        rows = await self._crib.store.calls(None, OPEN, limit=10_000)
+        status = {
+            "life": self._life,
+            "at": time.monotonic(),
+            "busy": self._client.busy,
+            "open": [[row.id, row.session, row.tool, row.state, row.attempt, row.worker] for row in rows],
+            "runs": await unfinished(self._crib),
+        }
+        path = self._folder / f"status-{self._config['label']}.json"
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(status), "utf-8")
+        part.replace(path)
+
+
+async def unfinished(crib: Crib) -> list[str]:
+    """Runs of agents that have begun and not ended, as the logs of the chats tell."""
+    going: dict[str, str] = {}
+    for row in await crib.store.sessions(limit=1000):
+        if not row.id.startswith("chat"):
+            continue
+        after = 0
+        while page := await crib.store.read(row.id, after, limit=1000):
+            after = page[-1].seq
+            for event in page:
+                if event.kind == "run_started":
+                    going[event.data["run"]] = row.id
+                elif event.kind == "run_finished":
+                    going.pop(event.data["run"], None)
+    return [f"{run} of {session}" for run, session in going.items()]
