@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from toolcrib.policy.shell.arithmetic import Evaluations
 from toolcrib.policy.shell.scanner import DEEPEST, META, Scanner
 from toolcrib.policy.shell.words import Assignment, Broken, Draft, Redirection, Simple, Word
 
@@ -32,14 +33,14 @@ _REDIRECTION = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CONDITION_ENDS = re.compile(r"\]\](?=[ \t\n;&|()<>]|\Z)")
+_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
 
 
 class Parsed(NamedTuple):
-    """The simple commands of a text, the variables that it sets on the way, and its line with single blanks."""
+    """The simple commands of a text, and its line with single blanks."""
 
     found: list[Simple]
-    sets: set[str]
     line: str
 
 
@@ -241,13 +242,16 @@ class Grammar(Scanner):
         name = self._plain()
         if _NAME.match(name) is None:
             raise Broken(f"{name!r} is no name")
-        self.sets.add(name)
         self.newlines()
         if self._in():
             self.blanks()
             while self.peek() not in ("\n", ";", ""):
-                self.note(self.word().text)
+                word = self.word()
+                self.evaluations.assign(name, word)
+                self.note(word.text)
                 self.blanks()
+        else:
+            self.evaluations.assign(name, None)
         if self.peek() == ";" and self.peek(2) not in (";;", ";&"):
             self.at += 1
         elif self.text[self.at - 1] == "\n" or self.peek() == "\n" or self._keyword() in ("do", "{"):
@@ -326,7 +330,7 @@ class Grammar(Scanner):
 
     def _condition(self) -> None:
         """Read `[[ ... ]]`."""
-        start = self.at
+        start, words = self.at, list[Word]()
         while True:
             self.skip()
             while self.peek() == "\n":
@@ -335,6 +339,7 @@ class Grammar(Scanner):
             if _CONDITION_ENDS.match(self.text, self.at):
                 self.at += 2
                 self.note(self.text[start : self.at])
+                self._compared(words)
                 return
             if self.peek() in ("", "#"):
                 raise Broken("']]' is missing")
@@ -344,8 +349,18 @@ class Grammar(Scanner):
                 self.at += 1
             else:
                 word = self._pattern()
+                words.append(word)
                 if word.injects:
                     self.found.append(Simple([Word(word.source, None)]))
+
+    def _compared(self, words: list[Word]) -> None:
+        """Note the words of a condition that bash evaluates: numbers, and names of variables."""
+        for at, word in enumerate(words):
+            if word.plain in _NUMBERS:
+                for number in words[max(at - 1, 0) : at + 2]:
+                    self.evaluations.word(number)
+            elif word.plain in ("-v", "-R") and at + 1 < len(words):
+                self.evaluations.element(words[at + 1])
 
     def _pattern(self) -> Word:
         """Read a word of a condition, which may hold parentheses."""
@@ -427,7 +442,7 @@ class Grammar(Scanner):
         if match is None or (match[2] in ("<", ">") and self.text[match.end() : match.end() + 1] == "("):
             return False
         if match[1]:
-            self.sets.add(match[1])
+            self.evaluations.sets.add(match[1])
         operator = match[2] or match[3]
         self.at = match.end()
         self.blanks()
@@ -471,18 +486,18 @@ _COMPOUND = {
 }
 
 
-def parse(text: str) -> Parsed:
-    """Read a whole text.
+def parse(text: str, evaluations: Evaluations) -> Parsed:
+    """Read a whole text, and note what it evaluates a second time.
 
     Raises:
         Broken: It is no command, or not one that is read with certainty.
     """
     if "\0" in text:
         raise Broken("a NUL")
-    grammar = Grammar(text, [], set())
+    grammar = Grammar(text, [], evaluations)
     try:
         grammar.statements(_END)
     except RecursionError:
         raise Broken("nested too deep") from None
     line = " ".join(grammar.line).replace(" ;", ";").rstrip(";")
-    return Parsed(grammar.found, grammar.sets, line)
+    return Parsed(grammar.found, line)

@@ -21,7 +21,7 @@ def capabilities(command: Command, *, known: bool = False) -> list[Need]:
     for segment in command.segments:
         if segment.program:
             needs["exec", "cmd", "*" if segment.program == UNKNOWN_PROGRAM else segment.program] = None
-    if command.unknown:
+    if command.unknown or command.unsafe_env:
         needs["exec", "cmd", "*"] = None
     for action, path in command.files:
         needs["fs", action, ANY_FILE if path is None else path] = None

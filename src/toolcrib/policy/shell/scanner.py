@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from toolcrib.policy.shell.arithmetic import NAME, Evaluations
 from toolcrib.policy.shell.words import Broken, Draft, Redirection, Simple, Word, ansi
 
 META = " \t\n;&|()<>"
@@ -18,12 +19,13 @@ _SINGLE = re.compile(r"[^']*'")
 _ANSI_C = re.compile(r"((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BACKTICKS = re.compile(r"((?:[^`\\]|\\.)*)`", re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
-_PARAMETER = re.compile(r"[!#]?([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])?(:?=)?")
+_PARAMETER = re.compile(r"([!#]?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])?")
+_DEFAULT = re.compile(r":?=")
+_SLICE = re.compile(r":(?![-=?+])")
 # Quotes whose inside reads the same whether they quote or not.
 _TAME = re.compile(r"'[^'\"$`\\(){}\[\]\n]*'")
 # Where parentheses may stand without their pair, or hide.
 _CONFUSING = re.compile(r"['\\`]|<<|(?:^|[\s();&|])#|\bcase\b")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARRAY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[.*\])?\+?=\Z", re.DOTALL)
 _INDEXED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -52,13 +54,13 @@ class Mark(NamedTuple):
 class Scanner:
     """A place in a text, and what was found up to there."""
 
-    def __init__(self, text: str, found: list[Simple], sets: set[str], depth: int = 0) -> None:
+    def __init__(self, text: str, found: list[Simple], evaluations: Evaluations, depth: int = 0) -> None:
         if depth > DEEPEST:
             raise Broken("nested too deep")
         self.text = text
         self.at = 0
         self.found = found
-        self.sets = sets
+        self.evaluations = evaluations
         self.depth = depth
         self.line: list[str] = []
         self.pending: list[Pending] = []
@@ -76,7 +78,7 @@ class Scanner:
 
     def within(self, text: str) -> Scanner:
         """Start over in a text taken out of this one."""
-        return type(self)(text, self.found, self.sets, self.depth + 1)
+        return type(self)(text, self.found, self.evaluations, self.depth + 1)
 
     # Places.
 
@@ -189,9 +191,11 @@ class Scanner:
         self._nesting += 1
         self.newlines()
         while not self.take(")"):
-            self.word()
+            word = self.word()
             if self._shape.count("[") > self._shape.count("]"):
                 raise Broken("an index that is not certain")
+            if word.source.startswith("[") and "]" in word.source:
+                self.evaluations.expression(word.source[1 : word.source.rindex("]")])
             self.newlines()
         self._nesting -= 1
 
@@ -199,11 +203,19 @@ class Scanner:
         """Read `[...]` after a name: where an assignment may stand it belongs to the word, whatever it holds."""
         if _INDEXED.match("".join(draft.shape)) is None:
             return False
-        self.at += 1
-        self._enclosed("[", "]")
-        self.need("]")
+        self._subscript()
         draft.bare("[]")
         return True
+
+    def _subscript(self) -> None:
+        """Read `[...]` after the name of an array, and note what is evaluated in it."""
+        start = self.at + 1
+        self.at = start
+        self._enclosed("[", "]")
+        text = self.text[start : self.at]
+        if text not in ("@", "*"):
+            self.evaluations.expression(text)
+        self.need("]")
 
     def _single(self, draft: Draft) -> None:
         match = _SINGLE.match(self.text, self.at + 1)
@@ -287,6 +299,7 @@ class Scanner:
             self._braces(quoted)
         elif bracket == "[":
             self._enclosed("[", "]")
+            self.evaluations.expression(self.text[start + 2 : self.at])
             self.need("]")
         elif not (self.take("(") and self.arithmetic()):
             self.at = start + 2
@@ -320,7 +333,8 @@ class Scanner:
             return False
         if _CONFUSING.search(_TAME.sub("", text)):
             raise Broken("arithmetic that may be commands")
-        self.sets.update(_NAME.findall(text))
+        self.evaluations.expression(text)
+        self.evaluations.sets.update(NAME.findall(text))
         return True
 
     def _enclosed(self, opening: str, closing: str) -> None:
@@ -349,11 +363,7 @@ class Scanner:
         if self.peek() in ("", " ", "\t", "\n", "|"):
             raise Broken("commands in braces of a parameter")
         start, draft = self.at, Draft()
-        match = _PARAMETER.match(self.text, start)
-        if match and match[1] and match[2]:
-            self.sets.add(match[1])
-        # The first character is a name even where it is `#` or `$`; only a command is none.
-        self.at = match.end() if match else start
+        evaluated = self._parameter(start)
         while not self.take("}"):
             character = self.peek()
             if not character:
@@ -366,9 +376,28 @@ class Scanner:
                 self._active(character, draft)
             elif quoted or not self._meta(draft, arrays=False):
                 self.at += 1
+        if evaluated is not None:
+            self.evaluations.expression(self.text[evaluated : self.at - 1])
         if self.text.endswith("@P}", start, self.at):
             # The value is expanded once more, whatever it holds.
             self.found.append(Simple([Word(self.text[start - 2 : self.at], None)]))
+
+    def _parameter(self, start: int) -> int | None:
+        """Read the name of a parameter; give the place where arithmetic follows it, as in `${x:1:2}`, or None."""
+        match = _PARAMETER.match(self.text, start)
+        if match is None:
+            return None
+        # The first character is a name even where it is `#` or `$`; only a command is none.
+        self.at = match.end()
+        name = match[2] or ""
+        if self.peek() == "[" and NAME.fullmatch(name):
+            self._subscript()
+        if match[1] == "!" and name:
+            self.evaluations.expression(name if NAME.fullmatch(name) else f"${name}")
+        if NAME.fullmatch(name) and (default := _DEFAULT.match(self.text, self.at)):
+            self.evaluations.assign(name, None)
+            self.at = default.end()
+        return self.at + 1 if _SLICE.match(self.text, self.at) else None
 
     def _backtick(self, draft: Draft, *, quoted: bool = False, strings: bool = False) -> None:
         match = _BACKTICKS.match(self.text, self.at + 1)

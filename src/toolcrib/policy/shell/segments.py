@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from toolcrib.policy.shell.arithmetic import Evaluations
+from toolcrib.policy.shell.builtins import NAMING, evaluate
+from toolcrib.policy.shell.environment import dangerous
 from toolcrib.policy.shell.grammar import DECLARING, assignment, parse
 from toolcrib.policy.shell.words import Assignment, Broken, Redirection, Simple, Word
 from toolcrib.policy.shell.wrappers import Inner, Run, Script, Sets, reads_input, runs
@@ -20,18 +23,12 @@ MOST_WRAPPED = 24
 LONGEST = 131_072
 
 _SILENT = frozenset({"[", "test", "true", "false", ":"})
-_NAMING = frozenset({"read", "printf", "mapfile", "readarray", "getopts", "unset", "wait", "let"})
-_UNSAFE = re.compile(
-    r"(?:PATH|IFS|ENV|BASH_ENV|PYTHONPATH|PYTHONSTARTUP|NODE_OPTIONS|PERL5OPT|RUBYOPT"
-    r"|(?:LD|DYLD|GIT|BASH_FUNC)_.*)\Z",
-    re.DOTALL,
-)
 _DESCRIPTOR = re.compile(r"[0-9]*-?\Z")
 _NOT_FILES = re.compile(r"/dev/(?:null|stdout|stderr|stdin|tty|fd/[0-9]+)\Z")
 # Prompts that the shell expands each time it shows them.
-_PROMPTS = frozenset({"PS0", "PS1", "PS4", "PROMPT_COMMAND"})
-# Where the shell keeps which file a name stands for.
-_TABLES = frozenset({"BASH_CMDS", "BASH_ALIASES"})
+_PROMPTS = frozenset({"PS0", "PS1", "PS2", "PS3", "PS4"})
+# Where the shell keeps what a name stands for, and what it runs by itself.
+_TABLES = frozenset({"BASH_CMDS", "BASH_ALIASES", "PROMPT_COMMAND"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +76,7 @@ class _Analysis:
     unsafe_env: bool = False
     home_moves: bool = False
     wrapped: int = 0
+    evaluations: Evaluations = field(default_factory=Evaluations)
 
     def script(self, text: str | None, depth: int) -> str:
         """Add the segments of a text, and give its line."""
@@ -86,11 +84,10 @@ class _Analysis:
             self.lost(text or "")
             return text or ""
         try:
-            parsed = parse(text)
+            parsed = parse(text, self.evaluations)
         except Broken:
             self.lost(text)
             return text.strip()
-        self.unsafe_env = self.unsafe_env or any(map(_UNSAFE.match, parsed.sets))
         for simple in parsed.found:
             self.simple(simple, depth)
         return parsed.line
@@ -113,9 +110,9 @@ class _Analysis:
 
     def assigns(self, assigned: Assignment) -> None:
         """Note a variable that is set."""
-        self.unsafe_env = self.unsafe_env or _UNSAFE.match(assigned.name) is not None
         value = assigned.value
-        expands = assigned.name in _PROMPTS and (value.literal is None or "$(" in value.plain or "`" in value.plain)
+        self.evaluations.assign(assigned.name, value)
+        expands = assigned.name in _PROMPTS and (value.literal is None or "$" in value.plain or "`" in value.plain)
         self.home_moves = self.home_moves or assigned.name == "HOME"
         if value.injects or expands or assigned.name in _TABLES:
             self.lost(value.source)
@@ -190,27 +187,41 @@ class _Analysis:
 
     def declares(self, words: Sequence[Word]) -> None:
         """Note the variables that `export` and its like set; a computed name may be any."""
+        letters = "".join(word.plain[1:] for word in words if word.literal and word.literal[0] in "-+")
+        # A reference to another name, which may be any.
+        self.evaluations.unknown = self.evaluations.unknown or "n" in letters
         for word in words:
             if word.assigns is not None:
-                self.assigns(assignment(word))
+                self.declared(assignment(word), integer="i" in letters)
+                self.evaluations.element(Word(_target(word), _target(word)))
             elif word.literal is None:
                 self.unsafe_env = True
-            else:
-                name, equals, value = word.literal.partition("=")
-                self.assigns(Assignment(name if equals else "", Word(value, value)))
+            elif word.literal[:1] not in ("-", "+"):
+                name, _, value = word.literal.partition("=")
+                self.evaluations.element(Word(name, name))
+                self.declared(Assignment(name, Word(value, value)), integer="i" in letters)
                 if word.injects:
                     self.lost(word.source)
+
+    def declared(self, assigned: Assignment, *, integer: bool) -> None:
+        """Note a variable that is declared, and whether all its values are evaluated as numbers."""
+        self.assigns(assigned)
+        if integer:
+            self.evaluations.integer(assigned.name)
 
     def builtin(self, name: str, words: Sequence[Word]) -> None:
         """Note what a builtin of the shell changes or evaluates."""
         if name in ("source", "."):
             self.unknown = True
-        if name in _NAMING or name in _SILENT:
+        if name in NAMING or name in _SILENT:
             if any(word.injects for word in words):
                 self.lost(words[0].source)
-            if name in _NAMING:
-                names = (word.plain.removeprefix("-v").partition("=")[0] for word in words[1:])
-                self.unsafe_env = self.unsafe_env or any(map(_UNSAFE.match, names))
+            evaluate(name, words, self.evaluations)
+
+
+def _target(word: Word) -> str:
+    """What a word that assigns sets: a name or an element, as written."""
+    return word.source[: word.source.rindex("]=") + 1] if "]=" in word.source else word.assigns or ""
 
 
 def _within(simple: Simple) -> Simple:
@@ -240,13 +251,14 @@ def analyse(command: str, trusted: frozenset[str] = TRUSTED) -> Command:
         (action, None if path is not None and path.startswith("~") and analysis.home_moves else path)
         for action, path in analysis.files
     )
+    unknown = analysis.unknown or not analysis.evaluations.literal
     return Command(
         segments=tuple(analysis.segments) or (Segment(""),),
-        opaque=analysis.unknown or any(path is None for _, path in files),
-        unsafe_env=analysis.unsafe_env,
+        opaque=unknown or any(path is None for _, path in files),
+        unsafe_env=analysis.unsafe_env or any(map(dangerous, analysis.evaluations.sets)),
         reads=tuple(path for action, path in files if action == "read" and path is not None),
         writes=tuple(path for action, path in files if action == "write" and path is not None),
         whole=whole,
-        unknown=analysis.unknown,
+        unknown=unknown,
         files=files,
     )

@@ -65,7 +65,7 @@ class Given(NamedTuple):
         return next((value for name, value in reversed(self.options) if name in names), None)
 
 
-class _Unclear(Exception):
+class Unclear(Exception):
     """An option that is unknown or computed: what follows may mean anything."""
 
 
@@ -74,7 +74,7 @@ def _cluster(words: Sequence[Word], at: int, text: str, spec: Options) -> Iterat
     for index, letter in enumerate(text):
         kind = spec.short.find(letter)
         if kind < 0 or letter in ":?":
-            raise _Unclear
+            raise Unclear
         rest, takes = text[index + 1 :], spec.short[kind + 1 : kind + 2]
         if takes == ":" and not rest:
             yield letter, _value(words, at + 1), at + 2
@@ -87,7 +87,7 @@ def _cluster(words: Sequence[Word], at: int, text: str, spec: Options) -> Iterat
 
 def _value(words: Sequence[Word], at: int) -> Word:
     if at >= len(words) or words[at].splits:
-        raise _Unclear
+        raise Unclear
     return words[at]
 
 
@@ -95,19 +95,24 @@ def _long(words: Sequence[Word], at: int, text: str, spec: Options) -> tuple[str
     name, equals, value = text.partition("=")
     takes = spec.long(name)
     if takes is None:
-        raise _Unclear
+        raise Unclear
     if equals:
         return f"--{name}", Word(value, value), at + 1
     return (f"--{name}", _value(words, at + 1), at + 2) if takes else (f"--{name}", None, at + 1)
 
 
-def _given(words: Sequence[Word], spec: Options, at: int = 1) -> Given:
+def read_options(words: Sequence[Word], spec: Options, at: int = 1) -> Given:
+    """Read the options of a program.
+
+    Raises:
+        Unclear: one is unknown or computed.
+    """
     options: list[tuple[str, Word | None]] = []
     while at < len(words):
         text = words[at].literal
         if text is None:
             if words[at].splits or words[at].assigns is None:
-                raise _Unclear
+                raise Unclear
             break
         if text == "--":
             return Given(options, at + 1)
@@ -132,7 +137,7 @@ def _with_assignments(words: Sequence[Word], at: int) -> tuple[list[Inner], int]
     inner: list[Inner] = []
     while at < len(words) and (words[at].assigns or "=" in (words[at].literal or "")[1:]):
         if words[at].splits:
-            raise _Unclear
+            raise Unclear
         name, _, value = words[at].plain.partition("=")
         inner.append(Sets(name, Word(value, None if words[at].literal is None else value)))
         at += 1
@@ -143,7 +148,7 @@ def _plain(spec: Options, operands: int = 0, *, asks: str = "") -> Callable[[Seq
     """A wrapper that runs the words after its options and operands, unless an option only asks."""
 
     def runs(words: Sequence[Word]) -> list[Inner]:
-        given = _given(words, spec)
+        given = read_options(words, spec)
         if asks and given.has(*asks.split()):
             return []
         if any(word.splits for word in words[given.rest : given.rest + operands]):
@@ -164,7 +169,7 @@ def _env(words: Sequence[Word]) -> list[Inner]:
     start = 1
     while start < len(words) and words[start].literal == "-":
         start += 1
-    given = _given(words, _ENV, start)
+    given = read_options(words, _ENV, start)
     at = given.rest
     if at < len(words) and words[at].literal == "-":
         at += 1
@@ -190,7 +195,7 @@ _SUDO = Options(
 
 
 def _sudo(words: Sequence[Word]) -> list[Inner]:
-    given = _given(words, _SUDO)
+    given = read_options(words, _SUDO)
     if given.has("e", "--edit"):
         return [UNKNOWN]
     if given.has("l", "--list", "v", "--validate"):
@@ -209,7 +214,7 @@ def _su(words: Sequence[Word]) -> list[Inner]:
     inner: list[Inner] = []
     operands, at = 0, 1
     while at < len(words):
-        given = _given(words, _SU, at)
+        given = read_options(words, _SU, at)
         inner += [_script(value) for name, value in given.options if name in ("c", "--command", "--session-command")]
         if shell := given.value("s", "--shell"):
             inner.append(Run((shell,)))
@@ -233,7 +238,7 @@ _XARGS = Options(
 
 
 def _xargs(words: Sequence[Word]) -> list[Inner]:
-    given = _given(words, _XARGS)
+    given = read_options(words, _XARGS)
     if given.rest >= len(words):
         return []
     replaced = given.value("I", "J", "i", "--replace")
@@ -271,7 +276,7 @@ _WATCH = Options(
 
 
 def _watch(words: Sequence[Word]) -> list[Inner]:
-    given = _given(words, _WATCH)
+    given = read_options(words, _WATCH)
     if given.has("x", "--exec"):
         return _rest(words, given.rest)
     return _joined(words[given.rest :])
@@ -309,7 +314,7 @@ def _shell_options(words: Sequence[Word]) -> _ShellOptions:
     while at < len(words):
         text = words[at].literal
         if text is None:
-            raise _Unclear
+            raise Unclear
         if text in ("--", "-"):
             at += 1
             break
@@ -320,7 +325,7 @@ def _shell_options(words: Sequence[Word]) -> _ShellOptions:
             break
         letters = text[1:]
         if not set(letters) <= _SHELL_FLAGS:
-            raise _Unclear
+            raise Unclear
         given |= set(letters) if text[0] == "-" else set()
         at += 1 + letters.count("o") + letters.count("O")
     return _ShellOptions(frozenset(given), at)
@@ -338,7 +343,7 @@ def reads_input(name: str, words: Sequence[Word], inner: Sequence[Inner]) -> boo
         return name in _BECOMING and all(isinstance(item, Sets) for item in inner)
     try:
         given = _shell_options(words)
-    except _Unclear:
+    except Unclear:
         return False
     return "c" not in given.letters and ("s" in given.letters or given.rest >= len(words))
 
@@ -348,12 +353,12 @@ def _nice(words: Sequence[Word]) -> list[Inner]:
     # The old form: -5, --5, +5.
     while at < len(words) and (words[at].literal or "").lstrip("-+").isdigit() and words[at].plain[0] in "-+":
         at += 1
-    given = _given(words, Options("n:", "help version", "adjustment"), at)
+    given = read_options(words, Options("n:", "help version", "adjustment"), at)
     return _rest(words, given.rest)
 
 
 def _trap(words: Sequence[Word]) -> list[Inner]:
-    given = _given(words, Options("lpP"))
+    given = read_options(words, Options("lpP"))
     if given.options or len(words) - given.rest < 2:
         return []
     return [] if words[given.rest].literal == "-" else [_script(words[given.rest])]
@@ -375,7 +380,7 @@ def _callback(options: str, *texts: str) -> Callable[[Sequence[Word]], list[Inne
     def runs(words: Sequence[Word]) -> list[Inner]:
         for word in words[1:]:
             text = word.plain
-            if word.splits or (text[:1] == "-" and set(text[1:]) & set(options)) or text in texts:
+            if word.literal is None or (text[:1] == "-" and set(text[1:]) & set(options)) or text in texts:
                 return [UNKNOWN]
         return []
 
@@ -421,6 +426,7 @@ _WRAPPERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
     "complete": _callback("CF"),
     "compgen": _callback("CFW"),
     "bind": _callback("x"),
+    "jobs": _callback("x"),
     "fc": _callback("se"),
     "shopt": _callback("", "expand_aliases", "extglob"),
     **dict.fromkeys(SHELLS, _shell),
@@ -434,5 +440,5 @@ def runs(name: str, words: Sequence[Word]) -> list[Inner]:
         return []
     try:
         return wrapper(words)
-    except _Unclear:
+    except Unclear:
         return [UNKNOWN]
