@@ -233,7 +233,7 @@ def test_families_are_known_before_the_arguments() -> None:
         ("/srv/bin/git x", ["exec:cmd:/srv/bin/git"]),
         ("echo x > ~/y", ["exec:cmd:echo", "fs:write:/people/ada/y"]),
         ("echo x > ~eve/y", ["exec:cmd:echo", "fs:write:/**"]),
-        ("HOME=/etc; echo x > ~/y", ["exec:cmd:echo", "fs:write:/**"]),
+        ("HOME=/etc; echo x > ~/y", ["exec:cmd:echo", "exec:cmd:*", "fs:write:/**"]),
         ("echo x > $Y", ["exec:cmd:echo", "fs:write:/**"]),
         ("cat < $Y", ["exec:cmd:cat", "fs:read:/**"]),
         ("cd /etc && cat < passwd", ["exec:cmd:cd", "exec:cmd:cat", "fs:read:/**"]),

@@ -261,3 +261,35 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
             shell.tools(wrong)
     with pytest.raises(BadTool, match="visible"):
         shell.tools(tmp_path, visible=[tmp_path / "none"])
+
+
+@requirement("shell.3")
+async def test_a_command_that_still_prints_at_its_timeout_ends(root: Path) -> None:
+    async with asyncio.timeout(120), opened(shell.tools(root)) as session:
+        calls = [session.call("shell", {"command": "yes", "timeout": 1}) for _ in range(3)]
+        failures = [result.failure for result in await asyncio.gather(*calls)]
+        assert [failure.code for failure in failures if failure is not None] == ["timeout"] * 3
+
+
+@requirement("policy.shell.12")
+async def test_the_words_of_a_program_are_judged_like_a_command(root: Path) -> None:
+    (root / "private").mkdir()
+    (root / "private/key").write_text("the key")
+    policy = {
+        "grants": {"allow": ["exec:cmd:cat", "fs:read:${workspace}/**"], "deny": ["fs:read:${workspace}/private/**"]}
+    }
+    async with opened(shell.tools(root), policy, workspace=root) as session:
+        assert (await session.call("run_command", {"argv": ["cat", "notes.md"]})).ok
+        attempts: list[tuple[str, dict[str, Any]]] = [
+            ("shell", {"command": "cat private/key"}),
+            ("shell", {"command": "cat key", "cwd": "private"}),
+            ("run_command", {"argv": ["cat", "private/key"]}),
+            ("run_command", {"argv": ["/bin/cat", "src/../private/key"]}),
+            ("run_command", {"argv": ["cat", "key"], "cwd": "private"}),
+            ("run_command", {"argv": ["bash", "-c", "cat private/key"]}),
+            ("run_command", {"argv": ["git", "-c", "alias.x=!cat private/key", "x"]}),
+        ]
+        for tool, args in attempts:
+            failure = (await session.call(tool, args)).failure
+            assert failure is not None, args
+            assert failure.code == "denied", args

@@ -6,6 +6,7 @@ as it is. What stands here is what grants and rules decide about; whether it is 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -261,8 +262,13 @@ class _Maker:
         if not arguments:
             yield from self._made(template, {})
             return
-        for values in product(*(list(_values(self._args, one.steps, one.path)) for one in arguments)):
+        for values in product(*(self._values(one) for one in arguments)):
             yield from self._made(template, dict(zip(arguments, values, strict=True)))
+
+    def _values(self, argument: _Argument) -> list[Any]:
+        """Every value of an argument; the words of a command are one."""
+        values = list(_values(self._args, argument.steps, argument.path))
+        return [shell.line(values)] if values and self._kind(argument, "text") == "argv" else values
 
     def _made(self, template: _Template, values: Mapping[_Argument, Any]) -> Iterator[Capability]:
         action = "".join(part if isinstance(part, str) else self._ordinary(part, values) for part in template.action)
@@ -298,7 +304,7 @@ class _Maker:
         """A command is taken apart, a text is a program; what claims to be anything else counts as both."""
         text = "".join(self._plain(part, "command", values) for part in parts)
         kinds = {self._kind(part, "command") for part in parts if isinstance(part, _Argument)}
-        if kinds != {"command"}:
+        if not kinds <= {"command", "argv"}:
             yield Capability("exec", "cmd", shell.program(text, self._trusted))
         if kinds != {"text"}:
             yield from self._command(text)
@@ -308,6 +314,9 @@ class _Maker:
         command = shell.analyse(text, self._trusted)
         moves = any(segment.program in _MOVES for segment in command.segments)
         rehomed = "HOME" in text
+        starts_in = [
+            str(self._args[name]) for name, kind in self._kinds.items() if kind == "cwd" and self._args.get(name)
+        ]
         for domain, action, resource in shell.capabilities(command, known=self._known):
             if domain != "fs":
                 found = Capability(domain, action, resource, "" if resource == "*" else None)
@@ -315,7 +324,8 @@ class _Maker:
             elif _is_elsewhere(resource, moves, rehomed):
                 yield Capability("fs", action, paths.EVERYTHING, "/")
             else:
-                yield _files(action, resource, globs.is_pattern(resource), self._folders)
+                place = resource if resource.startswith("~") else posixpath.join(*starts_in, resource)
+                yield _files(action, place, globs.is_pattern(resource), self._folders)
 
     def _other(self, domain: str, action: str, parts: tuple[_Part, ...], values: Mapping[_Argument, Any]) -> Capability:
         resource = "".join(self._plain(part, "text", values) for part in parts)
@@ -338,7 +348,8 @@ class _Maker:
         if isinstance(part, _Folder):
             return self._folder(part)
         kind = self._kind(part, otherwise)
-        if kind not in ("path", "glob", "url", "command") or (kind == "command" and otherwise != "command"):
+        judged = otherwise == "command" if kind in ("command", "argv") else kind in ("path", "glob", "url")
+        if not judged:
             return self._ordinary(part, values)
         if not isinstance(values[part], str):
             raise Unfit(f"{part.path}: a {kind} is a text")

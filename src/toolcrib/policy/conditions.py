@@ -59,11 +59,15 @@ class Call:
         return self._evasive
 
     def commands(self) -> list[str]:
-        """Every argument of kind command, without repetition."""
-        places = [steps(path) for path, kind in self.kinds.items() if kind == "command"]
-        values = [value for place in places for _, value in _walk(self.args, place, "")]
-        flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
-        return list(dict.fromkeys(one for one in flat if isinstance(one, str)))
+        """Every argument of kind command or argv, as a command line, without repetition."""
+        found: dict[str, None] = {}
+        for path, kind in self.kinds.items():
+            if kind not in ("command", "argv"):
+                continue
+            for _, value in _walk(self.args, steps(path), ""):
+                lines = [shell.line(_words(value))] if kind == "argv" else _words(value)
+                found.update(dict.fromkeys(one for one in lines if isinstance(one, str)))
+        return list(found)
 
     def groups(self, condition: Condition) -> Iterator[list[Value]]:
         """The values at the path of a condition; a list that nobody spread is one group."""
@@ -79,6 +83,8 @@ class Call:
                 yield group
 
     def _group(self, path: str, value: Any) -> list[Value]:
+        if self.kinds.get(path) == "argv":
+            return self._segments(shell.line(_words(value)))
         if isinstance(value, list):
             each = [self._group(f"{path}[*]", element) for element in value if not isinstance(element, list)]
             return [one for group in each for one in group]
@@ -89,9 +95,13 @@ class Call:
             return [Value(kind, self._led_to(plain(value)))]
         if kind != "command" or not isinstance(value, str):
             return [Value(kind, plain(value))]
-        if self.unit is not None and value == self.unit.command:
-            return [Value(kind, self.unit.text)]
-        return [Value(kind, segment.text) for segment in self.command(value).segments]
+        return self._segments(value)
+
+    def _segments(self, line: str) -> list[Value]:
+        """The segments of a command line, or the one that is looked at now."""
+        if self.unit is not None and line == self.unit.command:
+            return [Value("command", self.unit.text)]
+        return [Value("command", segment.text) for segment in self.command(line).segments]
 
     def _led_to(self, path: str) -> str:
         """Links are followed once for a call, however many rules ask."""
@@ -99,6 +109,10 @@ class Call:
         if found is None:
             found = self._real[path] = paths.canonical(path, self.folders)
         return found
+
+
+def _words(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def holds(condition: Condition, call: Call, every: bool = False) -> bool:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from toolcrib.schema.positions import resolve
 
-Kind = Literal["path", "glob", "url", "command", "text", "secret"]
-STRICT: dict[Kind, int] = {"text": 0, "glob": 1, "path": 2, "url": 3, "command": 4, "secret": 5}
+Kind = Literal["path", "glob", "url", "command", "argv", "cwd", "text", "secret"]
+STRICT: dict[Kind, int] = {"text": 0, "glob": 1, "path": 2, "url": 3, "cwd": 4, "argv": 5, "command": 6, "secret": 7}
 """Where two places tell different kinds, the higher one counts."""
 
 _KINDS: dict[str, Kind] = {kind: kind for kind in STRICT}

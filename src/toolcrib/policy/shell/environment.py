@@ -37,10 +37,11 @@ _PARTS = frozenset(
     PROMPT SCRIPT SCRIPTS TERMINAL OPENER VIEWER BROWSER CALLBACK HANDLER FORMATTER FILTER COMPRESSOR COMPILER LINKER
     """.split()  # noqa: SIM905 - see above
 )
+_ENDS = re.compile(r"(?:FLAGS|OPTIONS|OPTS|PAGER|EDITOR|SHELL|PRELOAD|ASKPASS|CONFIG|COMMAND|RSH|HOME|ARGS)\Z")
 
 
 def dangerous(name: str) -> bool:
     """True if a program or the shell itself takes from this variable what to run, to load or where to look for it."""
-    if name in _NAMES or _PREFIX.match(name) or _LANGUAGE.match(name):
+    if name in _NAMES or _PREFIX.match(name) or _LANGUAGE.match(name) or _ENDS.search(name.upper()):
         return True
     return not _PARTS.isdisjoint(name.upper().split("_"))

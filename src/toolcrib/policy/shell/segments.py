@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from toolcrib.policy.shell.arithmetic import Evaluations
 from toolcrib.policy.shell.builtins import NAMING, evaluate
 from toolcrib.policy.shell.environment import dangerous
 from toolcrib.policy.shell.grammar import DECLARING, assignment, parse
+from toolcrib.policy.shell.programs import may_run_others
 from toolcrib.policy.shell.words import Assignment, Broken, Redirection, Simple, Word
 from toolcrib.policy.shell.wrappers import Inner, Run, Script, Sets, reads_input, runs
 
@@ -159,6 +161,7 @@ class _Analysis:
             self.segments.append(self.segment(name, words, simple))
         self.builtin(name, words)
         base = path.rpartition("/")[2]
+        self.unknown = self.unknown or may_run_others(name, words)
         found = runs(base, words)
         for inner in found:
             self.inner(inner, simple, depth)
@@ -240,6 +243,11 @@ def program(path: str, trusted: frozenset[str] = TRUSTED) -> str:
     """The name of a program that is bare or lies in a trusted folder, otherwise its path as written."""
     folder, slash, name = path.rpartition("/")
     return name if slash and name and folder in trusted else path
+
+
+def line(argv: Iterable[Any]) -> str:
+    """The command line that runs these words and does nothing else: each is quoted, also one that means something."""
+    return " ".join("'" + str(word).replace("'", "'\\''") + "'" for word in argv)
 
 
 @lru_cache(1024)

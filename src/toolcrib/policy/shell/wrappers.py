@@ -393,6 +393,58 @@ _STDBUF = Options("i:o:e:", "help version", "input output error")
 _IONICE = Options("c:n:tp:P:u:hV", "ignore help version", "class classdata pid pgid uid")
 _SETSID = Options("cfwhV", "ctty fork wait help version")
 
+_FLOCK = Options(
+    "csxuneow:E:FhV",
+    "shared exclusive unlock nonblock close no-fork verbose help version",
+    "timeout conflict-exit-code",
+)
+
+
+def _flock(words: Sequence[Word]) -> list[Inner]:
+    """The words after the file are a command, or with `-c` behind it a script."""
+    given = read_options(words, _FLOCK)
+    at = given.rest + 1
+    if any(word.splits for word in words[given.rest : at]):
+        return [UNKNOWN]
+    if at < len(words) and words[at].literal in ("-c", "--command"):
+        return [_script(words[at + 1]) if at + 1 < len(words) else UNKNOWN]
+    return _rest(words, at)
+
+
+_SCRIPT_OPTIONS = Options(
+    "aefqc:E:I:O:B:T:m:o:t?hV",
+    "append return flush force quiet help version",
+    "command echo log-in log-out log-io log-timing logging-format output-limit",
+)
+
+
+def _recorded(words: Sequence[Word]) -> list[Inner]:
+    """`script` runs what `-c` says, else a shell."""
+    given = read_options(words, _SCRIPT_OPTIONS)
+    value = given.value("c", "--command")
+    return [UNKNOWN if value is None else _script(value)]
+
+
+_TASKSET = Options("apchV", "all-tasks pid cpu-list help version")
+_PRLIMIT = Options(
+    "hVvc?d?e?f?i?l?m?n?q?r?s?t?u?x?y?p:o:",
+    "noheadings raw verbose help version core data nice fsize sigpending memlock rss nofile msgqueue "
+    "rtprio stack cpu nproc as locks rttime",
+    "pid output",
+)
+_CHRT = Options(
+    "abdfhimopRrvVT:P:D:",
+    "all-tasks batch deadline fifo idle max other pid reset-on-fork rr verbose help version",
+    "sched-runtime sched-period sched-deadline",
+)
+_SETARCH = Options(
+    "vhVBFILRSTXZ3",
+    "verbose help version 32bit fdpic-funcptrs short-inode addr-compat-layout addr-no-randomize "
+    "whole-seconds sticky-timeouts read-implies-exec mmap-page-zero 3gb uname-2.6",
+)
+_CHROOT = Options("", "skip-chdir help version", "groups userspec")
+
+
 # Without a command they start a shell.
 _BECOMING = frozenset({"sudo", "su", "doas"})
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash"})
@@ -409,6 +461,14 @@ _WRAPPERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
     "ionice": _plain(_IONICE, asks="p P u --pid --pgid --uid"),
     "stdbuf": _plain(_STDBUF),
     "setsid": _plain(_SETSID),
+    "flock": _flock,
+    "script": _recorded,
+    "taskset": _plain(_TASKSET, operands=1, asks="p --pid"),
+    "prlimit": _plain(_PRLIMIT),
+    "chrt": _plain(_CHRT, operands=1, asks="p --pid m --max"),
+    "chroot": _plain(_CHROOT, operands=1),
+    "setarch": _plain(_SETARCH, operands=1),
+    **dict.fromkeys(("linux32", "linux64", "i386", "x86_64", "fakeroot", "unbuffer"), _plain(_SETARCH)),
     "watch": _watch,
     "command": _plain(Options("pvV"), asks="v V"),
     "builtin": _plain(Options()),

@@ -37,7 +37,8 @@ _MISTAKES = [
 ]
 
 Timeout = Annotated[int, Field(ge=1, le=600)]
-Folder = Annotated[str, Field(max_length=4096)]
+Folder = Annotated[str, Field(max_length=4096, json_schema_extra={"x-toolcrib-kind": "cwd"})]
+Argv = Annotated[list[str], Field(min_length=1, max_length=1000, json_schema_extra={"x-toolcrib-kind": "argv"})]
 
 
 def tools(  # noqa: PLR0913 - the settings of the toolkit
@@ -89,7 +90,7 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
                 made.run_command,
                 {
                     **shared,
-                    "capabilities": ("exec:cmd:{argv[0]}",),
+                    "capabilities": ("exec:cmd:{argv}",),
                     "examples": [Example({"argv": ["wc", "-l", "notes.md"]}, "Count lines")],
                 },
             ),
@@ -122,7 +123,7 @@ class _Shell:
     async def run_command(
         self,
         ctx: Context,
-        argv: Annotated[list[str], Field(min_length=1, max_length=1000)],
+        argv: Argv,
         stdin: str | None = None,
         cwd: Folder | None = None,
         timeout: Timeout = 60,

@@ -117,7 +117,7 @@ async def run(order: bytes, stdin: bytes | None, stdout: Said, stderr: Said) -> 
     finally:
         _kill(process)
         try:
-            await asyncio.shield(process.wait())
+            await asyncio.shield(_gone(process))
         finally:
             said = _read(status)
     if not said.startswith("s"):
@@ -168,6 +168,17 @@ def _kill(process: Process) -> None:
     """Ends the whole group at once; the kernel ends all that runs in the place with it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _gone(process: Process) -> None:
+    """Returns when the process has ended. What it had printed is read to its end: asyncio waits for that too."""
+    assert process.stdout is not None and process.stderr is not None
+    await asyncio.gather(_drain(process.stdout), _drain(process.stderr), process.wait())
+
+
+async def _drain(stream: asyncio.StreamReader) -> None:
+    while await stream.read(_CHUNK):
+        pass
 
 
 def _read(status: int) -> str:
