@@ -603,6 +603,15 @@ RELIABILITY: dict[str, str] = {
     # Proof
     "reliability.proof.1": "Under faults of every kind each set-up keeps what it acknowledged and does nothing twice.",
     "reliability.proof.2": "The harness counts outside of Toolcrib, and notices what is lost, doubled, stuck or torn.",
+    "reliability.proof.10": "Late and overtaken answers are refused and leave no trace.",
+    "reliability.proof.11": "One settles a call, the others are refused.",
+    "reliability.proof.12": "An end waits for a store that is away.",
+    "reliability.proof.13": "A tool's limit is counted over all nodes.",
+    "reliability.proof.14": "Redelivered hints leave running calls alone.",
+    "reliability.proof.15": "Questions outlive their node and still end in time.",
+    "reliability.proof.16": "What is put out again is shown once.",
+    "reliability.proof.17": "The start of a once call waits for the disk.",
+    "reliability.proof.18": "Packed answers never take more memory than allowed.",
 }
 
 CHAPTERS: dict[str, dict[str, str]] = {

@@ -470,7 +470,7 @@ class Session(Lists):
         """Stops the calls that run or wait in the foreground, or all; how many."""
         await self.log("interrupted", {"background": background})
         halted = None if self.crib.agents is None else self.crib.agents.halt(self)
-        calls = [live for live in reversed(self.live.values()) if background or not live.top.background]
+        calls = [live for live in reversed(self.live.values()) if background or not await self._behind(live)]
         kept = {live.id for live in self.live.values()} - {live.id for live in calls}
         stopped = [live for live in calls if live.stop(live.failure("cancelled", "Interrupted"))]
         for live in stopped:
@@ -488,6 +488,14 @@ class Session(Lists):
         if halted is not None:
             await halted
         return count
+
+    async def _behind(self, live: LiveCall) -> bool:
+        """Whether a call runs in the background, or was made by one that does, on whichever node."""
+        top = live.top
+        above = None if top.background or top.parent_id is None else await self.crib.store.call(top.parent_id)
+        while above is not None and not above.background and above.parent is not None:
+            above = await self.crib.store.call(above.parent)
+        return top.background or (above is not None and above.background)
 
     async def elsewhere(self) -> list[Row]:
         """Its calls that wait for somebody or, where an engine dispatches, are not run by this process."""

@@ -14,7 +14,7 @@ from tests import ready
 from tests.agent.place import World, calls, text, world
 from tests.requirements import requirement
 from tests.sessions.place import Gate, Place, log
-from toolcrib import BadTool, Result, Tool, ToolFailure, tool
+from toolcrib import BadTool, Context, Result, Tool, ToolFailure, tool
 from toolcrib.agent import Agent
 from toolcrib.agent.models import Finish, Text
 
@@ -207,6 +207,43 @@ async def test_what_is_told_goes_on_after_a_restart_and_stays_within_bounds(plac
     assert f"{300 - len(shown)} before left out" in told
     assert shown[-1].startswith("299")
     assert 10_000 < len(told) < 20_000
+
+
+@requirement("aomi.wake.5", "reliability.proof.16")
+@pytest.mark.parametrize("again", ["after a restart", "after an answer"])
+async def test_what_a_call_puts_out_again_is_told_once(place: Place, again: str) -> None:
+    gate, other = Gate(), Gate()
+
+    @tool(background=True, deliver="all", wake="next_turn", effect="idempotent")
+    async def count(ctx: Context) -> None:
+        """Count."""
+        ctx.output({"n": 1})
+        await gate.passed()
+        if again == "after an answer":
+            await ctx.ask("Go on?", key="on")
+        ctx.output({"n": 2})
+        await other.passed()
+
+    script = {"main": [text("1"), text("2")]}
+    async with world(place, MAIN, script, count) as here:
+        call = (await here.session.submit("count", {})).id
+        await gate.wait()
+        if again == "after a restart":
+            await here.session.crib.stop(grace=0)
+        else:
+            gate.opened.set()
+            asked = await here.seen("waiting")
+            await here.session.answer(asked.data["question"]["id"], "accept")
+            await other.wait()
+            await here.send("how far?")
+            told = said(here)
+    if again == "after a restart":
+        gate.opened.set()
+        async with world(place, MAIN, script, count) as here:
+            await other.wait()
+            await here.send("how far?")
+            told = said(here)
+    assert [json.loads(one.partition(": ")[2]) for one in told if call in one] == [[{"n": 1}, {"n": 2}]]
 
 
 @requirement("aomi.wake.5", "aomi.wake.4")

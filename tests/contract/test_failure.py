@@ -405,6 +405,46 @@ async def test_a_secret_is_masked_also_where_it_is_told_in_pieces(open_crib: Ope
     assert text == "<•••> hun"
 
 
+@tool(effect="idempotent", output_bytes=200)
+async def much(password: Password, way: str) -> Any:
+    """Tell the password so often that it has to be kept beside the log."""
+    told = [{"echo": password}] * 50
+    return told if way == "data" else Result(1, content=[block("text", text=f"got {password} {told}")])
+
+
+@requirement("contract.failure.4")
+@pytest.mark.parametrize("way", ["data", "content"])
+async def test_a_secret_is_masked_in_output_that_is_spilled(open_crib: OpenCrib, way: str) -> None:
+    crib = await open_crib(much)
+    session = await crib.open(owner="ada")
+    result = await session.call("much", {"password": SECRET, "way": way})
+    assert not gives_away(repr([result.data, result.metadata]))
+    kept = await session.output(result.data["spilled"]["output"], limit=100_000)
+    assert len(kept.encode()) == result.data["spilled"]["bytes"]
+    assert "•••" in kept
+    assert not gives_away(kept)
+    assert not gives_away(await whole(session))
+
+
+@requirement("contract.failure.4")
+async def test_a_secret_is_masked_in_a_spilled_answer_of_a_client(open_crib: OpenCrib) -> None:
+    crib = await open_crib()
+    session = await crib.open(owner="ada")
+    schema = {"type": "object", "properties": {"pin": {"type": "string", "x-toolcrib-kind": "secret"}}}
+    limits = {"output_bytes": 200}
+    await session.offer([{"name": "sign", "description": "Sign.", "input_schema": schema, "limits": limits}])
+    call = await session.submit("client.sign", {"pin": SECRET})
+    (question,) = await session.questions()
+    given = await session.answer(question.id, "accept", [SECRET] * 50, key="k", reason=f"with {SECRET}")
+    result = await session.result(call.id)
+    again = await session.answer(question.id, "accept", [SECRET] * 50, key="k", reason=f"with {SECRET}")
+    assert (again.key, again.at) == (given.key, given.at)
+    kept = await session.output(result.data["spilled"]["output"], limit=100_000)
+    assert "•••" in kept
+    assert not gives_away(kept)
+    assert not gives_away(await whole(session))
+
+
 @requirement("contract.failure.4")
 async def test_a_generator_does_not_give_a_secret_away(open_crib: OpenCrib) -> None:
     @tool(read_only=True)

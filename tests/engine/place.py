@@ -1,8 +1,8 @@
 """Nodes of one cluster in one process: each has its own store, connection and name, as on machines of their own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 from toolcrib import Context, Crib, Session, tool
@@ -32,11 +32,17 @@ class Log:
 
     async def stay(self) -> None:
         """A body runs until it is told to go on."""
+        with self.counted():
+            await self.go.wait()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts a body as running for as long as it does."""
         self.running += 1
         self.most = max(self.most, self.running)
         self._moved.set()
         try:
-            await self.go.wait()
+            yield
         finally:
             self.running -= 1
             self._moved.set()

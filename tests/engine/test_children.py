@@ -158,3 +158,21 @@ async def test_the_queued_children_of_a_call_that_nobody_knows_the_end_of_end_wi
             assert code(await result(session, parent.id)) == "unknown"
             assert code(await result(session, child.id)) == "cancelled"
         assert log.ran == []
+
+
+@requirement("aomi.stop.1", "engine.2")
+@pytest.mark.parametrize("place", ["api", "of the parent", "of the child"])
+async def test_interrupt_leaves_the_child_of_a_background_call_alone_at_every_node(
+    urls: tuple[str, str], place: str
+) -> None:
+    log = Log()
+    async with cluster(urls, log, kit=family, slots=1) as (api, parent):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.outer", {"child": "inner"}, background=True)
+        await log.until_ran(("w1", "outer inner"))
+        async with node(urls, log, "w2", kit=family, slots=1) as other:
+            await log.until_ran(("w2", "inner"))
+            crib = {"api": api, "of the parent": parent, "of the child": other}[place]
+            await (await crib.open("s", owner="ada")).interrupt()
+            log.release()
+            assert (await result(session, call.id)).data == "inner on w2 and leaf on w1 of w1"

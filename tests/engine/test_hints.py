@@ -6,9 +6,22 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.engine.place import SOON_S, Log, cluster, nats_of, node, result, tools, until
+from tests.engine.place import (
+    SOON_S,
+    Log,
+    cluster,
+    code,
+    events,
+    family,
+    nats_of,
+    node,
+    question,
+    result,
+    tools,
+    until,
+)
 from tests.requirements import requirement
-from toolcrib import Crib, tool
+from toolcrib import Crib, Refused, tool
 from toolcrib.engine import sweeper, work
 from toolcrib.errors import StoreError
 from toolcrib.store import Row, Shared, Taken
@@ -263,3 +276,65 @@ async def test_a_call_that_could_not_be_read_gives_its_slot_back(
 async def all_free(crib: Crib) -> bool:
     """Whether a worker holds no hint."""
     return all(lane.held == 0 for lane in nats_of(crib).lanes.values())
+
+
+@requirement("engine.4", "reliability.proof.14")
+@pytest.mark.parametrize("name", ["keep", "asking"])
+async def test_a_hint_that_comes_again_for_a_call_that_a_living_node_runs_changes_nothing(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    log = Log()
+    async with cluster(urls, log, kit=family, slots=1) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit(f"shop.{name}", {"order": "A"})
+        await log.until_ran(("w1", "A"))
+        row = await api.store.call(call.id)
+        assert row is not None
+        async with node(urls, log, "w2", kit=family, slots=1) as other:
+            offers = offered(other, monkeypatch)
+            for number in range(3):  # as a server does that was told nothing of the first
+                nats_of(api).dispatch(row, f"-{number}")
+                await asyncio.wait_for(offers.get(), SOON_S)
+                await until(lambda: all_free(other))
+            assert await api.store.call(call.id) == row
+            assert log.ran == [("w1", "A")]
+            log.release()
+            if name == "asking":
+                await session.answer(await question(session, call.id), "accept", "A on w1")
+            assert (await result(session, call.id)).data == "A on w1"
+        assert [event.kind for event in await events(session, call.id)].count("done") == 1
+
+
+@requirement("reliability.proof.15")
+@pytest.mark.parametrize("workers", [("w1",), ()])
+async def test_questions_that_a_node_left_behind_end_in_time_at_another(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(sweeper, "TELL_S", 0.02)
+    async with cluster(urls, Log(), workers, kit=confirmed) as (other, *_):
+        async with node(urls, Log(), "api", kit=confirmed) as gone:
+            monkeypatch.setattr(gone, "expire", nothing)  # as of a process that was killed
+            monkeypatch.setattr(gone.pipeline, "expiry_changed", lambda when: None)
+            session = await gone.open("s", owner="ada", namespaces=["shop"])
+            calls = [await session.submit("shop.brief", {"order": order}) for order in "AB"]
+            asked = [await question(session, call.id) for call in calls]
+        there = await other.open("s", owner="ada")
+        assert [code(await result(there, call.id)) for call in calls] == ["timeout", "timeout"]
+        with pytest.raises(Refused, match="no longer open"):
+            await there.answer(asked[0], "accept", "yes")
+
+
+async def nothing() -> None:
+    """Does nothing."""
+
+
+def confirmed(log: Log, node: str) -> list[Any]:
+    """A tool that has to be confirmed within half a second."""
+
+    @tool(namespace="shop", requires_confirmation=True, wait_s=0.5)
+    async def brief(order: str) -> str:
+        """Do it when somebody agrees."""
+        log.note(node, order)
+        return order
+
+    return [brief]

@@ -1,12 +1,13 @@
 """A call enters at one node, runs on another, and is answered, cancelled and followed from any."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from tests.engine.place import Log, cluster, events
+from tests.engine.place import Log, cluster, events, nats_of, result, until
 from tests.requirements import requirement
-from toolcrib import Session
+from toolcrib import Crib, Session, tool
 from toolcrib.types import CribLimits
 
 
@@ -122,16 +123,42 @@ async def test_a_reader_at_another_node_sees_every_event_in_order(urls: tuple[st
         assert [event.seq for event in seen] == list(range(seen[0].seq, seen[0].seq + len(seen)))
 
 
-@requirement("engine.3", "engine.5")
+@requirement("engine.3", "engine.5", "reliability.proof.13")
 async def test_the_limit_of_a_tool_holds_over_all_workers(urls: tuple[str, str]) -> None:
     log = Log()
-    async with cluster(urls, log, ("w1", "w2")) as (api, *_):
+    async with cluster(urls, log, ("w1", "w2"), kit=counted) as (api, *_):
         session = await api.open("s", owner="ada", namespaces=["shop"])
-        calls = [asyncio.ensure_future(session.call("shop.narrow", {"order": str(n)})) for n in range(10)]
-        await log.until_running(2)
-        log.go.set()
-        assert all(result.ok for result in await asyncio.gather(*calls))
+        calls = [await session.submit("shop.narrow", {"order": str(n)}) for n in range(8)]
+        for ended in range(len(calls)):
+            await log.until_running(min(2, len(calls) - ended))
+            await until(lambda ended=ended: held_back(api, len(calls) - ended, log))  # type: ignore[misc]
+            assert log.running == min(2, len(calls) - ended)
+            log.gate(log.ran[ended][1]).set()
+            assert (await result(session, calls[int(log.ran[ended][1])].id)).ok
         assert log.most == 2
+
+
+def counted(log: Log, node: str) -> list[Any]:
+    """A tool that runs no more than twice at once anywhere, each time until its own gate is open."""
+
+    @tool(namespace="shop", idempotent=True, concurrency=2)
+    async def narrow(order: str) -> str:
+        """Run until its gate is open."""
+        log.note(node, order)
+        with log.counted():
+            await log.gate(order).wait()
+        return order
+
+    return [narrow]
+
+
+async def held_back(crib: Crib, left: int, log: Log) -> bool:
+    """Whether all hints are there, workers ask for more than run, and get none; or more run than may."""
+    engine = nats_of(crib)
+    lane = next(name for name in engine._limits if name != "default")
+    info = await engine._client.jetstream().consumer_info(engine._stream, lane)
+    pending, out, asking = info.num_pending or 0, info.num_ack_pending or 0, info.num_waiting or 0
+    return log.running > 2 or (pending + out == left and out == min(2, left) and asking > 0)
 
 
 @requirement("engine.5")

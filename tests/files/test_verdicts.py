@@ -258,6 +258,36 @@ async def test_another_limit_prints_its_number() -> None:
         await helper(definition, "h", {}, failing("timeout"))
 
 
+class Watched:
+    """A sandbox that remembers what its runs were given."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.limits: list[tuple[float, int]] = []
+
+    async def run(self, *values: Any, timeout_s: float, memory_bytes: int, **named: Any) -> Ran:
+        self.limits.append((timeout_s, memory_bytes))
+        ran: Ran = await self._inner.run(*values, timeout_s=timeout_s, memory_bytes=memory_bytes, **named)
+        return ran
+
+
+LOOPS = {"javascript": "while (true) {}", "python": "while True: pass"}
+
+
+@requirement("yaml.code.10", "yaml.box.4")
+@pytest.mark.parametrize("language", LOOPS)
+@pytest.mark.parametrize(("own", "given"), [(30, 30), (None, 500), (60_000, 5000)])
+async def test_a_validator_has_the_time_that_its_file_says_within_what_files_may_have(
+    sandboxes: Sandboxes, language: Any, own: int | None, given: int
+) -> None:
+    watched = Watched(sandboxes.languages[language])
+    code = {"function": LOOPS[language], "language": language, "timeout_ms": own, "memory_mb": 4}
+    definition = judged_by({name: value for name, value in code.items() if value is not None})
+    verdict = await validate(definition, "c", {}, Sandboxes({language: watched}))  # type: ignore[dict-item]
+    assert messages(verdict) == [f"Validator 'c' exceeded {given}ms timeout. Validation failed for safety."]
+    assert watched.limits == [(given / 1000, 4 * 1024 * 1024)]
+
+
 @requirement("yaml.code.10")
 async def test_a_validator_without_anything_and_one_in_no_known_language_reject(sandboxes: Sandboxes) -> None:
     empty = await validate(judged_by({}), "c", {}, sandboxes)

@@ -99,6 +99,23 @@ async def test_annotations_of_a_server_count_only_where_it_is_trusted() -> None:
         assert "started" not in events
 
 
+@requirement("mcp.client.2", "policy.auto.1")
+@pytest.mark.parametrize(("trusted", "allowed"), [(False, False), (True, True)])
+async def test_what_a_stranger_calls_read_only_runs_as_if_it_happened_once(trusted: bool, allowed: bool) -> None:
+    async with Crib([raw(trusted=trusted)], policy={"default": "auto"}) as crib:
+        session = await crib.open("s", owner="ada", namespaces=["raw"])
+        call = await session.submit("raw.echo", {"text": "hi"})
+        row = await crib.store.call(call.id)
+        assert row is not None
+        assert row.effect == ("read" if trusted else "once")
+        assert (await session.questions() == []) is allowed
+        if not allowed:  # who is asked sees that the server is not trusted
+            (question,) = await session.questions()
+            assert "not trusted" in question.prompt
+            await session.answer(question.id, "accept")
+        assert (await session.result(call.id)).data == "hi"
+
+
 async def test_one_tool_that_does_not_hold_does_not_hide_the_others() -> None:
     for era in ("legacy", "modern"):
         async with opened(raw(era)) as (crib, _):

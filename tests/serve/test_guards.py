@@ -16,7 +16,7 @@ from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.oauth import OAuth
-from toolcrib.serve.principal import Principal
+from toolcrib.serve.principal import Guards, Headers, Principal
 
 RESOURCE, ISSUER = "https://crib.example/mcp", "https://login.example"
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -160,3 +160,28 @@ async def test_a_name_keeps_its_meaning_when_another_tool_of_that_name_comes() -
         assert {"add", "shop__add"} <= {one["name"] for one in (await place.result("tools/list"))["tools"]}
         assert (await place.call("add", {"a": 1}))["content"][0]["text"] == "2"
         assert (await place.call("shop__add"))["content"][0]["text"] == "basket"
+
+
+class Anybody:
+    """A guard that lets in whoever comes, and remembers that it was asked."""
+
+    documents: dict[str, Any] = {}  # noqa: RUF012 - there are none
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def admit(self, headers: Headers) -> Principal:
+        self.asked += 1
+        return Principal("anybody")
+
+
+@requirement("mcp.server.15")
+async def test_who_is_known_to_one_guard_and_may_not_is_not_let_in_by_another() -> None:
+    oauth, anybody = OAuth(RESOURCE, ISSUER, {"keys": [PUBLIC | {"kid": "k1"}]}, ["mcp"]), Anybody()
+    async with serving(Crib(TOOLS), guard=Guards([oauth, anybody])) as place:
+        answer = await place.post("tools/list", headers=token(scope="other"))
+        assert answer.status_code == 403
+        assert 'error="insufficient_scope"' in answer.headers["www-authenticate"]
+        assert anybody.asked == 0
+        assert (await place.post("tools/list", headers={"Authorization": "Bearer nonsense"})).status_code == 200
+        assert anybody.asked == 1

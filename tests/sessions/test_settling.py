@@ -1,13 +1,15 @@
 """Whoever looked says what came of a call that may have run."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from tests.sessions.place import Place
+from tests.requirements import requirement
+from tests.sessions.place import SOON, Place, kinds, log
 from toolcrib import Crib, Refused, Session, tool
 from toolcrib.cli.verify import differences
-from toolcrib.store import Row, Write
+from toolcrib.store import Conflict, Row, Write
 
 
 @tool(namespace="default")
@@ -74,3 +76,31 @@ async def test_only_what_nobody_knows_is_settled_and_that_once(place: Place) -> 
                 await session.settle(id, False)
             assert caught.value.code == "conflict"
         assert await differences(crib.store, "s") == []
+
+
+@requirement("reliability.proof.11")
+@pytest.mark.parametrize("happened", [True, False])
+async def test_of_two_cribs_that_settle_a_call_at_once_one_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch, happened: bool
+) -> None:
+    async with place.crib(pay) as one, place.crib(pay) as other:
+        session, there = await lost(one), await other.open("s", owner="ada")
+        reached, go, commit = asyncio.Event(), asyncio.Event(), one.store.commit
+
+        async def slowly(write: Write) -> Conflict | None:
+            if not reached.is_set():
+                reached.set()
+                await asyncio.wait_for(go.wait(), SOON)
+            return await commit(write)
+
+        monkeypatch.setattr(one.store, "commit", slowly)
+        first = asyncio.ensure_future(session.settle("c1", happened, actor="ann"))
+        await asyncio.wait_for(reached.wait(), SOON)
+        with pytest.raises(Refused, match="Somebody else settles") as caught:
+            await there.settle("c1", not happened, actor="bob")
+        assert caught.value.code == "conflict"
+        go.set()
+        await first
+        assert (await there.result("c1")).ok is happened
+        assert kinds(await log(there, "c1")).count("settled") == 1
+        assert await differences(other.store, "s") == []

@@ -74,6 +74,40 @@ async def test_interrupt_leaves_the_children_of_background_calls_alone(place: Pl
         assert (await session.result(id)).data == "leaf"
 
 
+@requirement("aomi.stop.1")
+async def test_interrupt_leaves_a_question_of_a_background_calls_child_open(place: Place) -> None:
+    @tool(effect="idempotent")
+    async def leaf(ctx: Context) -> str:
+        """Ask."""
+        return str((await ctx.ask("Really?", key="really")).value)
+
+    @tool(effect="idempotent")
+    async def middle(ctx: Context) -> str:
+        """Have it asked."""
+        return str((await ctx.call("leaf", {})).data)
+
+    @tool(background=True, effect="idempotent")
+    async def export(ctx: Context) -> str:
+        """Export."""
+        return str((await ctx.call("middle", {})).data)
+
+    async with place.crib(leaf, middle, export) as crib:
+        session = await crib.open(owner="ada")
+        kept, ended = [(await session.call("export")).data["id"] for _ in range(2)]
+        front = await session.submit("middle")
+        async with asyncio.timeout(SOON):
+            while len(await session.questions()) < 3:  # noqa: ASYNC110 - the next look is as good as an event
+                await asyncio.sleep(0)
+        await session.interrupt()
+        assert (await session.status(front.id)).status == "cancelled"
+        one, other = await session.questions()
+        await session.answer(one.id, "accept", "yes")
+        assert (await session.result(kept)).data == "yes"
+        await session.interrupt(background=True)
+        assert (await session.status(ended)).status == "cancelled"
+        assert other.id not in [question.id for question in await session.questions()]
+
+
 @requirement("aomi.stop.2")
 async def test_cancel_answers_whether_it_stopped_something(place: Place) -> None:
     gate = Gate()

@@ -298,6 +298,64 @@ async def test_what_a_killed_process_committed_is_there(file: Path) -> None:
 # What the file holds
 
 
+class Traced(SqliteStore):
+    """A store that remembers every statement of its connections, in order."""
+
+    def _connect(self) -> sqlite3.Connection:
+        self.statements: list[str] = getattr(self, "statements", [])
+        db = super()._connect()
+        db.set_trace_callback(self.statements.append)
+        return db
+
+    def levels(self, kind: str) -> list[str]:
+        """How the transactions were synced that wrote an event of that kind."""
+        level, wrote, found, within = "NORMAL", False, [], False
+        for statement in self.statements:
+            if statement.startswith("PRAGMA synchronous") and not within:  # SQLite takes no heed of it within one
+                level = statement.rpartition(" ")[2]
+            within = within or statement.startswith("BEGIN")
+            wrote = wrote or (statement.startswith("INSERT INTO events") and f"'{kind}'" in statement)
+            if statement in ("COMMIT", "ROLLBACK"):
+                found += [level] if wrote and statement == "COMMIT" else []
+                wrote = within = False
+        return found
+
+
+@requirement("reliability.proof.17")
+@pytest.mark.parametrize(("effect", "level"), [("once", "FULL"), ("idempotent", "NORMAL")])
+async def test_the_start_of_a_once_call_waits_for_the_disk(file: Path, effect: str, level: str) -> None:
+    store = Traced(f"sqlite:///{file}")
+    seen: list[list[str]] = []
+
+    @tool(effect=effect)
+    async def pay() -> None:
+        """Pay."""
+        await store.flush()
+        seen.append(store.levels("started"))
+
+    async with testing.crib(pay, store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        for number in range(3):
+            assert (await session.call("pay")).ok
+            assert seen[-1] == [level] * (number + 1)
+        assert "NORMAL" in store.levels("opened")
+
+
+@requirement("reliability.proof.17")
+async def test_a_start_among_many_writes_waits_for_the_disk_too(file: Path) -> None:
+    store = Traced(f"sqlite:///{file}")
+
+    @tool(effect="once")
+    async def pay(n: int) -> int:
+        """Pay."""
+        return n
+
+    async with testing.crib(pay, store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        await asyncio.gather(*(session.call("pay", {"n": n}) for n in range(50)))
+        assert set(store.levels("started")) == {"FULL"}
+
+
 @requirement("store.6")
 async def test_large_data_is_in_the_file_once(file: Path) -> None:
     json_text = encode("x" * (LARGE + 1))

@@ -141,6 +141,14 @@ async def test_there_is_no_network_unless_it_is_switched_on(root: Path) -> None:
 
 
 @requirement("shell.2")
+async def test_no_program_gets_more_rights_than_it_began_with(root: Path) -> None:
+    status = (await bash(root, "cat /proc/self/status")).data["stdout"]
+    rights = dict(line.split(":", 1) for line in status.splitlines())
+    assert rights["NoNewPrivs"].strip() == "1"
+    assert int(rights["CapBnd"], 16) & (1 << 21) == 0  # CAP_SYS_ADMIN, which a set-uid program could get back
+
+
+@requirement("shell.2")
 async def test_the_environment_holds_what_was_allowed_and_nothing_else(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,7 +87,7 @@ async def _told(room: Room, call: Call) -> list[dict[str, Any]]:
     await room.store.flush()
     while page := await room.store.read(room.session.id, after, limit=PAGE, call=call.id):
         for event in page:
-            if event.kind == "started":
+            if event.kind in ("started", "answered"):
                 chunks = []  # it began anew, and tells all again
             elif event.kind == "output":
                 _add(chunks, event.data)

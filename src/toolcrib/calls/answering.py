@@ -15,7 +15,7 @@ from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import BadTool, Refused
 from toolcrib.schema import BadArguments, output_check
-from toolcrib.schema.hidden import restored, suspect
+from toolcrib.schema.hidden import restored, suspect, without
 from toolcrib.store import Draft, Row, Write
 from toolcrib.store.codec import decode, encode, same_json
 from toolcrib.tools import Tool, canonical, digest_of
@@ -79,7 +79,7 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
 
 async def _apply(session: Session, live: LiveCall, row: Row, asked: Question, given: Answer) -> Answer:
     """The call goes on, or ends."""
-    events: list[Draft] = [(given.at, row.id, "answered", _data(given))]
+    events: list[Draft] = [(given.at, row.id, "answered", _data(_shown(live, given)))]
     ending = _ending(live, asked, given)
     if ending is not None:
         won = await live.pipeline.end_parked(live, row, ending, events)
@@ -90,7 +90,7 @@ async def _apply(session: Session, live: LiveCall, row: Row, asked: Question, gi
 
 async def _endorse(session: Session, live: LiveCall, row: Row, given: Answer) -> Answer:
     """One of several who have to agree has; of two who do so at once, one sees that all have."""
-    said = (given.at, row.id, "endorsed", _data(given))
+    said = (given.at, row.id, "endorsed", _data(_shown(live, given)))
     lost = await session.crib.store.commit(Write(session.id, [said], row.but(), ("waiting", row.attempt)))
     return await (_complete(session, live, given) if lost is None else _second(session, given.question, given))
 
@@ -185,7 +185,7 @@ def _repeated(live: LiveCall, first: Answer, given: Answer) -> Answer:
     if given.key == first.key and given.arguments is not None and first.arguments is not None:
         with contextlib.suppress(Refused):
             given = _edited(live, given)
-    if dataclasses.replace(given, at=first.at) == first:
+    if dataclasses.replace(_shown(live, given), at=first.at) == first:
         return first
     if live.history is not None and first in live.history.endorsements:
         raise Refused("already_answered", f"{first.actor} has agreed already", "others have to agree too")
@@ -247,6 +247,15 @@ async def _check_edited(live: LiveCall) -> None:
     failure = pipeline.decide(live)
     if failure is not None:
         raise Refused("denied", f"The changed arguments are not allowed: {failure.message}", OPEN)
+
+
+def _shown(live: LiveCall, given: Answer) -> Answer:
+    """An answer as the log may show it: without secret arguments, but for a value that the tool is to get."""
+    if not live.secrets:
+        return given
+    asked = None if live.history is None else live.history.questions.get(given.question)
+    value = without(live.secrets, given.value) if asked is not None and asked.resume == "use" else given.value
+    return dataclasses.replace(given, value=value, reason=given.reason and live.masked(given.reason))
 
 
 def _data(given: Answer) -> dict[str, Any]:

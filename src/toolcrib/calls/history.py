@@ -54,7 +54,7 @@ class History:
 
     def _answered(self, event: Event) -> None:
         self.question = None
-        self.outputs = 0
+        self._anew()
         self.take(_answer(event))
 
     def _endorsed(self, event: Event) -> None:
@@ -91,8 +91,12 @@ class History:
     def _started(self, event: Event) -> None:
         self.started = event.data
         self.started_at = event.at if self.started_at is None else self.started_at
-        self.outputs = 0
+        self._anew()
         self.paused = None
+
+    def _anew(self) -> None:
+        """Its body runs from its start, and puts out all again."""
+        self.outputs, self.last_output = 0, None
 
     def _paused(self, event: Event) -> None:
         """It waits for calls that it made and that wait for somebody."""

@@ -11,7 +11,6 @@ import asyncio
 import ipaddress
 import re
 import socket
-import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -23,6 +22,7 @@ from toolcrib.policy import hosts, urls
 from toolcrib.policy.problems import BadRule, Unfit
 from toolcrib.policy.urls import Target
 from toolcrib.sources.files.running.environment import masks
+from toolcrib.sources.payload import ENCODINGS, read_body
 
 if TYPE_CHECKING:
     import ssl
@@ -197,7 +197,8 @@ class Client:
             try:
                 async with httpx.AsyncHTTPTransport(verify=_tls(), retries=0, trust_env=False) as transport:
                     response = await transport.handle_async_request(self._request(request, target, address, sent))
-                    return Answer(request.url, response.status_code, response.headers, await self._body(response))
+                    body = await read_body(response, self.most)
+                    return Answer(request.url, response.status_code, response.headers, body)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 forged = "CERTIFICATE_VERIFY_FAILED" in str(error)
                 problem = "shows no certificate that can be trusted" if forged else "can not be reached"
@@ -226,7 +227,7 @@ class Client:
         headers = httpx.Headers({"User-Agent": "toolcrib", "Accept": "*/*"})
         headers.update({**request.headers, **self._own(target)})
         headers["Host"] = target.host if target.port == urls.PORTS[target.scheme] else f"{target.host}:{target.port}"
-        headers["Accept-Encoding"] = "gzip, deflate"
+        headers["Accept-Encoding"] = ENCODINGS
         place = f"[{address}]" if ":" in address else address
         waits = {"connect": self.connect_s, "read": self.total_s, "write": self.total_s, "pool": self.connect_s}
         return httpx.Request(
@@ -244,25 +245,6 @@ class Client:
             if (target.scheme == "https" or place.startswith("http://")) and urls.grant(place)(target):
                 found |= some
         return found
-
-    async def _body(self, response: httpx.Response) -> bytes:
-        """The whole body, unpacked; no more of it is ever held than is allowed."""
-        coding = response.headers.get("content-encoding", "identity").strip().lower()
-        if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            await response.aclose()
-            raise ToolFailure("failed", "The answer is packed in a way that was not asked for")
-        unpack = None if coding in ("", "identity") else zlib.decompressobj(47)
-        body = bytearray()
-        try:
-            async for chunk in response.aiter_raw():
-                body += chunk if unpack is None else unpack.decompress(chunk, self.most + 1 - len(body))
-                if len(body) > self.most:
-                    raise ToolFailure("too_large", f"The answer has more than {self.most} bytes")
-        except zlib.error:
-            raise ToolFailure("failed", "The answer can not be unpacked") from None
-        finally:
-            await response.aclose()
-        return bytes(body)
 
 
 def client(

@@ -261,6 +261,10 @@ class Run:
 
     def _on_answered(self, event: Event, sub: str | None) -> Iterator[bytes]:
         self._questions.pop(event.data["question"], None)
+        return self._on_started(event, sub)
+
+    def _on_started(self, event: Event, sub: str | None) -> Iterator[bytes]:
+        self._texts.pop(event.call or "", None)  # its body runs from its start, and puts out all again
         return iter(())
 
     def _on_progress(self, event: Event, sub: str | None) -> Iterator[bytes]:

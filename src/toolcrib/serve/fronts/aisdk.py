@@ -192,6 +192,12 @@ class Parts:
             said = {name: question.get(name) for name in ("id", "prompt", "schema", "tool")}
             yield _part("data-question", id=question["id"], data={**said, "toolCallId": event.call})
 
+    def _on_started(self, event: Event) -> Iterator[bytes]:
+        self._outputs.pop(event.call or "", None)  # its body runs from its start, and puts out all again
+        return iter(())
+
+    _on_answered = _on_started
+
     def _on_progress(self, event: Event) -> Iterator[bytes]:
         yield self._so_far(event, **{name: event.data.get(name) for name in ("progress", "message")})
 

@@ -17,6 +17,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from toolcrib.errors import StreamClosed, ToolFailure
 from toolcrib.policy import hosts, urls
 from toolcrib.policy.problems import Unfit
+from toolcrib.sources.payload import ENCODINGS, read_body
 
 if TYPE_CHECKING:
     import ssl
@@ -173,7 +174,7 @@ def _made(request: Request, address: str, sent: _Sent) -> httpx.Request:
     target = request.target
     place = f"[{address}]" if ":" in address else address
     query = f"?{request.query}" if request.query else ""
-    headers = httpx.Headers({"User-Agent": "toolcrib", "Accept-Encoding": "gzip, deflate", **request.headers})
+    headers = httpx.Headers({"User-Agent": "toolcrib", "Accept-Encoding": ENCODINGS, **request.headers})
     headers["Host"] = target.host if target.port == urls.PORTS[target.scheme] else f"{target.host}:{target.port}"
     return httpx.Request(
         request.method,
@@ -189,15 +190,7 @@ def _made(request: Request, address: str, sent: _Sent) -> httpx.Request:
 
 
 async def _read(response: httpx.Response, limit: int) -> Answer:
-    body = bytearray()
-    try:
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > limit:
-                raise ToolFailure("too_large", f"The answer has more than {limit} bytes")
-    finally:
-        await response.aclose()
-    return Answer(response.status_code, response.headers, bytes(body))
+    return Answer(response.status_code, response.headers, await read_body(response, limit))
 
 
 class _Sent:

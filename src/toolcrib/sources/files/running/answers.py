@@ -13,6 +13,7 @@ import msgspec
 from toolcrib.errors import ToolFailure
 from toolcrib.schema.hidden import without
 from toolcrib.sources.files.running.processes import LARGEST
+from toolcrib.sources.payload import read_body
 from toolcrib.types import Result
 
 if TYPE_CHECKING:
@@ -40,17 +41,9 @@ async def read(response: httpx.Response) -> Answer:
     """Reads an answer, which may not be larger than can be kept.
 
     Raises:
-        ToolFailure: `too_large`, it is.
+        ToolFailure: `too_large`, it is; `failed`, it cannot be unpacked.
     """
-    body = bytearray()
-    try:
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > LARGEST:
-                message = f"The answer has more than {LARGEST} bytes"
-                raise ToolFailure("too_large", message, metadata={"http_status": response.status_code})
-    finally:
-        await response.aclose()
+    body = await read_body(response, LARGEST, http_status=response.status_code)
     text = body.decode(response.charset_encoding or "utf-8", errors="replace")
     return Answer(response.status_code, response.headers, text)
 
