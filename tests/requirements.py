@@ -600,6 +600,9 @@ RELIABILITY: dict[str, str] = {
     # Logout
     # Counting
     # Backup and retention
+    "reliability.keep.1": "Verifying a store finds damaged pages and bytes that changed inside a value.",
+    "reliability.keep.2": "A copy of an SQLite file that lost its WAL is noticed by verify and when it is opened.",
+    "reliability.keep.3": "The WAL of an SQLite file stays small under load and is emptied when nothing is written.",
     # Proof
     "reliability.proof.1": "Under faults of every kind each set-up keeps what it acknowledged and does nothing twice.",
     "reliability.proof.2": "The harness counts outside of Toolcrib, and notices what is lost, doubled, stuck or torn.",

@@ -138,8 +138,11 @@ async def looking(choice: Choice) -> AsyncIterator[Crib]:
 
 def missing(crib: Crib) -> Path | None:
     """The file of a store that was not made yet."""
+    path = file_of(crib)
+    return None if path is None or path.exists() else path
+
+
+def file_of(crib: Crib) -> Path | None:
+    """The file of a store that is one."""
     url = crib.store.url
-    if not url.startswith("sqlite:///"):
-        return None
-    path = Path(unquote(url.removeprefix("sqlite:///").partition("?")[0]))
-    return None if path.exists() else path
+    return Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])) if url.startswith("sqlite:///") else None

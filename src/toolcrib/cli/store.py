@@ -107,12 +107,16 @@ async def migrate(terminal: Terminal) -> None:
 
 @command(app, "verify")
 async def verify(terminal: Terminal) -> int:
-    """Compare the log of every session with the index of calls."""
-    from toolcrib.cli.choose import reading
-    from toolcrib.cli.verify import differences, every_session
+    """Check the database itself, and compare the log of every session with the index of calls."""
+    from toolcrib.cli.choose import chosen, opened
+    from toolcrib.cli.verify import damaged, damaged_file, differences, every_session
 
-    found: list[Difference] = []
-    async with reading(terminal.crib) as crib:
+    crib = chosen(terminal.crib)
+    found = damaged_file(crib)
+    if found:  # what is damaged is not opened: that would write to it
+        return _damaged(terminal, found)
+    async with opened(crib):
+        found = await damaged(crib.store)
         sessions = [row.id async for row in every_session(crib.store)]
         with _bar(terminal, "Comparing", len(sessions)) as advance:
             for session in sessions:
@@ -128,15 +132,32 @@ async def verify(terminal: Terminal) -> int:
     return 1 if found else 0
 
 
+def _damaged(terminal: Terminal, found: list[Difference]) -> int:
+    if terminal.json:
+        terminal.data({"sessions": 0, "differences": [one._asdict() for one in found]})
+    else:
+        _table(terminal, found)
+        terminal.say(f"The store is damaged. Next: {terminal.command('store', 'restore')} FILE", "red")
+    return 1
+
+
 @command(app, "rebuild")
 async def rebuild(
     terminal: Terminal,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be mended.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also while calls are running.")] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Use a copy that lost its -wal file as it is.")
+    ] = False,
 ) -> int:
     """Make the index of calls anew from the log, where they differ."""
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.choose import chosen, file_of, reading
     from toolcrib.cli.verify import Mended, differences, every_session, mend
+
+    if accept_loss and (file := file_of(chosen(terminal.crib))) is not None:
+        from toolcrib.store.integrity import accept_loss as accepted
+
+        accepted(file)
 
     found: list[Difference] = []
     left: list[Difference] = []

@@ -14,6 +14,7 @@ from toolcrib.state import State as SessionState
 from toolcrib.store import Row, State
 
 if TYPE_CHECKING:
+    from toolcrib.crib import Crib
     from toolcrib.store import SessionRow, Store
     from toolcrib.types import Event
 
@@ -36,6 +37,24 @@ class Mended(NamedTuple):
 
     found: list[Difference]
     left: list[Difference]
+
+
+def damaged_file(crib: Crib) -> list[Difference]:
+    """What is wrong with the file of a store, which is not opened for it; nothing where it has none."""
+    from toolcrib.cli.choose import file_of
+
+    path = file_of(crib)
+    if path is None or not path.exists():
+        return []
+    from toolcrib.store.integrity import damages
+
+    return [Difference(one.session, "", one.problem) for one in damages(path)]
+
+
+async def damaged(store: Store) -> list[Difference]:
+    """What is wrong with the database of a store that is open, where it can tell."""
+    check = getattr(store, "damages", None)
+    return [] if check is None else [Difference(one.session, "", one.problem) for one in await check()]
 
 
 async def every_session(store: Store) -> AsyncIterator[SessionRow]:
@@ -200,17 +219,19 @@ def _said(call: _Folded, row: Row) -> dict[str, tuple[Any, Any]]:
         "tool": (told.tool, row.tool),
         "effect": (told.effect, row.effect),
         "state": (row.state if row.state in call.states else "/".join(call.states), row.state),
+        "accepted": _times(told.accepted_at, row.accepted_at),
         "first event": (told.accepted_seq, row.accepted_seq),
         "last event": (told.done_seq, row.done_seq),
         "code": (told.code, row.code),
         "question": (told.question if waits else row.question, row.question),
-        "expiry": (row.expires_at if _close(told.expires_at, row.expires_at) else told.expires_at, row.expires_at),
+        "expiry": _times(told.expires_at, row.expires_at),
         "background": (told.background, row.background),
         "parent": (told.parent, row.parent),
         "key": (told.key, row.key),
     }
 
 
-def _close(one: float | None, other: float | None) -> bool:
-    """Whether two times are the same, as far as a database keeps them."""
-    return one == other or (one is not None and other is not None and abs(one - other) < CLOSE_S)
+def _times(log: float | None, index: float | None) -> tuple[float | None, float | None]:
+    """Two times, which are the same as far as a database keeps them."""
+    close = log is not None and index is not None and abs(log - index) < CLOSE_S
+    return (index if close else log, index)

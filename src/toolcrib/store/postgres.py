@@ -22,8 +22,10 @@ from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.connection import MIGRATE_S, Address, Connection, Pool, hang_up
 from toolcrib.store.follow import Followers
 from toolcrib.store.group import Bounds, Group
+from toolcrib.store.integrity import Damage
 from toolcrib.store.listen import Listener, Numbers
 from toolcrib.store.pages import FEWEST, FEWEST_BYTES, Names, Pages
+from toolcrib.store.pgintegrity import damages
 from toolcrib.store.pgschema import migrate
 from toolcrib.store.schema import queries
 from toolcrib.store.sweep import sweep
@@ -362,6 +364,14 @@ class PostgresStore:
         columns = map(list, zip(*rates, strict=True)) if rates else ([], [], [])
         ((wait,),) = await self._ask("spend", *columns, now, SLACK_S)
         return float(wait or 0.0)
+
+    async def damages(self) -> list[Damage]:
+        """Where the database is not what was written to it, as far as it can tell."""
+        connection = await self._address.connect(MIGRATE_S)
+        try:
+            return await damages(connection)
+        finally:
+            await hang_up(connection)
 
     async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Exchanges the rows of a session in one transaction."""

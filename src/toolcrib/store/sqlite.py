@@ -19,12 +19,13 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.store import SLACK_S, USE_S, Conflict, Mark, Row, SessionRow, Walk, Where, Write
+from toolcrib.store.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
 from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.walk import in_file, listing
-from toolcrib.store.workers import Workers
-from toolcrib.store.writer import Writer, explain, insert_row, read_row, read_rows
+from toolcrib.store.workers import Workers, used
+from toolcrib.store.writer import Writer, data_version, explain, insert_row, keep, nothing, read_row, read_rows
 from toolcrib.types import Event
 
 LOOK_S, WATCH_LOOKS = 0.1, 10
@@ -32,8 +33,6 @@ LOOK_S, WATCH_LOOKS = 0.1, 10
 
 MOST = 2**32 - 1
 """The last event that a session can have: its number takes half of the key."""
-
-BUSY_MS = 5000
 
 T = TypeVar("T")
 
@@ -65,16 +64,22 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         with ExitStack() as undo:
             try:
+                lacks_wal = not wal(self._path).exists()
                 self._writing = undo.enter_context(closing(self._connect()))
+                marked = self._writing.execute("PRAGMA application_id").fetchone()[0] == IN_USE
+                if lacks_wal and marked and not used(self._path):
+                    raise StoreUnavailable(f"Can not open {self._path}: {LOST}")
                 before = int(self._writing.execute("PRAGMA user_version").fetchone()[0])
                 self.migrated = (before, migrate(self._writing, str(self._path)))
                 self._reading = undo.enter_context(closing(self._connect()))
                 self._workers = Workers(self._path, worker)
+                undo.callback(self._workers.leave)
+                checkpoints = Checkpoints(self._writing, self._path, self._workers)
             except (sqlite3.Error, OSError) as error:
                 raise StoreUnavailable(f"Can not open {self._path}: {error}") from None
             undo.pop_all()
         self._readers = ThreadPoolExecutor(1, "toolcrib-read")
-        self._writer = Writer(self._writing, self._path, self._followers, always_full=self._full)
+        self._writer = Writer(self._writing, self._path, self._followers, checkpoints, always_full=self._full)
 
     def _connect(self) -> sqlite3.Connection:
         if not self._path.parent.is_dir():
@@ -82,6 +87,7 @@ class SqliteStore:
         db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
         try:
             db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: it holds once there is a table
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.Error:
@@ -125,7 +131,7 @@ class SqliteStore:
 
     async def flush(self) -> None:
         """Waits for everything before it."""
-        await self._writer.do(lambda db: None)
+        await self._writer.do(nothing)
 
     # Reading
 
@@ -224,7 +230,7 @@ class SqliteStore:
         seen = -1
         while True:
             try:  # asked of the writer's connection, for which its own commits do not count
-                version = await self._writer.do(lambda db: db.execute("PRAGMA data_version").fetchone()[0])
+                version = await self._writer.do(data_version)
             except StoreError:  # locked or away for the moment: the next look will tell
                 version = -1
             if version != seen:
@@ -328,7 +334,7 @@ class SqliteStore:
         """Keeps a large value."""
 
         def do(db: sqlite3.Connection) -> None:
-            db.execute(queries()["keep"], {"n": _known(db, session), "id": id, "data": data})
+            keep(db, _known(db, session), id, data)
 
         await self._writer.do(do)
 

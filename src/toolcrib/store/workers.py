@@ -5,6 +5,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -18,6 +21,7 @@ class _Shared:
     def __init__(self, path: Path) -> None:
         self.fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         self.names: set[str] = set()
+        self.changing = threading.Lock()
 
 
 _open: dict[Path, _Shared] = {}
@@ -30,13 +34,15 @@ class Workers:
         self._path = Path(f"{path.resolve()}-workers")
         self._worker = worker
         self._shared = _open.get(self._path) or _open.setdefault(self._path, _Shared(self._path))
-        self._shared.names.add(worker)
-        fcntl.lockf(self._shared.fd, fcntl.LOCK_EX, 1, _byte(worker))
+        with self._shared.changing:
+            self._shared.names.add(worker)
+            fcntl.lockf(self._shared.fd, fcntl.LOCK_EX, 1, _byte(worker))
 
     def leave(self) -> None:
         """This worker is gone."""
-        fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, _byte(self._worker))
-        self._shared.names.discard(self._worker)
+        with self._shared.changing:
+            fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, _byte(self._worker))
+            self._shared.names.discard(self._worker)
         if not self._shared.names and _open.pop(self._path, None) is not None:
             os.close(self._shared.fd)
 
@@ -50,3 +56,47 @@ class Workers:
             return True
         fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, _byte(worker))
         return False
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether no other worker uses the file; where that is so, none begins to before the end of the block."""
+        fd = self._shared.fd
+        with self._shared.changing:
+            if self._shared.names != {self._worker}:
+                yield False
+                return
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+                return
+            try:
+                yield True
+            finally:  # all but its own byte, which is never let go in between
+                own = _byte(self._worker)
+                if own:
+                    fcntl.lockf(fd, fcntl.LOCK_UN, own, 0)
+                fcntl.lockf(fd, fcntl.LOCK_UN, 0, own + 1)
+
+
+def used(path: Path) -> bool:
+    """Whether a worker of any process, this one included, uses the file."""
+    lock = Path(f"{path.resolve()}-workers")
+    if (shared := _open.get(lock)) is not None:
+        return bool(shared.names) or _locked(shared.fd)
+    if not lock.exists():
+        return False
+    fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return _locked(fd)
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    fcntl.lockf(fd, fcntl.LOCK_UN)
+    return False

@@ -8,13 +8,15 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import msgspec
 
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.store import Conflict, Draft, Row, Write
+from toolcrib.store.checkpoint import Checkpoints
+from toolcrib.store.checksum import event_crc, kept_crc
 from toolcrib.store.codec import encode, split_large
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import queries
@@ -35,6 +37,19 @@ TOUCH_S = 1.0
 """How far the time of a session's last use may be behind its last event."""
 
 Do = Write | Callable[[sqlite3.Connection], Any]
+
+
+def nothing(db: sqlite3.Connection) -> None:
+    """What whoever waits for all before it has to do."""
+
+
+def data_version(db: sqlite3.Connection) -> int:
+    """Another number after a commit of another process; its own commits do not count."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+
+LOOKS: frozenset[Do] = frozenset((nothing, data_version))
+"""Jobs that write nothing."""
 
 
 class _Job(NamedTuple):
@@ -68,8 +83,17 @@ class _Head:
 class Writer:
     """Group commit: many writers wait, one transaction serves them all."""
 
-    def __init__(self, db: sqlite3.Connection, path: Path, followers: Followers, *, always_full: bool) -> None:
+    def __init__(
+        self,
+        db: sqlite3.Connection,
+        path: Path,
+        followers: Followers,
+        checkpoints: Checkpoints,
+        *,
+        always_full: bool,
+    ) -> None:
         self._db = db
+        self._checkpoints = checkpoints
         self._path = path
         self._followers = followers
         self._loop = asyncio.get_running_loop()
@@ -150,7 +174,7 @@ class Writer:
     # In the thread
 
     def _work(self) -> None:
-        while jobs := list(self._queue.get()):
+        while jobs := list(self._next()):
             while len(jobs) < BATCH and not self._queue.empty():
                 more = self._queue.get()
                 if not more:
@@ -159,6 +183,17 @@ class Writer:
                 jobs += more
             late, self._late = self._late, []
             self._tell(self._put_off(self._transaction(late + jobs)))
+
+    def _next(self) -> list[_Job]:
+        """What has gathered; while there is nothing, the WAL is emptied."""
+        while (rest_s := self._checkpoints.rest_s) is not None:
+            if rest_s:
+                try:
+                    return self._queue.get(timeout=rest_s)
+                except Empty:
+                    pass
+            self._checkpoints.rest()
+        return self._queue.get()
 
     def _put_off(self, outcomes: list[_Outcome]) -> list[_Outcome]:
         """While the file can not be written, what nobody waits for stays first in line; what builds on it fails too."""
@@ -176,6 +211,8 @@ class Writer:
     def _transaction(self, jobs: list[_Job], again: bool = False) -> list[_Outcome]:
         """All jobs in one transaction; where one of them breaks it, each in its own."""
         try:
+            if any(job.do not in LOOKS for job in jobs):
+                self._checkpoints.before_write()
             self._sync(jobs)
             self._begin()
         except Exception as error:  # noqa: BLE001 - nobody can write now
@@ -185,6 +222,7 @@ class Writer:
             done = [self._do(job) for job in jobs]
             self._flush()
             self._db.execute("COMMIT")
+            self._checkpoints.after_commit()
         except sqlite3.IntegrityError as error:
             # Another process wrote to one of these logs since its last number was looked up: look again, once.
             self._roll_back()
@@ -275,13 +313,15 @@ class Writer:
 
     def _event(self, n: int, seq: int, draft: Draft) -> tuple[Any, ...]:
         at, call, kind, data = draft
+        key = (n << 32) + seq
         if not isinstance(data, dict):
-            return ((n << 32) + seq, at, call, kind, data.json(kind).decode(), None)
+            text = data.json(kind)
+            return (key, at, call, kind, text.decode(), None, event_crc(key, at, call, kind, text))
         text, large = split_large(data)
         for part in large.values():
-            self._db.execute(self._sql["keep"], {"n": n, "id": part.id, "data": part.json})
+            keep(self._db, n, part.id, part.json)
         names = encode({name: part.id for name, part in large.items()}).decode() if large else None
-        return ((n << 32) + seq, at, call, kind, text.decode(), names)
+        return (key, at, call, kind, text.decode(), names, event_crc(key, at, call, kind, text, names))
 
     def _guard(self, head: _Head, write: Write, row: Row) -> Conflict | None:
         done_seq = head.seq + len(write.events) if row.state == "done" else row.done_seq
@@ -330,6 +370,11 @@ class Writer:
                 job.do.on_conflict(value)
             if job.future is not None and not job.future.done():
                 job.future.set_exception(value) if failed else job.future.set_result(value)
+
+
+def keep(db: sqlite3.Connection, n: int, id: str, data: bytes) -> None:
+    """Stores a large value once."""
+    db.execute(queries()["keep"], {"n": n, "id": id, "data": data, "crc": kept_crc(id, data)})
 
 
 def insert_row(db: sqlite3.Connection, n: int, row: Row) -> bool:

@@ -498,3 +498,40 @@ DELETE FROM rates WHERE tat <= least($1, extract(epoch FROM clock_timestamp()))
 -- name: cluster
 -- Made with the schema, and the same for all who use it.
 SELECT cluster FROM schema_version
+
+-- name: has_amcheck
+-- Whether the extension that checks tables and indexes is installed.
+SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'amcheck')
+
+-- name: checked_index
+-- The indexes of this schema.
+SELECT c.relname, c.oid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid JOIN pg_am a ON a.oid = c.relam
+WHERE c.relnamespace = current_schema()::regnamespace AND a.amname = 'btree' AND i.indisvalid ORDER BY c.relname
+
+-- name: check_index
+-- Every row of its table is in it, in order.
+SELECT nullif(bt_index_check($1::oid::regclass, true)::text, '')
+
+-- name: checked_table
+-- The tables of this schema.
+SELECT relname, oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY relname
+
+-- name: check_table
+-- What does not hold in its pages.
+SELECT format('block %s: %s', blkno, msg) FROM verify_heapam($1::oid::regclass)
+
+-- name: checked_events
+-- Every line of the log.
+SELECT coalesce(s.id, ''), e.seq, e.data FROM events e LEFT JOIN sessions s ON s.n = e.session
+
+-- name: checked_kept
+-- Every large value.
+SELECT coalesce(s.id, ''), k.id, k.data FROM kept k LEFT JOIN sessions s ON s.n = k.session
+
+-- name: strays
+-- Rows of sessions that are neither there nor being deleted.
+WITH known AS (SELECT n FROM sessions UNION ALL SELECT n FROM swept)
+SELECT 'events', count(*) FROM (SELECT DISTINCT session FROM events) e WHERE session NOT IN (SELECT n FROM known)
+UNION ALL SELECT 'calls', count(*) FROM calls WHERE session NOT IN (SELECT n FROM known)
+UNION ALL SELECT 'kept', count(*) FROM kept WHERE session NOT IN (SELECT n FROM known)
+UNION ALL SELECT 'cursors', count(*) FROM cursors WHERE session NOT IN (SELECT n FROM known)

@@ -43,7 +43,7 @@ UPDATE sessions SET revision = coalesce(:revision, revision) WHERE n = :n
 
 -- name: insert_event
 -- The only statement that writes the log.
-INSERT INTO events (key, at, call, kind, data, large) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO events (key, at, call, kind, data, large, crc) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: insert_call
 -- Submit: a second call with the same id or key does nothing.
@@ -233,7 +233,7 @@ ON CONFLICT (session, consumer) DO UPDATE SET seq = max(seq, excluded.seq)
 
 -- name: keep
 -- The same value twice is stored once.
-INSERT INTO kept (session, id, data) VALUES (:n, :id, :data) ON CONFLICT DO NOTHING
+INSERT INTO kept (session, id, data, crc) VALUES (:n, :id, :data, :crc) ON CONFLICT DO NOTHING
 
 -- name: kept
 -- A large value.
@@ -324,3 +324,22 @@ DELETE FROM calls WHERE session = :n
 -- name: delete_call
 -- A call that the index had put under another session.
 DELETE FROM calls WHERE id = :id
+
+-- name: checked_events
+-- Every line of the log with its checksum, as far as its schema has one.
+SELECT s.id, e.key, e.at, e.call, e.kind, e.data, e.large, {crc} FROM events e LEFT JOIN sessions s ON s.n = e.key >> 32
+
+-- name: checked_kept
+-- Every large value with its checksum.
+SELECT s.id, k.id, k.data, {crc} FROM kept k LEFT JOIN sessions s ON s.n = k.session
+
+-- name: strays
+-- Rows of sessions that are neither there nor being deleted.
+SELECT 'events', count(*) FROM events WHERE key >> 32 NOT IN (SELECT n FROM sessions UNION ALL SELECT n FROM swept)
+UNION ALL SELECT 'calls', count(*) FROM calls WHERE session NOT IN (SELECT n FROM sessions UNION ALL SELECT n FROM swept)
+UNION ALL SELECT 'kept', count(*) FROM kept WHERE session NOT IN (SELECT n FROM sessions UNION ALL SELECT n FROM swept)
+UNION ALL SELECT 'cursors', count(*) FROM cursors WHERE session NOT IN (SELECT n FROM sessions UNION ALL SELECT n FROM swept)
+
+-- name: bad_cursors
+-- Readers whose place is none.
+SELECT s.id, c.consumer FROM cursors c JOIN sessions s ON s.n = c.session WHERE typeof(c.seq) <> 'integer' OR c.seq < 0
