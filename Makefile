@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser console services check format bench bench-durable bench-http bench-mcp conformance soak faults requirements clean
+.PHONY: help demo test browser console services check format bench bench-durable bench-http bench-mcp conformance soak faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -70,6 +70,9 @@ soak: $(INSTALLED) ## Kill parts of a cluster at random under load (ARGS="--minu
 
 faults: $(INSTALLED) ## Kill, pause, cut off and starve every set-up, then check what is left (ARGS="--minutes 60 --seed 1")
 	@$(BIN)/python -m tests.faults $(ARGS)
+
+mutants: $(INSTALLED) ## Put faults into copies of the source and see which no test notices (ARGS="--sample 25 --seed 1 --package calls")
+	@nice -n 10 $(BIN)/python -m tests.mutants $(ARGS)
 
 requirements: $(INSTALLED) ## Show which requirements are done and open (ARGS="contract" lists the open ones)
 	@$(BIN)/python -m tests.requirements $(ARGS)

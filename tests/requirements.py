@@ -615,6 +615,7 @@ RELIABILITY: dict[str, str] = {
     "reliability.proof.16": "What is put out again is shown once.",
     "reliability.proof.17": "The start of a once call waits for the disk.",
     "reliability.proof.18": "Packed answers never take more memory than allowed.",
+    "reliability.proof.19": "Faults that are put into the source are noticed by tests.",
 }
 
 CHAPTERS: dict[str, dict[str, str]] = {

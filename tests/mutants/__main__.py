@@ -1,0 +1,259 @@
+"""Put faults into copies of the source, one at a time, and see whether the tests notice.
+
+Each fault is run against the tests that are known to run its line, the fastest of the nearest first, up to the first
+that fails. Which test runs which line is recorded once (`--record`, as long as the suite takes), and again for some
+tests where they changed (`--record tests/engine`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.mutants.faults import Fault, faults
+from tests.mutants.touched import FOLDER, HOOK, Touched
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / ".mutants"
+MAP = KEPT / "touched.json.gz"
+EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "calls": ("calls/*.py", "pipeline.py", "session.py", "crib.py", "state.py"),
+    "engine": ("engine/*.py",),
+    "store": ("store/*.py",),
+    "serve": (
+        "serve/*.py",
+        "serve/api/door.py",
+        "serve/api/rooms.py",
+        "serve/api/limits.py",
+        "serve/api/errors.py",
+        "serve/mcp/http.py",
+        "serve/mcp/sse.py",
+        "serve/mcp/seal.py",
+    ),
+}
+NEAR: dict[str, tuple[str, ...]] = {
+    "calls": ("tests/contract", "tests/sessions", "tests/calls", "tests/durability", "tests/engine"),
+    "engine": ("tests/engine", "tests/cluster", "tests/policy/test_approvers_in_a_cluster.py"),
+    "store": ("tests/store", "tests/sessions", "tests/durability"),
+    "serve": ("tests/serve",),
+}
+"""Where the tests of a package are looked for first."""
+
+RECORDED = [
+    *(
+        f"tests/{folder}"
+        for folder in ("agent", "calls", "cli", "client", "cluster", "contract", "durability", "engine")
+    ),
+    *(f"tests/{folder}" for folder in ("mcp", "policy", "serve", "sessions", "store")),
+    *(f"tests/test_{file}.py" for file in ("bad_input", "children", "property", "testing")),
+]
+TEST_S, TESTS = 40.0, 120
+"""How long the tests of a fault may take by what was recorded, and how many they may be."""
+
+PATIENCE_S = 240.0
+
+
+class Outcome(NamedTuple):
+    """What came of a fault, and the test that noticed it or how many did not."""
+
+    fault: Fault
+    noticed: bool
+    by: str
+    seconds: float
+
+
+class Copy:
+    """A copy of the tree in which faults are put and tests run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        for name in listed.stdout.splitlines():
+            if (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+        self._tick = int(time.time())
+        self._right: set[str] = set()
+
+    def write(self, name: str, text: bytes) -> None:
+        """Change a file; each time it is newer, or Python would take what it has compiled."""
+        path = self.folder / "src" / "toolcrib" / name
+        path.write_bytes(text)
+        self._tick += 2
+        os.utime(path, (self._tick, self._tick))
+
+    def pytest(
+        self, *arguments: str, patience: float | None = None, data: Path | None = None
+    ) -> tuple[int | None, str]:
+        """Run tests; the code they end with, None where their time is over, and what they print."""
+        path = f"{self.folder / 'src'}{os.pathsep}{self.folder}"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *arguments]
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": path, **({} if data is None else {FOLDER: str(data)})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            out, _ = process.communicate(timeout=patience)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.communicate()
+            return None, ""
+        return process.returncode, out
+
+    def notices(self, tests: list[str], seconds: float) -> tuple[bool, str]:
+        """Whether one of these tests fails here, and which."""
+        code, out = self.pytest("-x", *tests, patience=PATIENCE_S + 4 * seconds)
+        if code is None:
+            return True, "timed out"
+        failed = [line.split(" ")[1] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        return code != 0, failed[0] if failed else out.strip().splitlines()[-1] if code else ""
+
+    def right(self, test: str) -> bool:
+        """Whether a test passes where there is no fault; one that does not says nothing about a fault."""
+        if test not in self._right and self.pytest(test, patience=PATIENCE_S)[0] == 0:
+            self._right.add(test)
+        return test in self._right
+
+
+def known(package: str) -> Iterator[Fault]:
+    """The faults of a package that change what it does, as far as anybody knows."""
+    equivalent = {line.strip() for line in EQUIVALENT.read_text().splitlines() if line and not line.startswith("#")}
+    root = ROOT / "src" / "toolcrib"
+    for pattern in PACKAGES[package]:
+        for path in sorted(root.glob(pattern)):
+            source = path.read_bytes()
+            for fault in faults(str(path.relative_to(root)), source):
+                if fault.key(source) not in equivalent:
+                    yield fault
+
+
+def chosen(fault: Fault, package: str, touched: Touched) -> tuple[list[str], float]:
+    """The tests that are run for a fault, and how long they took when they were recorded."""
+    line = (ROOT / "src" / "toolcrib" / fault.file).read_text().splitlines()[fault.line - 1].strip()
+    own = touched.tests.get((fault.file, fault.function, line), set())
+    others = touched.tests.get((fault.file, fault.function, ""), set()) - own
+    near = [[test for test in tests if test.startswith(NEAR[package])] for tests in (own, others)]
+    far = [[test for test in tests if not test.startswith(NEAR[package])] for tests in (own, others)]
+    found: list[str] = []
+    total = 0.0
+    for share, tests in zip((0.5, 0.75, 0.9, 1.0), (near[0], near[1], far[0], far[1]), strict=True):
+        for test in sorted(tests, key=lambda test: touched.seconds[test]):
+            if total + touched.seconds[test] > TEST_S * share or len(found) >= TESTS * share:
+                break
+            found.append(test)
+            total += touched.seconds[test]
+    return found, total
+
+
+def judge(copy: Copy, fault: Fault, package: str, touched: Touched) -> Outcome:
+    """Put a fault in, run its tests, and take it out again."""
+    began = time.monotonic()
+    source = (ROOT / "src" / "toolcrib" / fault.file).read_bytes()
+    tests, seconds = chosen(fault, package, touched)
+    noticed, by = False, "no test runs it"
+    while tests:
+        copy.write(fault.file, fault.apply(source))
+        noticed, by = copy.notices(tests, seconds)
+        copy.write(fault.file, source)
+        if not noticed or by not in tests or copy.right(by):
+            by = by or f"{len(tests)} tests passed"
+            break
+        tests.remove(by)
+    return Outcome(fault, noticed, by, time.monotonic() - began)
+
+
+def record(paths: list[str], workers: int) -> None:
+    """Run tests and write down which lines they run."""
+    KEPT.mkdir(exist_ok=True)
+    touched = Touched.load(MAP) if MAP.exists() else Touched()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copy, data = Copy(Path(folder) / "tree"), Path(folder) / "data"
+        data.mkdir()
+        package = copy.folder / "src" / "toolcrib"
+        first = package / "__init__.py"
+        future = "from __future__ import annotations\n"
+        first.write_text(first.read_text().replace(future, f"{future}{HOOK}\n", 1))
+        _, out = copy.pytest("-n", str(workers), "-p", "tests.mutants.touched", *paths, data=data)
+        print(out.strip().splitlines()[-1])
+        touched.add(data, package)
+    touched.save(MAP)
+
+
+def show(outcomes: dict[str, list[Outcome]], seed: int) -> None:
+    """Print a table of the packages, and what nobody noticed."""
+    for package, some in outcomes.items():
+        for outcome in some:
+            if not outcome.noticed:
+                source = (ROOT / "src" / "toolcrib" / outcome.fault.file).read_bytes()
+                where = f"src/toolcrib/{outcome.fault.file}:{outcome.fault.line} {outcome.fault.function}"
+                print(f"\n{package}: {where} ({outcome.fault.kind}; {outcome.by})")
+                print(f"{outcome.fault.diff(source)}\n# {outcome.fault.key(source)}")
+    print(f"\nseed {seed}\n| package | faults | noticed | of these timed out | not noticed | share |")
+    print("|---|---|---|---|---|---|")
+    for package, some in outcomes.items():
+        noticed = [outcome for outcome in some if outcome.noticed]
+        late = sum(outcome.by == "timed out" for outcome in noticed)
+        share = len(noticed) / max(1, len(some))
+        print(f"| {package} | {len(some)} | {len(noticed)} | {late} | {len(some) - len(noticed)} | {share:.0%} |")
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--sample", type=int, default=25, help="faults of each package (25)")
+    parser.add_argument("--seed", type=int, default=1, help="which ones (1)")
+    parser.add_argument("--package", action="append", choices=PACKAGES, help="one of the packages (all)")
+    parser.add_argument("--only", default="", help="faults whose file, line and function contain this text")
+    parser.add_argument("--record", nargs="*", metavar="PATH", help="record which test runs which line, and end")
+    parser.add_argument("--workers", type=int, default=2, help="processes that record (2)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Record where nothing is recorded yet or it was asked for; then put faults in."""
+    given = arguments()
+    if given.record is not None or not MAP.exists():
+        record(given.record or RECORDED, given.workers)
+        if given.record is not None:
+            return
+    touched = Touched.load(MAP)
+    outcomes: dict[str, list[Outcome]] = {}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copy = Copy(Path(folder))
+        for package in given.package or PACKAGES:
+            some = [one for one in known(package) if given.only in f"{one.file}:{one.line} {one.function}"]
+            sample = random.Random(f"{given.seed} {package}").sample(some, min(given.sample, len(some)))
+            done = outcomes[package] = []
+            for fault in sample:
+                outcome = judge(copy, fault, package, touched)
+                done.append(outcome)
+                word = "noticed" if outcome.noticed else "NOT NOTICED"
+                place = f"{fault.file}:{fault.line} {fault.kind}"
+                print(
+                    f"{package} {len(done)}/{len(sample)} {word} {place} {outcome.seconds:.0f} s {outcome.by}",
+                    flush=True,
+                )
+    show(outcomes, given.seed)
+    print(Counter(outcome.noticed for some in outcomes.values() for outcome in some)[True], "noticed")
+
+
+if __name__ == "__main__":
+    main()

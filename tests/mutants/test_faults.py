@@ -1,0 +1,107 @@
+"""The tool that puts faults into copies of the source: which faults there are, and that a test notices one."""
+
+from pathlib import Path
+
+from tests.mutants.__main__ import ROOT, Copy, chosen, judge
+from tests.mutants.faults import Fault, faults
+from tests.mutants.touched import Touched
+from tests.requirements import requirement
+
+SOURCE = b'''
+"""A file with 1 docstring and a number."""
+import logging
+
+if TYPE_CHECKING:
+    from x import y
+
+LIMIT = 1
+log = logging.getLogger("x")
+
+
+class Shelf:
+    """What is on it."""
+
+    __slots__ = ("count",)
+    size: int = 1
+
+    def __repr__(self) -> str:
+        return f"{self.count + 1}"
+
+    async def take(self, number: int = 1) -> bool:
+        """Take some, at most 2."""
+        assert number > 0
+        if not self.open or number >= self.count:
+            log.warning("there are %s", 1)
+            raise ValueError("too many")
+        self.count -= number
+        await self.tell()
+        return True
+'''
+
+
+def made(kind: str) -> list[str]:
+    return [fault.text for fault in faults("shelf.py", SOURCE) if fault.kind == kind]
+
+
+@requirement("reliability.proof.19")
+def test_each_part_of_a_guard_is_changed_and_left_out() -> None:
+    assert made("negate") == ["not (not self.open or number >= self.count)"]
+    assert made("guard") == ["(number >= self.count)", "(not self.open)"]
+    assert made("and/or") == ["(not self.open and number >= self.count)"]
+    assert made("compare") == ["(number > self.count)"]
+    assert made("not") == ["(self.open)"]
+
+
+@requirement("reliability.proof.19")
+def test_statements_are_dropped_and_flags_turned() -> None:
+    assert made("raise") == ["pass"]
+    assert made("drop") == ["pass", "pass"]
+    assert made("flag") == ["False"]
+
+
+@requirement("reliability.proof.19")
+def test_texts_types_logs_and_constants_are_left_alone() -> None:
+    found = list(faults("shelf.py", SOURCE))
+    assert {fault.function for fault in found} == {"Shelf.take"}
+    assert not any(b"log" in SOURCE[fault.start : fault.end] for fault in found)
+    (compare,) = (fault for fault in found if fault.kind == "compare")
+    assert compare.diff(SOURCE).splitlines()[1].endswith("if not self.open or (number > self.count):")
+    assert compare.key(SOURCE) == "shelf.py Shelf.take: number >= self.count => (number > self.count)"
+
+
+ALIVE = "tests/store/test_sqlite.py::test_a_worker_is_alive_until_its_process_is_killed"
+ELSE = "tests/store/test_sqlite.py::test_a_url_without_a_file_is_refused"
+
+
+def alive() -> Fault:
+    """A worker that is dead is taken for alive."""
+    path = ROOT / "src/toolcrib/store/workers.py"
+    own = [fault for fault in faults("store/workers.py", path.read_bytes()) if fault.function == "Workers.alive"]
+    return [fault for fault in own if fault.kind == "flag" and fault.text == "True"][-1]
+
+
+@requirement("reliability.proof.19")
+def test_a_fault_is_noticed_by_a_test_that_runs_its_line_and_by_no_other(tmp_path: Path) -> None:
+    fault, copy = alive(), Copy(tmp_path)
+    results = {}
+    for test in (ALIVE, ELSE):
+        touched = Touched()
+        touched.seconds[test] = 1.0
+        touched.tests[fault.file, fault.function, ""].add(test)
+        results[test] = judge(copy, fault, "store", touched)
+    assert (results[ALIVE].noticed, results[ALIVE].by) == (True, ALIVE)
+    assert (results[ELSE].noticed, results[ELSE].by) == (False, "1 tests passed")
+
+
+@requirement("reliability.proof.19")
+def test_the_nearest_and_fastest_tests_come_first_and_the_map_can_be_kept(tmp_path: Path) -> None:
+    fault, touched = alive(), Touched()
+    line = (ROOT / "src/toolcrib" / fault.file).read_text().splitlines()[fault.line - 1].strip()
+    tests = {"tests/store/a": 3.0, "tests/store/b": 1.0, "tests/agent/c": 0.1, "tests/store/d": 0.1}
+    touched.seconds = tests
+    touched.tests[fault.file, fault.function, line] = {*tests} - {"tests/store/d"}
+    touched.tests[fault.file, fault.function, ""] = {*tests}
+    touched.save(tmp_path / "map")
+    order, seconds = chosen(fault, "store", Touched.load(tmp_path / "map"))
+    assert order == ["tests/store/b", "tests/store/a", "tests/store/d", "tests/agent/c"]
+    assert round(seconds, 3) == 4.2
