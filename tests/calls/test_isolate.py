@@ -81,6 +81,8 @@ def end(how: str) -> Any:
         "blocks": [block("text", text="a"), block("text", text="b")],
         "result": Result({"n": 1}, changes=[Change("set", "seen", True)], metadata={"m": 1}),
         "nothing": None,
+        "an empty list": [],
+        "a mixed list": [block("text", text="a"), "b"],
         "unwritable": object(),
         "infinite": float("inf"),
     }
@@ -376,6 +378,14 @@ async def test_a_once_process_that_dies_may_have_run(session: Session) -> None:
 async def test_a_process_that_dies_is_noticed_though_its_fork_lives_on(session: Session) -> None:
     failure = (await session.call("die_beside_a_fork")).failure
     assert failure == Failure("failed", "The tool's process died (exit code 7)")
+
+
+async def test_a_list_is_data_unless_it_holds_blocks_alone(session: Session) -> None:
+    assert (await session.call("end", {"how": "an empty list"})).data == []
+    mixed = (await session.call("end", {"how": "a mixed list"})).data
+    assert (len(mixed), mixed[1]) == (2, "b")
+    blocks = await session.call("end", {"how": "blocks"})
+    assert (blocks.data, len(blocks.content)) == (None, 2)
 
 
 async def test_prints_go_to_stderr_and_disturb_nothing(session: Session, capfd: pytest.CaptureFixture[str]) -> None:

@@ -58,10 +58,10 @@ RECORDED = [
     *(f"tests/{folder}" for folder in ("mcp", "policy", "serve", "sessions", "store")),
     *(f"tests/test_{file}.py" for file in ("bad_input", "children", "property", "testing")),
 ]
-TEST_S, TESTS = 40.0, 120
+TEST_S, TESTS = 30.0, 120
 """How long the tests of a fault may take by what was recorded, and how many they may be."""
 
-PATIENCE_S = 240.0
+PATIENCE_S = 60.0
 
 
 class Outcome(NamedTuple):
@@ -120,7 +120,7 @@ class Copy:
 
     def notices(self, tests: list[str], seconds: float) -> tuple[bool, str]:
         """Whether one of these tests fails here, and which."""
-        code, out = self.pytest("-x", *tests, patience=PATIENCE_S + 4 * seconds)
+        code, out = self.pytest("-x", *tests, patience=PATIENCE_S + 3 * seconds)
         if code is None:
             return True, "timed out"
         failed = [line.split(" ")[1] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
@@ -128,7 +128,7 @@ class Copy:
 
     def right(self, test: str) -> bool:
         """Whether a test passes where there is no fault; one that does not says nothing about a fault."""
-        if test not in self._right and self.pytest(test, patience=PATIENCE_S)[0] == 0:
+        if test not in self._right and self.pytest(test, patience=4 * PATIENCE_S)[0] == 0:
             self._right.add(test)
         return test in self._right
 

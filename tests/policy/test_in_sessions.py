@@ -1,12 +1,14 @@
 """Rules, grants and approvals where calls are made: what is granted, asked, denied, narrowed and explained."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.requirements import requirement
-from toolcrib import Crib, Refused, Session, tool
+from toolcrib import Context, Crib, Refused, Session, tool
 from toolcrib.types import Question
 
 
@@ -114,6 +116,34 @@ async def test_an_approval_for_the_session_releases_what_it_covers_and_nothing_e
     async with Crib(TOOLS, store=store) as crib:
         session = await crib.open("s", owner="ada")
         assert (await session.call("shell", {"command": "git status"})).ok
+
+
+async def open_questions(session: Session, *prompts: str) -> Sequence[Question]:
+    """What is open, as soon as it is that."""
+    async with asyncio.timeout(60):
+        found = await session.questions()
+        while sorted(one.prompt for one in found) != sorted(prompts):
+            await asyncio.sleep(0)
+            found = await session.questions()
+    return found
+
+
+@requirement("policy.approve.4")
+async def test_an_approval_for_the_session_answers_no_question_of_a_tool() -> None:
+    @tool(effect="once")
+    async def pay(ctx: Context, to: str) -> str:
+        """Pay somebody whatever they say."""
+        return str((await ctx.ask("How much?", key="much")).value)
+
+    async with Crib([pay], policy={"rules": [{"ask": "pay"}]}) as crib:
+        session = await crib.open("s", owner="ada")
+        calls = [await session.submit("pay", {"to": "bob"}) for _ in range(2)]
+        first, second = await session.questions()
+        await session.answer(first.id, "accept")
+        await open_questions(session, "How much?", second.prompt)
+        await session.answer(second.id, "accept", scope="session")
+        await open_questions(session, "How much?", "How much?")
+        assert [(await session.status(call.id)).status for call in calls] == ["waiting", "waiting"]
 
 
 @requirement("policy.approve.4")

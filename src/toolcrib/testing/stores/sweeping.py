@@ -32,6 +32,15 @@ class SweepTests(Frame):
             assert await store.sweep(LATER, LATER) == 0
             assert [row.id for row in await store.sessions()] == ["used"]
 
+    async def test_a_swept_session_that_is_opened_again_begins_anew(self) -> None:
+        async with self.opened("s") as store:
+            for _ in range(3):
+                await store.commit(note("s"))
+            assert await store.sweep(LATER, LATER) == 1
+            await store.open("s", "bob", LATER)
+            await commit(store, submit(new("c")))
+            assert [event.seq for event in await store.read("s")] == [1]
+
     async def test_what_the_crib_keeps_for_itself_stays(self) -> None:
         async with self.opened("s") as store:
             await store.open("toolcrib.notes", OWNER, AT)
