@@ -588,6 +588,10 @@ RELIABILITY: dict[str, str] = {
     "reliability.fence.1": "A store writes on behalf of a call only while that call runs in that attempt.",
     # Messages and runs
     # Recovery
+    "reliability.rescue.1": "A restarted process takes up what a kill left, in every store and without an engine.",
+    "reliability.rescue.2": "A process that lives on takes up what another left when its lease is over, and each once.",
+    "reliability.rescue.3": "A call whose child waits outlives its process.",
+    "reliability.rescue.4": "A restored dump and a copied file go on in their new place.",
     # Stopping
     # Streams
     "reliability.stream.1": "pages of a log and the tails of its followers are bounded in bytes",

@@ -20,7 +20,8 @@ from weakref import WeakValueDictionary
 from toolcrib.calls import approving
 from toolcrib.calls.overdue import end_overdue
 from toolcrib.calls.pausing import look_after_all
-from toolcrib.calls.recovery import recover
+from toolcrib.calls.recovery import recover, take_up_lost
+from toolcrib.calls.rescue import Rescue
 from toolcrib.calls.scheduler import Clock, SystemClock
 from toolcrib.calls.tracing import traced
 from toolcrib.catalog import Catalog
@@ -98,6 +99,7 @@ class Crib:
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
         self.recovering: set[str] = set()
+        self.rescue = Rescue()
         given = [Fixed("builtin", builtins()), *(as_source(one, workspace) for one in sources)]
         pinned = getattr(self.pipeline.policy, "pin", None) is not None
         pins = Pins(lambda: self.store, self.pipeline.clock.now) if pinned else None
@@ -157,6 +159,7 @@ class Crib:
         try:
             await self._begin()
         except BaseException:  # what was started is let go
+            await self.rescue.stop()
             await self.stock.stop()
             await self.store.close()
             raise
@@ -164,12 +167,10 @@ class Crib:
     async def _begin(self) -> None:
         await self.stock.start(self.pipeline.aside)
         if self.pipeline.engine is None:
-            await recover(self, await self.store.calls(None, ("queued", "running"), limit=1_000_000))
+            await take_up_lost(self)
         else:
             await self.pipeline.engine.start(self)
-        when = await self.store.next_expiry()
-        if when is not None:
-            self._expiry_changed(when)
+        await self.look_for_expiry()
 
     async def stop(self, grace: float = 5.0) -> None:
         """Waits a little for what runs, and leaves the rest to recovery. It is no logout: nothing is ended for it."""
@@ -187,6 +188,7 @@ class Crib:
         except TimeoutError:
             pass
         self.ending = True
+        await self.rescue.stop()
         await self._leave_to_recovery()
         self.pipeline.scheduler.stop()
         self.pipeline.starter.close()
@@ -465,6 +467,12 @@ class Crib:
 
         self._expiry = (when, self.pipeline.clock.call_at(when, ring))
 
+    async def look_for_expiry(self) -> None:
+        """Sets the timer also for what another process let wait, which may be gone by now."""
+        when = await self.store.next_expiry()
+        if when is not None and not self.ending:
+            self._expiry_changed(when)
+
     async def expire(self) -> None:
         """Ends what waited too long, and sets the timer for the next."""
         if self._expiry is not None:
@@ -472,13 +480,10 @@ class Crib:
             self._expiry = None
         try:
             await end_overdue(self, self.pipeline.clock.now())
-            when = await self.store.next_expiry()
+            await self.look_for_expiry()
         except StoreError:
             if not self.ending:  # else whoever opens the store next ends what waited too long
                 raise
-        else:
-            if when is not None and not self.ending:
-                self._expiry_changed(when)
 
     async def sweep(self, *, dry_run: bool = False) -> int:
         """Deletes sessions that were not used for the retention time; how many."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.calls.answering import end_waiting, go_on, revive
 from toolcrib.calls.live import LiveCall
 from toolcrib.calls.outcome import to_result
+from toolcrib.errors import StoreUnavailable
 from toolcrib.store import Row
 from toolcrib.types import Failure, Result
 
@@ -20,26 +22,56 @@ if TYPE_CHECKING:
     from toolcrib.crib import Crib
     from toolcrib.session import Session
 
+log = logging.getLogger("toolcrib")
+
 INTERRUPTED = Failure("cancelled", "The call that made it was interrupted")
+
+
+async def take_up_lost(crib: Crib) -> None:
+    """Takes up what is lost now, and from now on whatever another process leaves, as soon as its lease is over."""
+    inherits, missing = True, set[str]()
+
+    async def look() -> float | None:
+        nonlocal inherits
+        if crib.pipeline.stopping:
+            return None
+        lost = await crib.store.lost()
+        for row in lost.rows:
+            if not await _recover(crib, row, foreign=not inherits) and row.tool not in missing:
+                missing.add(row.tool)
+                log.warning("calls of %s wait for a process that has it: this one does not", row.tool)
+        await crib.look_for_expiry()
+        inherits = inherits and not lost.sure  # what is found from then on was left while this process lived
+        return lost.again
+
+    crib.rescue.add(look, await look())
 
 
 async def recover(crib: Crib, rows: Iterable[Row]) -> None:
     """Takes up calls that nobody runs."""
     for row in rows:
-        if row.worker and await crib.store.alive(row.worker):
-            continue
-        session = await crib.attached(row.session)
-        if session is None or row.id in session.live or row.id in crib.recovering:
-            continue
-        crib.recovering.add(row.id)
-        try:
-            await _take_up(crib, session, row)
-        finally:
-            crib.recovering.discard(row.id)
+        if not row.worker or not await crib.store.alive(row.worker):
+            await _recover(crib, row)
 
 
-async def _take_up(crib: Crib, session: Session, row: Row) -> None:
-    await take_over(crib, session, await revive(session, row, await session.history(row)))
+async def _recover(crib: Crib, row: Row, *, foreign: bool = False) -> bool:
+    """Takes up one call, unless it is being worked on here; False for a `foreign` one whose tool only others have."""
+    session = await crib.attached(row.session)
+    if session is None or row.id in session.live or row.id in crib.recovering:
+        return True
+    crib.recovering.add(row.id)
+    try:
+        live = await revive(session, row, await session.history(row))
+        if foreign and live.tool is None:
+            return False
+        await take_over(crib, session, live)
+    except StoreUnavailable:
+        raise
+    except Exception:  # one that can not be taken up keeps no other waiting
+        log.exception("call %s could not be taken up", row.id)
+    finally:
+        crib.recovering.discard(row.id)
+    return True
 
 
 async def take_over(crib: Crib, session: Session, live: LiveCall) -> None:

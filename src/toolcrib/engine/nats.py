@@ -116,7 +116,7 @@ class Nats:
         if not self._listens:
             crib.catalog.listen(self._tools_changed)
             self._listens = True
-        self._sweeper = Sweeper(crib, self._store, self)
+        Sweeper(crib, self._store, self)
         self.tell()
 
     async def _connect(self) -> Client:
@@ -369,8 +369,6 @@ class Nats:
         self._quiet = True
         if self._renewing is not None:
             self._renewing.cancel()
-        if (sweeper := getattr(self, "_sweeper", None)) is not None:
-            await sweeper.stop()
         if self._pulse is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._pulse.stop)
             self._pulse = None

@@ -4,13 +4,11 @@ is up. Several nodes may do it at once; the store lets each change happen once.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 import random
 from typing import TYPE_CHECKING
 
-from toolcrib.errors import StoreError
 from toolcrib.store import Shared
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ QUEUED_S = 15.0
 
 
 class Sweeper:
-    """One task a node."""
+    """One of the looks of `crib.rescue` in every node."""
 
     def __init__(self, crib: Crib, store: Shared, engine: Nats) -> None:
         self._crib = crib
@@ -36,26 +34,16 @@ class Sweeper:
         self._engine = engine
         self._told: set[str] = set()
         self._first = engine.works  # calls may have waited for a worker with these tools
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._numbers = itertools.count(random.randrange(EVERY))
+        crib.rescue.add(self._look, TELL_S)
 
-    async def stop(self) -> None:
-        """Ends the task."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
+    async def _look(self) -> float:
+        self._engine.tell()
+        if next(self._numbers) % EVERY == 0:
+            await self._look_after_all()
+        return TELL_S * random.uniform(0.75, 1.25)
 
-    async def _run(self) -> None:
-        for number in itertools.count(random.randrange(EVERY)):
-            await asyncio.sleep(TELL_S * random.uniform(0.75, 1.25))
-            self._engine.tell()
-            try:
-                if number % EVERY == 0:
-                    await self._look()
-            except StoreError as error:
-                log.info("sweeping again later: %s", error)
-            except Exception:
-                log.exception("the sweeper stumbled, and goes on")
-
-    async def _look(self) -> None:
+    async def _look_after_all(self) -> None:
         for lane in self._engine.lanes.values():
             if lane.silent():
                 await self._engine.renew()

@@ -185,6 +185,17 @@ class Walk(NamedTuple):
     next: Mark | None
 
 
+class Lost(NamedTuple):
+    """Calls whose process is gone, and after how many seconds to look again; None where no other process can be.
+
+    `sure` is False while the store can not tell yet of every worker whether it lives.
+    """
+
+    rows: list[Row]
+    again: float | None
+    sure: bool = True
+
+
 class Store(Protocol):
     """The promise that every store keeps; checked by `toolcrib.testing.StoreSuite`."""
 
@@ -302,6 +313,12 @@ class Store(Protocol):
 
     async def alive(self, worker: str) -> bool:
         """Whether that worker's process still lives; False when in doubt is wrong."""
+
+    async def lost(self) -> Lost:
+        """Queued and running calls of workers that are not alive, in order of acceptance.
+
+        Where a worker may turn out to be dead, it is to be asked again when that worker's lease ends.
+        """
 
     async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
         """Deletes sessions without an event since `before`, in small pieces; how many.

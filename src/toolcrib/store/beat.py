@@ -60,6 +60,11 @@ class Heart:
         now, lease = time.monotonic(), self._address.lease
         return now - self._last < lease / 2 and now - self._steady_since >= lease
 
+    @property
+    def steady_in(self) -> float:
+        """In how many seconds it will have been, if it misses no beat."""
+        return max(self._address.lease - (time.monotonic() - self._steady_since), 0.0)
+
     # In the thread
 
     def _beat(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from toolcrib.errors import StoreError
-from toolcrib.store import OWNER, SLACK_S, USE_S, Conflict, Draft, Mark, Row, SessionRow, Spot, Walk, Where, Write
+from toolcrib.store import OWNER, SLACK_S, USE_S, Conflict, Draft, Lost, Mark, Row, SessionRow, Spot, Walk, Where, Write
 from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent, Omitted, decode, encode, split_large
 from toolcrib.store.follow import Watchers
 from toolcrib.types import Event
@@ -331,6 +331,11 @@ class MemoryStore:
     async def alive(self, worker: str) -> bool:
         """Workers over one memory store share its process."""
         return worker in self._workers
+
+    async def lost(self) -> Lost:
+        """What an earlier start left; nobody else can leave anything."""
+        busy = await self.calls(None, ("queued", "running"), limit=len(self._rows))
+        return Lost([row for row in busy if row.worker not in self._workers], None)
 
     async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
         """Deletes what nobody used since."""

@@ -16,8 +16,8 @@ from typing import Any
 from msgspec.structs import astuple
 
 from toolcrib.errors import StoreError
-from toolcrib.store import SLACK_S, USE_S, Conflict, Mark, Node, Row, SessionRow, Taken, Walk, Where, Write
-from toolcrib.store.beat import Heart
+from toolcrib.store import SLACK_S, USE_S, Conflict, Lost, Mark, Node, Row, SessionRow, Taken, Walk, Where, Write
+from toolcrib.store.beat import BEATS, Heart
 from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.connection import MIGRATE_S, Address, Connection, Pool, hang_up
 from toolcrib.store.follow import Followers
@@ -439,6 +439,14 @@ class PostgresStore:
             return True
         found = await self._ask("alive", worker, self._address.lease)
         return bool(found) and (bool(found[0][0]) or not self._heart.steady)
+
+    async def lost(self) -> Lost:
+        """What nodes left that were not heard of within their lease, and when the next lease may end."""
+        lease, steady = self._address.lease, self._heart.steady
+        rows = [Row(*found) for found in await self._after_writes("lost", lease, steady)]
+        silent = [age for (age,) in await self._ask("silent", lease / 2, lease)]
+        again = (lease - max(silent) if silent else lease) if steady else self._heart.steady_in
+        return Lost(rows, max(again * 1.01, lease / BEATS), steady)
 
     async def left(self, worker: str) -> bool:
         """Who says goodbye takes its name from the list; the dead stay on it for a while."""

@@ -8,6 +8,7 @@ A second process may use the same file: numbers are given out under SQLite's loc
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store import SLACK_S, USE_S, Conflict, Mark, Row, SessionRow, Walk, Where, Write
+from toolcrib.store import LEASE_S, SLACK_S, USE_S, Conflict, Lost, Mark, Row, SessionRow, Walk, Where, Write
 from toolcrib.store.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
 from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.follow import Followers
@@ -53,6 +54,10 @@ class SqliteStore:
         if sync not in ("start", "full"):
             raise StoreError(f"'{url}': sync is 'start' or 'full'")
         self._full = sync == "full"
+        lease = parse_qs(parts.query).get("lease", [str(LEASE_S)])[0]
+        if not re.fullmatch(r"\d+(\.\d+)?", lease) or float(lease) <= 0:
+            raise StoreError(f"'{url}': lease is a number of seconds")
+        self._lease = float(lease)
         self.migrated = (0, 0)
         self._followers = Followers()
         self._looking: asyncio.Task[None] | None = None
@@ -345,6 +350,15 @@ class SqliteStore:
     async def alive(self, worker: str) -> bool:
         """Whether the process behind that name holds its lock."""
         return self._workers.alive(worker)
+
+    async def lost(self) -> Lost:
+        """What processes left that hold no lock; the system drops it when one dies, so that nobody tells of it."""
+        workers = await self._after_writes(lambda db: db.execute(queries()["busy_workers"]).fetchall())
+        dead = [worker for (worker,) in workers if worker is None or not self._workers.alive(worker)]
+        if not dead:
+            return Lost([], self._lease)
+        values = {"workers": encode(dead).decode()}
+        return Lost(await self._after_writes(lambda db: read_rows(db, "calls_of_workers", **values)), self._lease)
 
     async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
         """Takes sessions out one by one, then deletes what was theirs in pieces, each in its own transaction."""

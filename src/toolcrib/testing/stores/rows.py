@@ -210,3 +210,21 @@ class RowTests(Frame):
             again = await self.restarted(store)
             for session in sessions:
                 assert len(await check_index(again, session)) == 20
+
+    async def test_what_a_worker_left_that_is_gone_is_lost_and_nothing_else(self) -> None:
+        async with self.opened("s") as store:
+            mine = await commit(store, submit(new("mine", worker="worker-1")))
+            await commit(store, claim(mine))
+            for id in ("queued", "running", "asked", "over"):
+                row = await commit(store, submit(new(id, worker="nobody")))
+                if id != "queued":
+                    change = {"running": claim(row, "nobody"), "asked": park(row), "over": finish(row)}[id]
+                    await commit(store, change)
+            assert [row.id for row in (await store.lost()).rows] == ["queued", "running"]
+
+    async def test_what_a_worker_left_that_ended_is_lost_to_the_next(self) -> None:
+        async with self.opened("s") as store:
+            await commit(store, submit(new("c", worker="worker-1")))
+            assert (await store.lost()).rows == []
+            again = await self.restarted(store)
+            assert [row.id for row in (await again.lost()).rows] == ["c"]

@@ -393,6 +393,22 @@ FROM (
         AND (n.seen_at > statement_timestamp() - make_interval(secs => $2) OR NOT $5)) LIMIT $3)
 ) c JOIN sessions s ON s.n = c.session ORDER BY c.accepted_at, c.accepted_seq LIMIT $3
 
+-- name: lost
+-- Queued or running on a node that is not alive, which only a steady node ($2) may say of one it knows; what is for any
+-- worker only where there is none.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.state IN ('queued', 'running') AND NOT EXISTS (
+    SELECT 1 FROM nodes n WHERE (n.name = c.worker OR c.worker IS NULL AND n.tools <> '{}')
+    AND (n.seen_at > statement_timestamp() - make_interval(secs => $1) OR NOT $2))
+ORDER BY c.accepted_at, c.session, c.accepted_seq
+
+-- name: silent
+-- How long nodes were not heard of that may be dead soon.
+SELECT extract(epoch FROM statement_timestamp() - seen_at)::float8 FROM nodes
+WHERE seen_at < statement_timestamp() - make_interval(secs => $1)
+AND seen_at > statement_timestamp() - make_interval(secs => $2)
+
 -- name: counts
 -- How many calls of each tool are on their way.
 SELECT tool, state, count(*) FROM calls WHERE state IN ('queued', 'running') GROUP BY tool, state

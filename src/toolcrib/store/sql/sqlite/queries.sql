@@ -90,6 +90,16 @@ WHERE c.state IN ('queued', 'running') AND (:n IS NULL OR c.session = :n)
 AND c.state IN (SELECT value FROM json_each(:states)) AND (:parent IS NULL OR c.parent = :parent)
 ORDER BY c.session, c.accepted_seq LIMIT :limit
 
+-- name: busy_workers
+-- Who runs something or has to, over the same small index.
+SELECT DISTINCT worker FROM calls INDEXED BY calls_busy WHERE state IN ('queued', 'running')
+
+-- name: calls_of_workers
+-- What these run or have to; some calls have no worker.
+SELECT c.*, s.id AS session_id FROM calls c INDEXED BY calls_busy JOIN sessions s ON s.n = c.session
+WHERE c.state IN ('queued', 'running') AND EXISTS (SELECT 1 FROM json_each(:workers) w WHERE w.value IS c.worker)
+ORDER BY c.accepted_at, c.session, c.accepted_seq
+
 -- name: calls_waiting
 -- What waits for an answer, in order of acceptance.
 SELECT c.*, s.id AS session_id FROM calls c INDEXED BY calls_waiting JOIN sessions s ON s.n = c.session
