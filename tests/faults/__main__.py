@@ -29,6 +29,7 @@ FAULTS = 20
 """Faults in one round."""
 
 AT_ONCE = 2
+BAR = 30
 SHOWN = 40
 
 
@@ -86,8 +87,8 @@ class Run:
     async def _round(self, setup: Setup, servers: Servers, number: int) -> None:
         folder = self._folder / f"{setup.name}-{number}"
         folder.mkdir()
-        round = Round(setup, servers, self._forks, folder, self._plan.seed, number)
-        report = await round.run(self._plan.faults, self._library is not None, self._step(setup))
+        one = Round(setup, servers, self._forks, folder, self._plan.seed, number)
+        report = await one.run(self._plan.faults, self._library is not None, self._step(setup))
         self.reports.append(report)
         if not report.violations and not self._plan.keep:
             shutil.rmtree(folder)
@@ -96,8 +97,10 @@ class Run:
         def tell(kind: str) -> None:
             self._struck += 1
             wrong = sum(len(report.violations) for report in self.reports)
-            left = max(0.0, self._deadline - time.monotonic()) / 60
-            self._tell(f"{left:5.1f} min left, {self._struck} faults, {wrong} violations; {setup.name}: {kind}")
+            left = max(0.0, self._deadline - time.monotonic())
+            done = BAR - round(BAR * left / self._plan.seconds) if self._plan.seconds else 0
+            bar = f"[{'#' * done}{'.' * (BAR - done)}] {left / 60:.1f} min left"
+            self._tell(f"{bar}, {self._struck} faults, {wrong} violations; {setup.name}: {kind}")
 
         return tell
 

@@ -71,6 +71,8 @@ class Check:
 
     def __init__(self, folder: Path, store: str, *, durable: bool) -> None:
         self._store = store
+        self._folder = folder / "after"
+        self._folder.mkdir(exist_ok=True)
         self._durable = durable
         self._effects = Witness(folder).effects()
         self._ledger = [words for path in sorted(folder.glob("ledger-*.jsonl")) for words in lines(path)]
@@ -212,23 +214,23 @@ class Check:
 
     def _steps(self) -> Iterator[Violation]:
         """A step is recorded once, and no attempt that began after that has taken it again."""
-        taken: dict[tuple[str, str], list[int]] = defaultdict(list)
+        taken: dict[tuple[str, str], list[Effect]] = defaultdict(list)
         for effect in self._effects:
             if effect.kind in tools.STEPS:
-                taken[effect.call, effect.kind].append(effect.attempt)
+                taken[effect.call, effect.kind].append(effect)
         for id, call in self._calls.items():
             for key, times in Counter(event.data["key"] for event in call.of("step")).items():
                 if times > 1:
                     yield Violation("twice", f"{self._name(id)} recorded {key} {times} times")
             for event in call.of("step"):
-                name, _, attempt = event.data["value"]
-                attempts = taken.pop((id, name), [])
-                if any(one > attempt for one in attempts) or len(attempts) != len(set(attempts)):
-                    text = f"took the step {name} in attempts {attempts}, recorded in {attempt}"
+                name, attempt, pid = event.data["value"]
+                effects = taken.pop((id, name), [])
+                if not _one_window(effects, attempt, pid):
+                    text = f"took the step {name}, recorded by attempt {attempt} in {pid}, in {effects}"
                     yield Violation("twice", f"{self._name(id)} {text}")
-        for (id, name), attempts in taken.items():
+        for (id, name), effects in taken.items():
             if id in self._calls and self._calls[id].code == "ok":
-                yield Violation("lost", f"{self._name(id)} took the step {name} in {attempts} and recorded none")
+                yield Violation("lost", f"{self._name(id)} took the step {name} in {effects} and recorded none")
 
     # Messages
 
@@ -287,7 +289,7 @@ class Check:
         done = {call.n for call in self._calls.values() if call.tool == "tally" and call.code == "ok"}
         violations += [Violation("wrong", f"tally {n} ended well and is not in the state") for n in done - set(items)]
         if self._logs.get("state"):
-            async with tools.crib(Path(), self._store) as crib:
+            async with tools.crib(self._folder, self._store) as crib:
                 seen = (await crib.open("state", owner="ada")).state.now
                 if (seen.get("total", 0), seen.get("items", []), seen.get("last")) != (len(items), items, last):
                     violations.append(Violation("wrong", f"the state is not what the log says: {dict(seen)}"))
@@ -313,3 +315,9 @@ def _entered(log: list[Event]) -> Iterator[str]:
             yield f"number {event.data['queued']}"
         elif event.kind in ("message", "message_queued") and event.data.get("key"):
             yield event.data["key"]
+
+
+def _one_window(effects: list[Effect], attempt: int, pid: int) -> bool:
+    """Whether a step was taken once by whoever recorded it, and else only before that or by an earlier attempt."""
+    recorded = [one for one in effects if (one.attempt, one.pid) == (attempt, pid)]
+    return len(recorded) == 1 and all(one.attempt < attempt or one.at <= recorded[0].at for one in effects)

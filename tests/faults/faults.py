@@ -38,9 +38,8 @@ class Faults:
             "nats killed": self._kill_nats,
         }
 
-    async def strike(self, kind: str) -> bool:
+    async def strike(self, kind: str, victim: "Member") -> bool:
         """Lets it happen; whether it did."""
-        victim = self._chance.choice(self._round.members)
         server, _, what = kind.partition(" ")
         if kind in self._kinds:
             return await self._kinds[kind](victim)

@@ -14,11 +14,14 @@ from tests.faults import power
 from tests.faults.check import Check, Violation
 from tests.faults.faults import Faults
 from tests.faults.forkserver import Child, Forkserver
-from tests.faults.setup import NEEDS_SHIM, Links, Part, Servers, Setup, new_store, with_lease
+from tests.faults.setup import ALONE, NEEDS_SHIM, Links, Part, Servers, Setup, new_store, with_lease
 from tests.faults.shim import Page
 
 SETTLE_S = 90.0
 STOP_S = 40.0
+TOGETHER = 0.3
+"""How often a second node is met at the same time."""
+
 PAUSE_S = 0.9
 """The longest time between two faults."""
 
@@ -130,13 +133,21 @@ class Round:
         for number in range(1, count + 1):
             await asyncio.sleep(self._chance.uniform(0.05, PAUSE_S))
             self._mend()
-            kind = self._chance.choices(list(weights), list(weights.values()))[0]
+            struck = self._choose(weights)
             at = time.monotonic() - self._begun
-            if await faults.strike(kind):
-                self.report.faults[kind] += 1
-            self.report.log.append(f"{at:6.2f} s  fault {number}: {kind}")
+            happened = await asyncio.gather(*(faults.strike(kind, victim) for kind, victim in struck))
+            for (kind, victim), real in zip(struck, happened, strict=True):
+                self.report.faults[kind] += real
+                self.report.log.append(f"{at:6.2f} s  fault {number}: {kind}, node {victim.part.label}")
+                tell(kind)
             self._mend()
-            tell(kind)
+
+    def _choose(self, weights: dict[str, int]) -> list[tuple[str, Member]]:
+        """One fault, or two that meet two nodes at once."""
+        victims = self._chance.sample(self.members, k=min(2, len(self.members)))
+        kinds = self._chance.choices(list(weights), list(weights.values()), k=2)
+        together = self._chance.random() < TOGETHER and not any(kind in ALONE for kind in kinds)
+        return list(zip(kinds, victims, strict=False))[: 2 if together else 1]
 
     # Quiet
 

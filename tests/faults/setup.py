@@ -60,6 +60,9 @@ SETUPS = {
         ),
     )
 }
+ALONE = ("disk full", "power cut", "postgres killed", "postgres paused", "nats killed")
+"""Faults that meet all nodes, and come one at a time."""
+
 NEEDS_SHIM = ("kill at a write", "disk full", "clock jump", "power cut")
 
 

@@ -61,6 +61,7 @@ async def test_a_body_or_a_step_that_ran_twice_is_noticed(place: Path, kind: str
     path = place / "effects.jsonl"
     line = next(words for words in lines(path) if words[0] == kind)
     line[3] += 1  # in a later attempt
+    line[5] += 1.0
     append(path, *line)
     assert await columns(place) == {"twice"}
 

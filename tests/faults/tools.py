@@ -1,6 +1,7 @@
 """The tools and agents of the workload. Each body tells the witness, and takes a moment in which a fault may come."""
 
 import asyncio
+import os
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -94,7 +95,7 @@ async def ship(ctx: Context, n: str) -> list[Any]:
 
     def step(name: str) -> list[Any]:
         witness.saw(name, n, ctx)
-        return [name, n, ctx.attempt]
+        return [name, ctx.attempt, os.getpid()]
 
     ctx.output(f"packing {n}\n")
     packed = await ctx.step("pack", lambda: step("pack"))
