@@ -595,6 +595,9 @@ RELIABILITY: dict[str, str] = {
     # Stopping
     # Streams
     "reliability.stream.1": "pages of a log and the tails of its followers are bounded in bytes",
+    "reliability.stream.2": "readers that do not read hold little memory, and nobody waits for them",
+    "reliability.stream.3": "large values are references in streams and pages of events; pages are bounded in bytes",
+    "reliability.stream.4": "a thousand readers who replay at once take turns with everybody else",
     # State
     "reliability.state.1": "Committed state is replayed with the modes it was made with, whatever is declared now.",
     "reliability.state.2": "Changed declarations of state keys hold from then on.",

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from toolcrib.policy import Verdict
+from toolcrib.store.codec import Omitted
 from toolcrib.types import (
     Annotations,
     Answer,
@@ -40,6 +41,7 @@ class _Event(Struct):
     kind: str
     data: dict[str, Any]
     call: str | None = None
+    large: dict[str, int] = {}
 
 
 class _Entry(Struct):
@@ -125,7 +127,13 @@ def event(text: bytes) -> Event:
 
 
 def _event(said: _Event) -> Event:
-    return Event(said.seq, said.time, said.call, said.kind, said.data)
+    data = said.data | {name: Omitted(size) for name, size in said.large.items()}
+    return Event(said.seq, said.time, said.call, said.kind, data)
+
+
+def whole(event: Event) -> bool:
+    """Whether all values of an event came with it."""
+    return Omitted not in map(type, event.data.values())
 
 
 def events(text: bytes) -> tuple[list[Event], str | None]:

@@ -98,8 +98,8 @@ async def events(link: Link, path: str, after: int, call: str | None) -> AsyncIt
     async with aclosing(follow(link, f"{path}/events", query)) as frames:
         async for frame in frames:
             if frame is not OPENED and (event := reading.event(frame.data)).seq > at:
+                yield event if reading.whole(event) else await _fetched(link, path, event)
                 at = event.seq
-                yield event
 
 
 async def past(link: Link, path: str, after: int, call: str | None) -> AsyncIterator[Event]:
@@ -111,4 +111,9 @@ async def past(link: Link, path: str, after: int, call: str | None) -> AsyncIter
         answer = await link.ask("GET", f"{path}/events", query={"after": place, "call": call, "limit": PAGE})
         page, place = reading.events(answer.body)
         for event in page:
-            yield event
+            yield event if reading.whole(event) else await _fetched(link, path, event)
+
+
+async def _fetched(link: Link, path: str, event: Event) -> Event:
+    """An event with the large values that its stream had references for."""
+    return reading.event((await link.ask("GET", f"{path}/events/{event.seq}")).body)

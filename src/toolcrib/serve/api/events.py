@@ -11,6 +11,7 @@ from toolcrib.serve.api.request import EVENTS, Request
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.api.streams import Line
 from toolcrib.store import SessionRow
+from toolcrib.store.codec import PAGE_BYTES, Extent
 
 LAST = b"last-event-id"
 
@@ -31,16 +32,37 @@ async def events(asked: Request) -> Reply | None:
     if asked.query.follow or asked.accepts(EVENTS):
         await _stream(asked, row)
         return None
-    query = asked.query
-    found: list[Raw] = []
+    found, next = await _page(asked, row)
+    return paged(found, next)
+
+
+async def _page(asked: Request, row: SessionRow) -> tuple[list[Raw], str | None]:
+    """Events until there are enough, by number or by bytes, and where the next page begins."""
+    query, found, size = asked.query, list[Raw](), 0
     after = query.after
-    while len(found) < query.limit:
-        page = await asked.api.crib.store.read(row.id, after, limit=query.limit - len(found), call=query.call)
+    while len(found) < query.limit and size < PAGE_BYTES:
+        extent, limit = Extent(PAGE_BYTES - size, whole=False), query.limit - len(found)
+        page = await asked.api.crib.store.read(row.id, after, limit=limit, call=query.call, extent=extent)
         if not page:
-            break
-        found += [Raw(forms.event(row.id, event)) for event in page]
+            return found, None
+        written = [forms.event(row.id, event) for event in page]
+        found += map(Raw, written)
+        size += sum(map(len, written))
         after = page[-1].seq
-    return paged(found, str(after) if len(found) == query.limit else None)
+    return found, str(after)
+
+
+async def event(asked: Request) -> Reply:
+    """One event with all of its values."""
+    row = await asked.api.rooms.row(asked.path[0], asked.principal)
+    seq = asked.path[1]
+    if not seq.isascii() or not seq.isdecimal() or len(seq) > 15:
+        raise missing("event")
+    await asked.api.crib.store.flush()
+    found = await asked.api.crib.store.read(row.id, int(seq) - 1, limit=1, until=int(seq))
+    if not found or found[0].seq != int(seq):
+        raise missing("event")
+    return Reply(forms.event(row.id, found[0]))
 
 
 async def _stream(asked: Request, row: SessionRow) -> None:
@@ -91,9 +113,17 @@ ROUTES = [
         "GET",
         "/v1/sessions/{session}/events",
         events,
-        "The log past `after`: a page, or with `Accept: text/event-stream` a stream that replays and then follows.",
+        "The log past `after`: a page, or with `Accept: text/event-stream` a stream that replays and then follows. "
+        "Large values are references, and a page may have fewer than `limit`: go on while there is a `next`.",
         query=EventsQuery,
         gives={200: forms.Events},
         streams=True,
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/events/{seq}",
+        event,
+        "One event with all of its values, also those that are references in pages and streams.",
+        gives={200: forms.EventForm},
     ),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
+from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -15,7 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from toolcrib import types
 from toolcrib.calls.history import History
 from toolcrib.store import SessionRow
-from toolcrib.store.codec import encode
+from toolcrib.store.codec import Omitted, encode
 
 Json = Any
 
@@ -119,7 +120,11 @@ class AnswerForm(Struct, omit_defaults=True):
 
 
 class EventForm(Struct):
-    """One line of a session's log."""
+    """One line of a session's log.
+
+    Where values of its data are large, `large` has their bytes by name, and what stands in their place says where the
+    whole event is read: `{"$large": {"bytes": 912345, "href": "/v1/sessions/s/events/7"}}`.
+    """
 
     session: str
     seq: int
@@ -127,6 +132,7 @@ class EventForm(Struct):
     call: str | None
     kind: str
     data: Mapping[str, Json]
+    large: Mapping[str, int] | UnsetType = UNSET
 
 
 class SessionForm(Struct, omit_defaults=True):
@@ -211,8 +217,14 @@ def answer(given: types.Answer) -> AnswerForm:
 
 
 def event(session: str, given: types.Event) -> bytes:
-    """A line of the log."""
-    return encode(EventForm(session, given.seq, given.at, given.call, given.kind, given.data))
+    """A line of the log, with references in the place of what was left out."""
+    line = EventForm(session, given.seq, given.at, given.call, given.kind, given.data)
+    large = {name: value.bytes for name, value in given.data.items() if type(value) is Omitted}
+    if large:
+        href = f"/v1/sessions/{quote(session, safe='')}/events/{given.seq}"
+        references = {name: {"$large": {"bytes": size, "href": href}} for name, size in large.items()}
+        line.data, line.large = given.data | references, large
+    return encode(line)
 
 
 def session(row: SessionRow, waiting: int, running: int, **more: Any) -> SessionForm:

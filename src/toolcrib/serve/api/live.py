@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from toolcrib.serve.api.errors import Problem
 from toolcrib.serve.api.events import LAST
 from toolcrib.serve.api.paging import place, read_place
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.api.routing import Route
-from toolcrib.serve.api.streams import PAGE, Line, frame
+from toolcrib.serve.api.streams import EXTENT, PAGE, Line, frame
 from toolcrib.serve.api.watching import MOST, SLACK_S, Found, used_since
 from toolcrib.store import SessionRow
 from toolcrib.types import Event
+
+LATE_BYTES = 256 * 1024
+"""What is kept for one who reads slower than things happen."""
+
+PIECE = 20
+"""Events that are sent at once to one who was away."""
 
 
 async def live(asked: Request) -> None:
@@ -42,7 +50,7 @@ class _Reader:
         self._asked = asked
         self._line = line
         self._told: dict[tuple[str, float], int] = {}  # one that was swept may come again
-        self._late: list[bytes] = []
+        self._late: deque[bytes] = deque()
         self.ready = False
 
     async def replay(self, since: tuple[float, str, int]) -> None:
@@ -50,12 +58,24 @@ class _Reader:
         asked, found = self._asked, Found()
         owner = None if asked.principal.admin else asked.principal.name
         for row in await used_since(asked.api.crib, since[0] - SLACK_S, owner):
-            page = await asked.api.crib.store.read(row.id, max(0, row.seq - MOST), limit=MOST)
+            self._told[row.id, row.created_at] = await self._newest(row, since, found)
+            if len(found) > 2 * MOST:
+                _shorten(found)
+        _shorten(found)
+        for start in range(0, len(found), PIECE):
+            await self._line.send(b"".join(map(_frame, found[start : start + PIECE])))
+
+    async def _newest(self, row: SessionRow, since: tuple[float, str, int], found: Found) -> int:
+        """Adds what a session has since then, of its last thousand events; the last of them."""
+        api, seq = self._asked.api, max(0, row.seq - MOST)
+        while seq < row.seq:
+            async with api.streams.turns:
+                page = await api.crib.store.read(row.id, seq, limit=PAGE, extent=EXTENT)
+            if not page:
+                return row.seq
+            seq = page[-1].seq
             found += [(row, event) for event in page if (event.at, row.id, event.seq) > since]
-            self._told[row.id, row.created_at] = max([row.seq, *(event.seq for event in page)])
-        found.sort(key=lambda one: (one[1].at, one[0].id, one[1].seq))
-        for start in range(0, len(found), PAGE):
-            await self._line.send(b"".join(map(_frame, found[-MOST:][start : start + PAGE])))
+        return seq
 
     def news(self, found: Found) -> None:
         """Takes what is new in all sessions."""
@@ -66,13 +86,22 @@ class _Reader:
             if event.seq > self._told.get((row.id, row.created_at), 0) and rooms.sees(row, principal)
         ]
         if mine:
-            self._late = [*self._late, *map(_frame, mine)][-MOST:]
+            self._late.extend(map(_frame, mine))
+            size = sum(map(len, self._late))
+            while self._late and (len(self._late) > MOST or size > LATE_BYTES):
+                size -= len(self._late.popleft())
             self.freed(self._line)
 
     def freed(self, line: Line) -> None:
         """Sends what is there, if it can be sent."""
         if self.ready and self._late and line.push(b"".join(self._late)):
-            self._late = []
+            self._late.clear()
+
+
+def _shorten(found: Found) -> None:
+    """Keeps the last thousand of what was found, in order."""
+    found.sort(key=lambda one: (one[1].at, one[0].id, one[1].seq))
+    del found[:-MOST]
 
 
 def _frame(one: tuple[SessionRow, Event]) -> bytes:

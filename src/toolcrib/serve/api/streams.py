@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from toolcrib.calls.elsewhere import ENDED
 from toolcrib.crib import Crib
@@ -18,14 +19,65 @@ from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.limits import ServeLimits
 from toolcrib.serve.asgi import STREAM, Gone, Receive, Send, gone
+from toolcrib.store.codec import Extent
 from toolcrib.types import Event
 
 PAGE = 500
+EXTENT = Extent(64 * 1024, whole=False)
+"""What is sent at once, and so what one who does not read can hold: large values are references."""
+
+WRITTEN_BYTES, OVERHEAD = 2 * 1024 * 1024, 1024
+"""Pages that are kept for the next who catches up, and what each counts beside its text."""
+
+TURNS = 4
+"""Pages that are read and written out at once for those who catch up: between them everybody else has a turn."""
+
 AGAIN_S = 1.0
 BEAT_S = 1.0
 RETRY = b"retry: 1000\n\n"
 STILL_HERE = b": still here\n\n"
 log = logging.getLogger("toolcrib.serve")
+
+
+class Piece(NamedTuple):
+    """A page of a log as a stream sends it: its text, the last event that it goes up to, and whether it is the end."""
+
+    text: bytes
+    last: int
+    done: bool
+
+
+class Written:
+    """Pages that were written out last, for the next who catches up: of those who come back at once many want the same.
+
+    A log only grows, so a page that was read once stays right for as long as its session is followed.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[tuple[Feed, int, str | None], Piece] = {}
+        self._bytes = 0
+
+    def get(self, place: tuple[Feed, int, str | None]) -> Piece | None:
+        """The page that begins there, if it is known."""
+        return self._pieces.get(place)
+
+    def put(self, place: tuple[Feed, int, str | None], piece: Piece) -> None:
+        """Keeps a page in the place of the oldest ones."""
+        self._forget(place)
+        self._pieces[place] = piece
+        self._bytes += len(piece.text) + OVERHEAD
+        while self._bytes > WRITTEN_BYTES:
+            self._forget(next(iter(self._pieces)))
+
+    def drop(self, feed: Feed) -> None:
+        """Nobody follows that session any more."""
+        for place in [place for place in self._pieces if place[0] is feed]:
+            self._forget(place)
+
+    def _forget(self, place: tuple[Feed, int, str | None]) -> None:
+        piece = self._pieces.pop(place, None)
+        if piece is not None:
+            self._bytes -= len(piece.text) + OVERHEAD
 
 
 class Line:
@@ -130,6 +182,8 @@ class Streams:
         self._feeds: dict[str, Feed] = {}
         self._beats: deque[tuple[float, Line]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self.turns = asyncio.Semaphore(TURNS)
+        self.written = Written()
         self.stopped = False
 
     def start(self, work: object) -> asyncio.Task[None] | None:
@@ -151,6 +205,7 @@ class Streams:
         """Nobody follows that session any more."""
         if self._feeds.get(feed.session) is feed:
             del self._feeds[feed.session]
+            self.written.drop(feed)
 
     def watch(self, line: Line) -> None:
         """Lets a stream that is silent say now and then that it is there."""
@@ -219,7 +274,7 @@ class Feed:
         while not self._crib.ending:
             try:
                 await store.wait(self.session, self.at)
-                page = await store.read(self.session, self.at, limit=PAGE)
+                page = await store.read(self.session, self.at, limit=PAGE, extent=EXTENT)
             except StoreUnavailable as error:
                 log.info("session %s is read again soon: %s", self.session, error)
                 await asyncio.sleep(AGAIN_S)
@@ -258,24 +313,29 @@ class Feed:
     async def _catch_up(self, line: Line) -> None:
         """Sends from the log what a stream has not got yet."""
         while line.at < self.at and not line.over:
-            page = await self._crib.store.read(self.session, line.at, limit=PAGE, until=self.at)
-            if not page:
-                line.at = self.at
-                return
-            done = None
-            frames = []
-            for event in page:
-                if line.call in (None, event.call):
-                    frames.append(frame(self.session, event))
-                    if line.call is not None and event.kind in ENDED and event.seq >= line.last:
-                        done = event
-                        break
-            if frames:
-                await line.send(b"".join(frames))
-            line.at = page[-1].seq
-            if done is not None:
+            async with self._streams.turns:
+                piece = self._streams.written.get((self, line.at, line.call)) or await self._next(line)
+            if piece.text:  # while it is on its way nothing but its text is held
+                await line.send(piece.text)
+            line.at = piece.last
+            if piece.done:
                 line.finish("done")
                 return
+
+    async def _next(self, line: Line) -> Piece:
+        """Reads and writes out what comes next in a stream."""
+        page = await self._crib.store.read(self.session, line.at, limit=PAGE, until=self.at, extent=EXTENT)
+        frames, done = [], False
+        for event in page:
+            if line.call in (None, event.call):
+                frames.append(frame(self.session, event))
+                done = line.call is not None and event.kind in ENDED and event.seq >= line.last
+                if done:
+                    break
+        piece = Piece(b"".join(frames), page[-1].seq if page else self.at, done)
+        if line.call is None and frames:
+            self._streams.written.put((self, line.at, None), piece)
+        return piece
 
 
 def frame(session: str, event: Event, id: bytes | None = None) -> bytes:

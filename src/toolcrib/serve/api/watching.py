@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError
-from toolcrib.serve.api.streams import PAGE, Line, Streams
+from toolcrib.serve.api.streams import EXTENT, PAGE, Line, Streams
 from toolcrib.store import OWNER, SessionRow
 from toolcrib.types import Event
 
@@ -19,6 +19,9 @@ PAUSE_S = 0.02
 AGAIN_S = 1.0
 SLACK_S = 5.0  # the time of a session's last use may be a little behind
 MOST = 1000
+PAGES = 4
+"""Pages of one session that are read at once."""
+
 FEW = 8
 """So many sessions are looked up one by one."""
 
@@ -108,6 +111,10 @@ class Watch:
             for session in list(moved):
                 found += await self._new(session, rows.get(session))
                 moved.discard(session)
+                if len(found) >= MOST and moved:  # what is there is told first
+                    self._moved |= moved
+                    self._wake.set()
+                    break
         except StoreError as error:
             log.info("sessions are looked at again soon: %s", error)
             self._moved |= moved
@@ -135,10 +142,11 @@ class Watch:
         if known is None:
             known, since = _Known(row.created_at, max(0, row.seq - MOST), self._since), self._since
         _, seq, at = known
-        while row.owner != OWNER and (page := await self._crib.store.read(session, seq, limit=PAGE)):
+        read, pages = self._crib.store.read, 0
+        while row.owner != OWNER and (page := await read(session, seq, limit=PAGE, extent=EXTENT)):
             found += [(row, event) for event in page if event.at >= since]
-            seq, at = page[-1].seq, max(at, page[-1].at)
-            if len(found) >= MOST:  # others have a turn
+            seq, at, pages = page[-1].seq, max(at, page[-1].at), pages + 1
+            if len(found) >= MOST or pages == PAGES:  # others have a turn
                 self._heard(session)
                 break
         self._remember(session, _Known(row.created_at, seq, at))

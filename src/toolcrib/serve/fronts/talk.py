@@ -18,6 +18,7 @@ from toolcrib.serve.api.streams import STILL_HERE
 from toolcrib.serve.asgi import STREAM, Gone, Header, Send, gone
 from toolcrib.serve.principal import Principal
 from toolcrib.store import OWNER
+from toolcrib.store.codec import Extent
 from toolcrib.types import Event, Question
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from toolcrib.session import Session
 
 PAGE = 200
+EXTENT = Extent(256 * 1024)
+"""What is held of a log for one who does not read; its protocol has no references."""
 
 
 class Reader(Protocol):
@@ -171,7 +174,7 @@ class Talk:
         store, ours = self.api.crib.store, _Ours(self._whole)
         while True:
             over = ended.done()
-            page = await store.read(self.session.id, after, limit=PAGE)
+            page = await store.read(self.session.id, after, limit=PAGE, extent=EXTENT)
             for event in page:
                 after = event.seq
                 if ours.has(event):

@@ -1,0 +1,1 @@
+"""A server with many readers, of whom some never read: what it costs in memory, and whether others notice."""
