@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser console services check format bench bench-durable bench-http bench-mcp conformance soak faults mutants requirements clean
+.PHONY: help demo test browser console services check format bench bench-durable bench-http bench-mcp conformance soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -73,6 +73,9 @@ faults: $(INSTALLED) ## Kill, pause, cut off and starve every set-up, then check
 
 mutants: $(INSTALLED) ## Put faults into copies of the source and see which no test notices (ARGS="--sample 25 --seed 1 --package calls")
 	@nice -n 10 $(BIN)/python -m tests.mutants $(ARGS)
+
+soak-readers: $(INSTALLED) ## Show the memory of a server with 900 readers and 100 that never read (ARGS="--minutes 30")
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 requirements: $(INSTALLED) ## Show which requirements are done and open (ARGS="contract" lists the open ones)
 	@$(BIN)/python -m tests.requirements $(ARGS)
