@@ -610,6 +610,9 @@ RELIABILITY: dict[str, str] = {
     "reliability.keep.1": "Verifying a store finds damaged pages and bytes that changed inside a value.",
     "reliability.keep.2": "A copy of an SQLite file that lost its WAL is noticed by verify and when it is opened.",
     "reliability.keep.3": "The WAL of an SQLite file stays small under load and is emptied when nothing is written.",
+    "reliability.keep.4": "A backup holds all that was acknowledged before it began, made while others write.",
+    "reliability.keep.5": "A restore checks a backup first, fills an empty place alone, and what ran is recovered.",
+    "reliability.keep.6": "Sweeping runs by time in whatever uses a store, and gives the space back.",
     # Proof
     "reliability.proof.1": "Under faults of every kind each set-up keeps what it acknowledged and does nothing twice.",
     "reliability.proof.2": "The harness counts outside of Toolcrib, and notices what is lost, doubled, stuck or torn.",

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 WEEK = timedelta(days=7)
-SWEEP_S = 3600.0
+SWEEP_S, SHORTEST_S = 3600.0, 1.0
 
 log = logging.getLogger("toolcrib")
 
@@ -111,6 +111,7 @@ class Crib:
         self._numbers = itertools.count(1)
         self._expiry: tuple[float, Any] | None = None
         self._swept = float("-inf")
+        self._sweep_timer: Any = None
         self.catalog.listen(self._tools_changed)
 
     def _judge(self, policy: Policy | Mapping[str, Any] | None) -> Policy:
@@ -171,6 +172,7 @@ class Crib:
         else:
             await self.pipeline.engine.start(self)
         await self.look_for_expiry()
+        self._sweep_later()
 
     async def stop(self, grace: float = 5.0) -> None:
         """Waits a little for what runs, and leaves the rest to recovery. It is no logout: nothing is ended for it."""
@@ -192,9 +194,7 @@ class Crib:
         await self._leave_to_recovery()
         self.pipeline.scheduler.stop()
         self.pipeline.starter.close()
-        if self._expiry is not None:
-            self._expiry[1].cancel()
-            self._expiry = None
+        self._cancel_timers()
         if self.agents is not None:
             await self.agents.close()
         await self.stock.stop()
@@ -473,6 +473,12 @@ class Crib:
         if when is not None and not self.ending:
             self._expiry_changed(when)
 
+    def _cancel_timers(self) -> None:
+        for timer in (None if self._expiry is None else self._expiry[1], self._sweep_timer):
+            if timer is not None:
+                timer.cancel()
+        self._expiry = self._sweep_timer = None
+
     async def expire(self) -> None:
         """Ends what waited too long, and sets the timer for the next."""
         if self._expiry is not None:
@@ -494,12 +500,39 @@ class Crib:
             await self.expire()
         return await self.store.sweep(now - self.retention.total_seconds(), now, dry_run=dry_run)
 
+    @property
+    def _sweep_s(self) -> float:
+        """How often sessions are swept: hourly, or as often as the retention time is over where that is less."""
+        retention = SWEEP_S if self.retention is None else self.retention.total_seconds()
+        return min(SWEEP_S, max(retention, SHORTEST_S))
+
     async def sweep_sometimes(self) -> None:
         """Sweeps if the last time was an hour ago."""
         now = self.pipeline.clock.now()
         if now - self._swept >= SWEEP_S:
             self._swept = now
             await self.sweep()
+
+    def _sweep_later(self) -> None:
+        """Whoever uses the store for long sweeps it, also where no session is opened. A test has its own time."""
+        clock = self.pipeline.clock
+        if self.retention is not None and not self.ending and isinstance(clock, SystemClock):
+
+            def ring() -> None:
+                self.pipeline.aside(self._sweep_by_time())
+
+            self._sweep_timer = clock.call_at(clock.now() + self._sweep_s, ring)
+
+    async def _sweep_by_time(self) -> None:
+        """Sweeps unless another process of the store just did."""
+        now = self.pipeline.clock.now()
+        try:
+            if await self.store.spend([(f"{OWNER}.sweep", self._sweep_s / 2, 1)], now) == 0:
+                self._swept = now
+                await self.sweep()
+        except StoreError as error:
+            log.info("sessions are swept later: %s", error)
+        self._sweep_later()
 
     async def sweep_hourly(self) -> None:
         """Sweeps every hour until it is cancelled; for what runs for long, a server or a worker."""

@@ -186,3 +186,32 @@ def test_a_terminal_sees_the_rebuild_advance(project: Project) -> None:
     with Screen(command("store", "rebuild"), project.folder) as screen:
         screen.expect("Rebuilding").expect("nothing to rebuild")
         assert screen.ended() == 0
+
+
+# Backups
+
+
+@requirement("reliability.keep.4", "reliability.keep.5")
+def test_a_store_is_backed_up_and_restored_elsewhere(project: Project) -> None:
+    project.run("call", "find", "-a", "order=1")
+    made = project.run("store", "backup", "shop.backup", "--json").json
+    assert (made["store"], made["sessions"], made["events"]) == ("sqlite", 1, 4)
+    assert "exists" in project.run("store", "backup", "shop.backup", code=1).err
+    assert "shop.db exists" in project.run("store", "restore", "shop.backup", code=1).err
+    ran = project.run("store", "restore", "shop.backup", "--store", "sqlite:///other.db")
+    assert "1 session with 4 events restored to sqlite:///other.db." in ran.out
+    assert "1 session folded" in project.run("store", "verify", "--store", "sqlite:///other.db").out
+    (project.folder / "shop.backup").write_bytes((project.folder / "shop.backup").read_bytes()[:100])
+    refused = project.run("store", "restore", "shop.backup", "--store", "sqlite:///third.db", code=1)
+    assert "nothing was restored" in refused.err
+    assert not (project.folder / "third.db").exists()
+
+
+@requirement("reliability.keep.2")
+def test_a_copy_without_its_wal_is_used_once_its_loss_is_accepted(project: Project) -> None:
+    project.run("call", "find", "-a", "order=1")
+    sql(project, "PRAGMA application_id = 1413698133")
+    assert "without its -wal" in project.run("store", "verify", code=1).out
+    assert "without its -wal" in project.run("sessions", "list", code=1).err
+    project.run("store", "rebuild", "--accept-loss")
+    assert "1 session folded" in project.run("store", "verify").out

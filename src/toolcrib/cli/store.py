@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -141,6 +142,68 @@ def _damaged(terminal: Terminal, found: list[Difference]) -> int:
     return 1
 
 
+@command(app, "vacuum")
+async def vacuum(terminal: Terminal) -> None:
+    """Give the space of deleted sessions back to the disk; an SQLite file must not be in use."""
+    from toolcrib.cli.choose import chosen, file_of, missing, opened
+
+    crib = chosen(terminal.crib)
+    if (file := file_of(crib)) is None or missing(crib) is not None:
+        async with opened(crib):
+            if (free := getattr(crib.store, "vacuum", None)) is not None:
+                await free()
+        terminal.data({}) if terminal.json else terminal.text("The tables were vacuumed.")
+        return
+    from toolcrib.store.vacuum import vacuum as written_anew
+
+    before, after = written_anew(file)
+    if terminal.json:
+        terminal.data({"before": before, "after": after})
+    else:
+        terminal.text(f"{file} has {after:,} bytes now, {before - after:,} less than before.")
+
+
+@command(app, "backup")
+async def backup(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to, such as shop.backup.")],
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write all that the store holds into one file, while it is in use."""
+    from toolcrib.cli.choose import chosen
+    from toolcrib.store.backup import back_up
+
+    url = chosen(terminal.crib).store.url
+    with _rows_bar(terminal, "Backing up") as advance:
+        about = await back_up(url, file, force=force, advance=advance)
+    facts = {"file": str(file), "bytes": file.stat().st_size, "store": about.store, "made_at": about.made_at}
+    _copied(terminal, facts | about.counts, f"written to {file}")
+
+
+@command(app, "restore")
+async def restore(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `toolcrib store backup` wrote.")],
+    force: Annotated[bool, typer.Option("--force", help="Write over a store that is not empty.")] = False,
+) -> None:
+    """Put a backup into an empty store; --store names another than the crib's."""
+    from toolcrib.cli.choose import chosen
+    from toolcrib.store.backup import restore as restored
+
+    url = chosen(terminal.crib).store.url
+    with _rows_bar(terminal, "Restoring") as advance:
+        about = await restored(file, url, force=force, advance=advance)
+    facts = {"file": str(file), "url": without_password(url), "store": about.store, "made_at": about.made_at}
+    _copied(terminal, facts | about.counts, f"restored to {without_password(url)}")
+
+
+def _copied(terminal: Terminal, facts: dict[str, Any], done: str) -> None:
+    if terminal.json:
+        terminal.data(facts)
+    else:
+        terminal.text(f"{_count(facts['sessions'], 'session')} with {_count(facts['events'], 'event')} {done}.")
+
+
 @command(app, "rebuild")
 async def rebuild(
     terminal: Terminal,
@@ -222,6 +285,20 @@ def _bar(terminal: Terminal, what: str, total: int) -> Iterator[Callable[[], Non
     with Progress(*columns, console=terminal.err, transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def _rows_bar(terminal: Terminal, what: str) -> Iterator[Callable[[int], None]]:
+    """Rows that were copied, where there is somebody to see it."""
+    if terminal.json or not terminal.err.is_terminal:
+        yield lambda rows: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed} rows"), TimeElapsedColumn())
+    with Progress(*columns, console=terminal.err, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda rows: progress.advance(task, rows)
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 """Moving the WAL of an SQLite file into the file itself, and a mark by which a copy without its WAL is noticed.
 
-The mark is the file's `application_id`. Before anything is written to the WAL, `IN_USE` is put into the main file, and
+The mark is the file's `application_id`. With the first write to the WAL, `IN_USE` is put into the main file, and
 `WHOLE` into the WAL behind it. So a reader of both sees `WHOLE`, as does whoever opens the file after any program has
 moved the WAL into it; one who has the main file alone sees `IN_USE`, and knows that commits are missing.
 """
@@ -56,25 +56,23 @@ class Checkpoints:
         """How long to wait for a write before the WAL is emptied; None where there is nothing in it."""
         return max(self._rest_at - time.monotonic(), 0.0) if self._marked else None
 
-    def before_write(self) -> None:
-        """Marks the file as one that has a WAL; again after a while where a reader was in the way."""
-        if self._owes:
-            self._complete()
-        elif not self._marked and self._commits % LOOK == 0:
-            self._marked = self._mark("PASSIVE")
-
-    def after_commit(self) -> None:
-        """Moves the WAL into the file when it has grown."""
+    def after_write(self) -> None:
+        """Marks the file as one that has a WAL, and moves the WAL into it when it has grown; nobody waits for this."""
         if self._changes == self._db.total_changes:
             return
         self._changes = self._db.total_changes
         self._rest_at = time.monotonic() + QUIET_S
         self._commits += 1
-        size = _size(self._wal)
-        if size < self._next and self._commits < self._due:
-            return
+        if self._owes:
+            self._complete()
+        elif not self._marked and self._commits % LOOK == 1:  # again after a while where a reader was in the way
+            self._marked = self._mark("PASSIVE")
+        elif (size := _size(self._wal)) >= self._next or self._commits >= self._due:
+            self._grown(size)
+
+    def _grown(self, size: int) -> None:
         if self._mark("RESTART"):
-            self._commits, self._due, self._next = 0, COMMITS, 2 * WAL_BYTES
+            self._marked, self._commits, self._due, self._next = True, 0, COMMITS, 2 * WAL_BYTES
         else:
             self._due, self._next = self._commits + COMMITS, size + WAL_BYTES
 

@@ -24,6 +24,7 @@ from toolcrib.store.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
 from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import migrate, queries
+from toolcrib.store.vacuum import free_some
 from toolcrib.store.walk import in_file, listing
 from toolcrib.store.workers import Workers, used
 from toolcrib.store.writer import Writer, data_version, explain, insert_row, keep, nothing, read_row, read_rows
@@ -61,6 +62,11 @@ class SqliteStore:
         self.migrated = (0, 0)
         self._followers = Followers()
         self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return self._path
 
     # Opening and closing
 
@@ -376,7 +382,13 @@ class SqliteStore:
             while not await self._writer.do(lambda db, n=n: _delete_some(db, n)):  # type: ignore[misc]
                 pass
         await self._writer.do(lambda db: db.execute(queries()["forget_rates"], {"now": now}).rowcount)
+        await self._give_back()
         return gone
+
+    async def _give_back(self) -> None:
+        """Makes the file smaller by the pages that nothing uses, a few in each transaction."""
+        while await self._writer.do(free_some):
+            pass
 
     def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
         """Ends a session at one blow, so that whoever opens it finds all or nothing; False if it is needed again."""

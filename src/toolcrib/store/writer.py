@@ -48,10 +48,6 @@ def data_version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
-LOOKS: frozenset[Do] = frozenset((nothing, data_version))
-"""Jobs that write nothing."""
-
-
 class _Job(NamedTuple):
     """One piece of work, and where its outcome goes."""
 
@@ -183,6 +179,7 @@ class Writer:
                 jobs += more
             late, self._late = self._late, []
             self._tell(self._put_off(self._transaction(late + jobs)))
+            self._checkpoints.after_write()
 
     def _next(self) -> list[_Job]:
         """What has gathered; while there is nothing, the WAL is emptied."""
@@ -211,8 +208,6 @@ class Writer:
     def _transaction(self, jobs: list[_Job], again: bool = False) -> list[_Outcome]:
         """All jobs in one transaction; where one of them breaks it, each in its own."""
         try:
-            if any(job.do not in LOOKS for job in jobs):
-                self._checkpoints.before_write()
             self._sync(jobs)
             self._begin()
         except Exception as error:  # noqa: BLE001 - nobody can write now
@@ -222,7 +217,6 @@ class Writer:
             done = [self._do(job) for job in jobs]
             self._flush()
             self._db.execute("COMMIT")
-            self._checkpoints.after_commit()
         except sqlite3.IntegrityError as error:
             # Another process wrote to one of these logs since its last number was looked up: look again, once.
             self._roll_back()

@@ -551,3 +551,49 @@ SELECT 'events', count(*) FROM (SELECT DISTINCT session FROM events) e WHERE ses
 UNION ALL SELECT 'calls', count(*) FROM calls WHERE session NOT IN (SELECT n FROM known)
 UNION ALL SELECT 'kept', count(*) FROM kept WHERE session NOT IN (SELECT n FROM known)
 UNION ALL SELECT 'cursors', count(*) FROM cursors WHERE session NOT IN (SELECT n FROM known)
+
+-- A backup has what belongs to sessions that are there, in the order of `toolcrib.store.backup.TABLES`.
+
+-- name: backup_sessions
+SELECT n, id, owner, revision, created_at, updated_at FROM sessions ORDER BY n
+
+-- name: backup_events
+SELECT e.session, e.seq, e.at, e.call, e.kind, e.data, e.large FROM sessions s JOIN events e ON e.session = s.n
+ORDER BY e.session, e.seq
+
+-- name: backup_calls
+SELECT c.id, c.session, c.tool, c.effect, c.state, c.attempt, NULL::text AS worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq FROM calls c JOIN sessions s ON s.n = c.session
+
+-- name: backup_cursors
+SELECT c.session, c.consumer, c.seq FROM cursors c JOIN sessions s ON s.n = c.session
+
+-- name: backup_kept
+SELECT k.session, k.id, k.data FROM kept k JOIN sessions s ON s.n = k.session
+
+-- name: backup_rates
+SELECT key, tat FROM rates
+
+-- name: lock_for_restore
+-- Nobody begins to use the schema while it is filled.
+LOCK TABLE sessions, nodes IN ACCESS EXCLUSIVE MODE
+
+-- name: in_use
+-- Whether somebody was heard of lately.
+SELECT EXISTS (SELECT 1 FROM nodes WHERE seen_at > clock_timestamp() - make_interval(secs => $1))
+
+-- name: any_session
+SELECT EXISTS (SELECT 1 FROM sessions)
+
+-- name: empty
+-- All that a restore writes over.
+TRUNCATE sessions, swept, events, calls, cursors, kept, rates, nodes, batches
+
+-- name: restore_ends
+-- The last event of a session, and the last that belongs to no call.
+UPDATE sessions s SET seq = greatest(s.seq, e.seq), own = greatest(s.own, e.own)
+FROM unnest($1::bigint[], $2::integer[], $3::integer[]) e(n, seq, own) WHERE s.n = e.n
+
+-- name: go_on_counting
+-- Numbers of sessions are never given twice.
+SELECT setval(pg_get_serial_sequence('sessions', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM sessions), false)

@@ -353,3 +353,44 @@ UNION ALL SELECT 'cursors', count(*) FROM cursors WHERE session NOT IN (SELECT n
 -- name: bad_cursors
 -- Readers whose place is none.
 SELECT s.id, c.consumer FROM cursors c JOIN sessions s ON s.n = c.session WHERE typeof(c.seq) <> 'integer' OR c.seq < 0
+
+-- A backup has what belongs to sessions that are there, in the order of `toolcrib.store.backup.TABLES`.
+
+-- name: backup_sessions
+SELECT n, id, owner, revision, created_at, updated_at FROM sessions
+
+-- name: backup_events
+SELECT e.key >> 32, e.key & 4294967295, e.at, e.call, e.kind, e.data, e.large, e.crc
+FROM events e WHERE e.key >> 32 IN (SELECT n FROM sessions) ORDER BY e.key
+
+-- name: backup_calls
+SELECT id, session, tool, effect, state, attempt, NULL, accepted_at, background, parent, key, code, question, expires_at,
+    crashes, accepted_seq, done_seq FROM calls WHERE session IN (SELECT n FROM sessions)
+
+-- name: backup_cursors
+SELECT session, consumer, seq FROM cursors WHERE session IN (SELECT n FROM sessions)
+
+-- name: backup_kept
+SELECT session, id, data, crc FROM kept WHERE session IN (SELECT n FROM sessions)
+
+-- name: backup_rates
+SELECT key, tat FROM rates
+
+-- name: restore_sessions
+INSERT INTO sessions (n, id, owner, revision, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: restore_events
+INSERT INTO events (key, at, call, kind, data, large, crc) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: restore_calls
+INSERT INTO calls (id, session, tool, effect, state, attempt, worker, accepted_at, background, parent, key, code, question,
+    expires_at, crashes, accepted_seq, done_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: restore_cursors
+INSERT INTO cursors (session, consumer, seq) VALUES (?, ?, ?)
+
+-- name: restore_kept
+INSERT INTO kept (session, id, data, crc) VALUES (?, ?, ?, ?)
+
+-- name: restore_rates
+INSERT INTO rates (key, tat) VALUES (?, ?)
