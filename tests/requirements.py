@@ -501,6 +501,7 @@ KITS: dict[str, str] = {  # files, http, search, shell, sql, time
     "sql.2": "No statement writes to a SQLite file or runs away.",
     "sql.3": "None writes to PostgreSQL, whoever the role is.",
     "sql.4": "A write is one statement, asked for and counted.",
+    "sql.5": "No name in a statement opens a closed table, and no almighty role is used.",
 }
 
 CHAIN: dict[str, str] = {  # account, anvil, cast, chain, eth, forge, shape, wallet

@@ -1,5 +1,6 @@
 """Databases by name: what is read, and every way to write by a tool that reads."""
 
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -36,12 +37,19 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(postgres_url: str) -> Iterator[str]:
-    """A database of PostgreSQL with the same."""
+    """A database of PostgreSQL with the same, as a role that may read and write its tables."""
     for statement in ORDERS.strip().split(";\n"):
         execute(postgres_url, statement.rstrip(";"))
     execute(postgres_url, "CREATE SEQUENCE numbers")
-    yield postgres_url
+    role = f"clerk_{secrets.token_hex(6)}"
+    execute(postgres_url, f"CREATE ROLE {role} LOGIN PASSWORD 'clerk'")
+    execute(postgres_url, f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
+    execute(postgres_url, f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role}")
+    place = urlsplit(postgres_url)
+    yield place._replace(netloc=f"{role}:clerk@{place.hostname}:{place.port}").geturl()
     assert rows(postgres_url) == 3, "something was written"
+    execute(postgres_url, f"DROP OWNED BY {role}")
+    execute(postgres_url, f"DROP ROLE {role}")
 
 
 def rows(url: str) -> int:
@@ -171,6 +179,33 @@ async def test_only_the_chosen_tables_are_read(shop: Path, table: str) -> None:
         assert (await query(session, "SELECT id FROM orders")).failure is not None
 
 
+@requirement("sql.2", "sql.5")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "WITH orders AS (SELECT * FROM secrets) SELECT * FROM orders",
+        "WITH paid AS (SELECT word FROM secrets) SELECT * FROM paid",
+        "WITH Paid(id) AS (SELECT word FROM secrets) SELECT * FROM paid",
+        'WITH "paid" AS MATERIALIZED (SELECT word FROM secrets) SELECT * FROM paid',
+        "WITH [paid] AS NOT MATERIALIZED (SELECT word FROM secrets) SELECT * FROM paid",
+        "WITH `paid`(id) /* ( */ AS -- (\n (SELECT word FROM secrets) SELECT * FROM paid",
+        "WITH 'paid' AS (SELECT word FROM secrets) SELECT * FROM paid",
+        "WITH RECURSIVE paid(id) AS (SELECT word FROM secrets UNION SELECT 1 FROM paid) SELECT * FROM paid",
+        "WITH x AS (WITH paid AS (SELECT word FROM secrets) SELECT * FROM paid) SELECT * FROM x",
+        "SELECT * FROM (WITH paid AS (SELECT word FROM secrets) SELECT * FROM paid)",
+        "SELECT (SELECT word FROM secrets) FROM paid",
+        "SELECT * FROM paid AS secrets, secrets AS paid",
+        "SELECT * FROM (SELECT * FROM secrets) AS paid",
+    ],
+)
+async def test_no_name_that_a_statement_gives_opens_a_table(shop: Path, statement: str) -> None:
+    async with opened(sql.tools({"shop": sql.Database(shop, tables=["orders", "paid"])})) as session:
+        assert (await query(session, "WITH x AS (SELECT id FROM paid) SELECT * FROM x, orders")).ok
+        result = await query(session, statement)
+        assert result.failure is not None, result.data
+        assert result.failure.code == "denied"
+
+
 async def test_a_full_text_index_can_be_searched(shop: Path) -> None:
     with closing(sqlite3.connect(shop)) as database:
         database.execute("CREATE VIRTUAL TABLE notes USING fts5(text)")
@@ -296,7 +331,7 @@ SERVER_WRITES = [
 
 @requirement("sql.3")
 async def test_no_statement_writes_to_a_server(server: str) -> None:
-    """Though the role of the URL may do everything."""
+    """Though the role of the URL may write to its tables."""
     async with opened(sql.tools({"shop": server})) as session:
         for statement in SERVER_WRITES:
             failure = (await query(session, statement)).failure
@@ -307,15 +342,17 @@ async def test_no_statement_writes_to_a_server(server: str) -> None:
 
 
 @requirement("sql.3")
-async def test_the_role_of_a_query_can_only_read_though_a_function_would_help_it(server: str) -> None:
+async def test_the_role_of_a_query_can_only_read_though_a_function_would_help_it(
+    server: str, postgres_url: str
+) -> None:
     """A function that is not known to have effects changes nothing either: the transaction and the role hold."""
     execute(
-        server,
+        postgres_url,
         "CREATE FUNCTION harmless() RETURNS int LANGUAGE plpgsql AS "
         "$$ BEGIN SET TRANSACTION READ WRITE; DELETE FROM orders; RETURN 1; END $$",
     )
     execute(
-        server,
+        postgres_url,
         "CREATE FUNCTION reader() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN pg_read_file('/etc/passwd'); END $$",
     )
     async with opened(sql.tools({"shop": server})) as session:
@@ -323,6 +360,36 @@ async def test_the_role_of_a_query_can_only_read_though_a_function_would_help_it
             failure = (await query(session, statement)).failure
             assert failure is not None
             assert failure.code == "denied"
+
+
+@requirement("sql.3", "sql.5")
+async def test_sql_in_a_string_reads_no_more_than_the_role_may(server: str, postgres_url: str) -> None:
+    execute(postgres_url, "CREATE TABLE vault (word text)")
+    async with opened(sql.tools({"shop": server})) as session:
+        for statement in (
+            "SELECT * FROM ts_stat('SELECT to_tsvector(word) FROM vault')",
+            "SELECT * FROM ts_stat('SELECT to_tsvector(rolpassword) FROM pg_authid')",
+            "SELECT query_to_xml('SELECT * FROM vault', true, true, '')",
+            "SELECT * FROM vault",
+        ):
+            failure = (await query(session, statement)).failure
+            assert failure is not None, statement
+            assert failure.code == "denied", statement
+
+
+@requirement("sql.5")
+@pytest.mark.parametrize("right", ["SUPERUSER", "pg_read_server_files", "pg_execute_server_program"])
+async def test_a_role_that_may_do_everything_is_refused(server: str, postgres_url: str, right: str) -> None:
+    role = urlsplit(server).username
+    execute(postgres_url, f"ALTER ROLE {role} {right}" if right == "SUPERUSER" else f"GRANT {right} TO {role}")
+    for tool in ("sql_query", "sql_execute"):
+        async with opened(sql.tools({"shop": server}, write=True), ALLOWED) as session:
+            failure = (await session.call(tool, {"database": "shop", "sql": "DELETE FROM orders"})).failure
+            assert failure is not None
+            assert (failure.code, failure.retryable) == ("unavailable", False)
+            assert "superuser" in failure.message
+    if right == "SUPERUSER":
+        execute(postgres_url, f"ALTER ROLE {role} NOSUPERUSER")
 
 
 @requirement("sql.3")

@@ -1,5 +1,6 @@
-"""PostgreSQL: what only reads runs in a READ ONLY transaction, as the inner part of a query of ours, and as a role that
-may read and nothing else where the one of the URL may do everything.
+"""PostgreSQL: what only reads runs in a READ ONLY transaction, as the inner part of a query of ours.
+
+Functions run SQL from strings, so no list of names holds back a role that may do everything: such a role is refused.
 """
 
 from __future__ import annotations
@@ -24,8 +25,13 @@ _EFFECTS = re.compile(
 )
 _SPELLED = re.compile(r"\bU&\s*[\"']", re.IGNORECASE)
 _CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "CREATE", "ALTER", "DROP", "TRUNCATE", "COMMENT"})
-_READER = """
-SELECT rolsuper AND current_setting('server_version_num')::int >= 140000 FROM pg_roles WHERE rolname = current_user
+_ALMIGHTY = "A superuser, or a role that reaches the server's files and programs, cannot be used for the database"
+_PRIVILEGED = """
+SELECT rolsuper OR EXISTS (
+    SELECT FROM pg_roles AS server
+    WHERE server.rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program')
+      AND pg_has_role(session_user, server.oid, 'MEMBER')
+) FROM pg_roles WHERE rolname = session_user
 """
 _COLUMNS = """
 SELECT table_schema, table_name, column_name, data_type, is_nullable = 'YES' AS nullable
@@ -98,8 +104,8 @@ class Postgres:
             raise ToolFailure("unavailable", f"The database {self.name} can not be reached") from None
         try:
             async with asyncio.timeout(TIME_S + _SPARE_S), database.transaction(readonly=reading):
-                if reading and await database.fetchval(_READER):
-                    await database.execute("SET LOCAL ROLE pg_read_all_data")
+                if await database.fetchval(_PRIVILEGED):
+                    raise ToolFailure("unavailable", f"{_ALMIGHTY} {self.name}", retryable=False)
                 yield database
         except TimeoutError:
             raise ToolFailure("timeout", f"The statement took longer than {TIME_S:g} s") from None

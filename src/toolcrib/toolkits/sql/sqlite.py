@@ -5,9 +5,10 @@ by the database before it runs.
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,12 @@ _TABLES = (
     "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 )
 _VIRTUAL = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%' LIMIT 100"
+
+
+_VIEWS = "SELECT lower(name) FROM sqlite_master WHERE type = 'view'"
+_TOKEN = re.compile(
+    r"""--[^\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"]|"")*"|'(?:[^']|'')*'|`(?:[^`]|``)*`|\[[^\]]*\]|[^\W\d][\w$]*|\S""", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ class Sqlite:
     def _query(self, sql: str, params: Parameters, limit: int) -> Rows:
         with self._opened("ro") as database:
             _connect_virtual(database)
-            database.set_authorizer(self._reads)
+            database.set_authorizer(self._reader(database, sql))
             cursor = database.execute(sql, tuple(params))
             if cursor.description is None:
                 raise ToolFailure("denied", "This statement gives no rows; only queries can be run here")
@@ -87,18 +94,25 @@ class Sqlite:
     def _shows(self, table: str) -> bool:
         return self.tables is None or table.lower() in self.tables
 
-    def _reads(self, action: int, first: str | None, second: str | None, base: str | None, view: str | None) -> int:
-        """What a statement may do that only reads."""
-        if action in _READS:
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FUNCTIONS:
-            return sqlite3.SQLITE_OK
-        if action == sqlite3.SQLITE_READ and (self._shows(first or "") or self._shows(view or "")):
-            return sqlite3.SQLITE_OK
-        # Full-text indexes ask for it themselves.
-        if action == sqlite3.SQLITE_PRAGMA and first == "data_version" and second is None:
-            return sqlite3.SQLITE_OK
-        return sqlite3.SQLITE_DENY
+    def _reader(self, database: sqlite3.Connection, sql: str) -> Callable[..., int]:
+        """What judges a statement that only reads.
+
+        A table is read by its name, or within a view that is shown. SQLite names the parts of a `WITH` in the same way
+        as views, so a view whose name the statement gives to something else counts for nothing.
+        """
+        views = {name for (name,) in database.execute(_VIEWS) if self._shows(name)} - set(_defined(sql))
+
+        def judge(action: int, first: str | None, second: str | None, base: str | None, view: str | None) -> int:
+            allowed = action in _READS
+            if action == sqlite3.SQLITE_FUNCTION:
+                allowed = (second or "").lower() not in _FUNCTIONS
+            elif action == sqlite3.SQLITE_READ:
+                allowed = self._shows(first or "") or (view or "").lower() in views
+            elif action == sqlite3.SQLITE_PRAGMA:
+                allowed = first == "data_version" and second is None  # full-text indexes ask for it themselves
+            return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+        return judge
 
     def _writes(self, action: int, first: str | None, second: str | None, base: str | None, view: str | None) -> int:
         """What a statement may do that a person agreed to: not leave its database, nor its transaction."""
@@ -122,6 +136,24 @@ class Sqlite:
                 yield database
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
             raise _failure(self.name, error) from None
+
+
+def _defined(sql: str) -> Iterator[str]:
+    """The names that a statement gives to parts of itself: whatever stands, with or without columns, before `AS (`."""
+    tokens = [token for token in _TOKEN.findall(sql) if not token.startswith(("--", "/*"))]
+    for at, token in enumerate(tokens):
+        rest = [word.lower() for word in tokens[at + 1 : at + 4] if word.lower() not in ("not", "materialized")]
+        if token.lower() != "as" or rest[:1] != ["("] or at == 0:
+            continue
+        name = at - 1
+        while tokens[name] == ")" and "(" in tokens[:name]:
+            name -= 1 + tokens[:name][::-1].index("(") + 1
+        yield _unquoted(tokens[name]).lower()
+
+
+def _unquoted(token: str) -> str:
+    quote = token[0] if token[0] in "\"'`" else ""
+    return token[1:-1].replace(quote * 2, quote) if quote else token.removeprefix("[").removesuffix("]")
 
 
 def _connect_virtual(database: sqlite3.Connection) -> None:
