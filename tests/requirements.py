@@ -493,6 +493,7 @@ KITS: dict[str, str] = {  # files, http, search, shell, sql, time
     "shell.2": "No file, network or environment outside is reached; where there is no sandbox, nothing runs.",
     "shell.3": "Limits hold, and no process is left.",
     "shell.4": "Output streams, the rest is kept beside; each program needs its grant.",
+    "shell.5": "Dangerous system calls and set-id bits are refused inside, and nothing is written elsewhere.",
     "http.1": "Pages come as markdown in pieces; requests happen once and are asked for.",
     "http.2": "Nothing inside the network is reached unless a grant names it.",
     "http.3": "Plain web addresses, three redirects, credentials for one host each.",

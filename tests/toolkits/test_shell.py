@@ -301,3 +301,59 @@ async def test_the_words_of_a_program_are_judged_like_a_command(root: Path) -> N
             failure = (await session.call(tool, args)).failure
             assert failure is not None, args
             assert failure.code == "denied", args
+
+
+PROBE = r"""
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+X86 = {"keyctl": 250, "ptrace": 101, "mount": 165, "bpf": 321, "userfaultfd": 323, "unshare": 272, "setns": 308}
+X86 |= {"io_uring_setup": 425, "perf_event_open": 298, "open_by_handle_at": 304, "add_key": 248}
+X86 |= {"process_vm_readv": 310}
+for name, number in X86.items():
+    ctypes.set_errno(0)
+    done = libc.syscall(number, 0x10000000, 0, 0, 0, 0, 0)
+    print(name, "done" if done >= 0 else os.strerror(ctypes.get_errno()))
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86_64")
+@requirement("shell.5")
+async def test_dangerous_system_calls_are_refused(root: Path) -> None:
+    (root / "probe.py").write_text(PROBE)
+    async with opened(shell.tools(root)) as session:
+        data = (await session.call("run_command", {"argv": ["/usr/bin/env", "python3", "probe.py"]})).data
+        if data["exit_code"] == 127:
+            pytest.skip("the system has no python3 of its own")
+        said = dict(line.split(" ", 1) for line in data["stdout"].splitlines())
+        assert len(said) == 12
+        assert set(said.values()) == {"Operation not permitted"}
+
+
+@requirement("shell.5")
+async def test_no_file_gets_the_rights_of_another(root: Path) -> None:
+    (root / "tool").write_text("#!/bin/sh\n")
+    data = (
+        await bash(root, "cp tool mine; chmod u+s tool; chmod 6755 mine; chmod 755 mine; install -m 4755 tool other")
+    ).data
+    assert data["exit_code"] != 0
+    assert {path.name: path.stat().st_mode & 0o6000 for path in root.iterdir() if path.is_file()} == {
+        path.name: 0 for path in root.iterdir() if path.is_file()
+    }
+    assert (root / "mine").stat().st_mode & 0o777 == 0o755
+
+
+@requirement("shell.5")
+async def test_programs_cannot_take_back_what_was_taken(root: Path) -> None:
+    data = (await bash(root, "grep -E '^(NoNewPrivs|Seccomp|CapEff)' /proc/self/status")).data
+    said = dict(line.split(":", 1) for line in data["stdout"].replace("\t", "").splitlines())
+    assert (said["NoNewPrivs"], said["Seccomp"]) == ("1", "2")
+
+
+@requirement("shell.3")
+async def test_what_a_command_writes_in_all_is_bounded(root: Path) -> None:
+    writes = "for i in $(seq 400); do head -c 1000000 /dev/urandom > part$i; done; sleep 300"
+    async with asyncio.timeout(200):
+        result = await bash(root, writes, {"disk_bytes": 50_000_000}, timeout=300)
+    assert result.failure is not None
+    assert result.failure.code == "too_large"
+    assert (await bash(root, "rm part*; echo ok")).data["stdout"] == "ok\n"

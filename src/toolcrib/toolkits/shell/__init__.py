@@ -23,6 +23,7 @@ from toolcrib.errors import BadTool, ToolFailure
 from toolcrib.sources.files.running.cli import listener
 from toolcrib.toolkits.files.root import Root
 from toolcrib.toolkits.kit import Toolkit, kit
+from toolcrib.toolkits.shell.disk import DiskLimit
 from toolcrib.toolkits.shell.running import KEPT, SHOWN, Place, Said, run
 from toolcrib.types import AntiPattern, Example, Result
 
@@ -50,11 +51,12 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     memory: int = 1024**3,
     processes: int = 64,
     file_bytes: int = 64 * 1024**2,
+    disk_bytes: int = 1024**3,
 ) -> Toolkit:
     """`shell` and `run_command`, whose programs may write to the folder `root` and to nothing else.
 
     `env` is all that they find in their environment beside PATH, HOME and LANG. `visible` are further files and
-    folders that they may read.
+    folders that they may read. One command writes no file larger than `file_bytes`, and `disk_bytes` in all.
 
     Raises:
         BadTool: a folder is not there.
@@ -66,7 +68,7 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
         if not Path(path).exists():
             raise BadTool("shell", "visible", f"there is no {path}")
     place = Place(os.path.realpath(root), dict(env or {}), seen, network, memory, processes, file_bytes)
-    made = _Shell(place)
+    made = _Shell(place, disk_bytes)
     shared: dict[str, Any] = {
         "effect": "once",
         "destructive": True,
@@ -101,8 +103,8 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
 class _Shell:
     """The tools, with the place that they run in."""
 
-    def __init__(self, place: Place) -> None:
-        self._place, self._root = place, Root(place.root)
+    def __init__(self, place: Place, disk_bytes: int) -> None:
+        self._place, self._root, self._disk_bytes = place, Root(place.root), disk_bytes
 
     async def shell(
         self,
@@ -152,7 +154,7 @@ class _Shell:
         begun = time.monotonic()
         try:
             async with asyncio.timeout(timeout):
-                code = await run(order, stdin, stdout, stderr)
+                code = await run(order, stdin, stdout, stderr, DiskLimit(self._place.root, self._disk_bytes))
         except TimeoutError:
             message = f"The command took longer than {timeout} s and was ended"
             raise ToolFailure("timeout", message, metadata={"stdout": stdout.shown[-_PREVIEW:]}) from None

@@ -9,13 +9,15 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from toolcrib.errors import ToolFailure
+from toolcrib.toolkits.shell.disk import DiskLimit
 
 SHOWN = 256 * 1024
 KEPT = 4 * 1024 * 1024
@@ -94,11 +96,11 @@ class Said:
         return bytes(self.kept).decode(errors="replace")
 
 
-async def run(order: bytes, stdin: bytes | None, stdout: Said, stderr: Said) -> int:
+async def run(order: bytes, stdin: bytes | None, stdout: Said, stderr: Said, disk: DiskLimit | None = None) -> int:
     """Runs a program to its end and gives its exit code; when this is cancelled, nothing of it is left.
 
     Raises:
-        ToolFailure: `unavailable`, no place could be made for it, or it is not there.
+        ToolFailure: `unavailable`, no place could be made for it, or it is not there; `too_large`, it wrote too much.
     """
     status, told = os.pipe()
     given, giving = os.pipe()
@@ -113,7 +115,7 @@ async def run(order: bytes, stdin: bytes | None, stdout: Said, stderr: Said) -> 
         os.close(given)
     try:
         await asyncio.shield(asyncio.to_thread(_give, giving, order))
-        code = await _finished(process, stdin, stdout, stderr)
+        code = await _within(disk, _finished(process, stdin, stdout, stderr))
     finally:
         _kill(process)
         try:
@@ -155,6 +157,20 @@ async def _finished(process: Process, stdin: bytes | None, stdout: Said, stderr:
         if process.stdin is not None:
             work.create_task(_feed(process.stdin, stdin or b""))
         return await process.wait()
+
+
+async def _within(disk: DiskLimit | None, work: Coroutine[Any, Any, int]) -> int:
+    """Does the work, unless more is written meanwhile than may be."""
+    if disk is None:
+        return await work
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(disk.watch())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(iter(done)).result() or 0
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _feed(pipe: asyncio.StreamWriter, stdin: bytes) -> None:
