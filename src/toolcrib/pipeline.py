@@ -388,9 +388,21 @@ class Pipeline(Checks):
                 await self._too_late(live, result, conflict)
                 return None
             live.row = row
-            await session.reload_state()
+            await self._reload_state(live)
             stuck, known = stuck + 1 if session.state.revision == known else 0, session.state.revision
         return await self._without_state(live, self._unsaved(live, result))
+
+    async def _reload_state(self, live: LiveCall) -> None:
+        """Takes in what others changed as soon as the store can; a call that has run is not let go before its end."""
+        while live.late_stop is None:
+            try:
+                await live.session.reload_state()
+                return
+            except StoreUnavailable as error:
+                if self.stopping:
+                    raise
+                trace.error("call %s can not be recorded yet: %s", live.id, error)
+                await asyncio.sleep(RETRY_S)
 
     async def _without_state(self, live: LiveCall, result: Result) -> Result | None:
         """Records the end of a call whose changes are not committed; None where it ended elsewhere."""
