@@ -604,9 +604,14 @@ RELIABILITY: dict[str, str] = {
     "reliability.state.1": "Committed state is replayed with the modes it was made with, whatever is declared now.",
     "reliability.state.2": "Changed declarations of state keys hold from then on.",
     "reliability.state.3": "A change of the state is never tried for ever: it ends on cancel, timeout and logout.",
+    "reliability.state.4": "Who saw the end of a call finds the state that it changed, in every process.",
     "reliability.state.5": "Verify folds the state and compares its revision with the store's; rebuild mends it.",
+    "reliability.state.6": "Processes that declare the keys of the state differently are told at start.",
     # Handovers
     # Logout
+    "reliability.logout.1": "A closed session takes no calls in any process, by any door, until it is opened again.",
+    "reliability.logout.2": "A logout waits for and ends what other processes and nodes run.",
+    "reliability.logout.3": "Cancel and interrupt reach a call in whatever process it runs.",
     # Counting
     # Backup and retention
     "reliability.keep.1": "Verifying a store finds damaged pages and bytes that changed inside a value.",

@@ -7,7 +7,7 @@ import itertools
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from toolcrib.calls import approving
+from toolcrib.calls.declarations import announce
 from toolcrib.calls.overdue import end_overdue
 from toolcrib.calls.pausing import look_after_all
 from toolcrib.calls.recovery import recover, take_up_lost
@@ -34,7 +35,7 @@ from toolcrib.policy import DefaultPolicy, Policy
 from toolcrib.session import Session
 from toolcrib.sources import Fixed, as_source
 from toolcrib.sources.builtins import builtins
-from toolcrib.state import Key, Mode
+from toolcrib.state import Key, Mode, declared
 from toolcrib.stock import Stock
 from toolcrib.store import OWNER, SessionRow, Store, open_store
 from toolcrib.tools import Tool
@@ -96,6 +97,7 @@ class Crib:
         self.pipeline.expiry_changed = self._expiry_changed
         self.retention = retention
         self.state_keys = dict(state_keys or {})
+        self.warnings: list[str] = []
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
         self.recovering: set[str] = set()
@@ -112,6 +114,7 @@ class Crib:
         self._expiry: tuple[float, Any] | None = None
         self._swept = float("-inf")
         self._sweep_timer: Any = None
+        self.moved: Callable[[], int] = getattr(self.store, "moved", lambda: 0)
         self.catalog.listen(self._tools_changed)
 
     def _judge(self, policy: Policy | Mapping[str, Any] | None) -> Policy:
@@ -153,6 +156,8 @@ class Crib:
         # A plain function keeps its thread while it waits for one that it called.
         self.pipeline.attach(ThreadPoolExecutor(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
         self.pipeline.layer = traced(self.pipeline.layer)
+        if hasattr(self.store, "facts"):
+            self.store.facts["state_keys"] = declared(self.state_keys)
         await self.store.start(self.pipeline.worker)
         clock = self.pipeline.clock
         if isinstance(clock, SystemClock):  # where machines share a store, they share its time
@@ -167,6 +172,10 @@ class Crib:
 
     async def _begin(self) -> None:
         await self.stock.start(self.pipeline.aside)
+        self.warnings = await announce(self)
+        if hasattr(self.store, "own_changed"):
+            store: Any = self.store
+            store.own_changed, store.in_use = self.changed_elsewhere, lambda session: self.at_hand(session) is not None
         if self.pipeline.engine is None:
             await take_up_lost(self)
         else:
@@ -327,11 +336,14 @@ class Crib:
         row, made = await self.store.open(id, owner, self.pipeline.clock.now())
         if row.owner != owner:
             raise Refused("denied", f"Session '{id}' can not be opened")
-        session = None if made else self._sessions.get(id)
+        session = None if made else self.at_hand(id)
         if session is not None and session.closing:
             await session.left()
             session = None
-        if session is None:
+        session = None if made else self._sessions.get(id)
+        if session is not None:
+            await self.refresh(session, row.revision)  # another process may have closed it
+        if session is None or session.shut:
             session = await self._enter(row, made, wanted, grants)
         if wanted is not None and wanted != session.namespaces:
             await self.set_namespaces(session, wanted)
@@ -343,7 +355,8 @@ class Crib:
         if made:
             session = Session(self, row.id, row.owner, self.default_namespaces if wanted is None else wanted)
         else:
-            session = self._attached.get(row.id) or await self.load(row)
+            session = self._sessions.get(row.id) or self._attached.get(row.id) or await self.load(row)
+        session.shut = False
         session.grants = grants or session.grants
         self._sessions[row.id] = session
         self._attached.pop(row.id, session)
@@ -380,6 +393,13 @@ class Crib:
         if self.agents is not None:
             await self.agents.load(session)
 
+    async def renew(self, session: Session) -> None:
+        """Takes in what others did to a session, and to its state, up to now."""
+        moved, row = self.moved(), await self.store.session(session.id)
+        if row is not None:
+            await self.refresh(session, row.revision)
+        session.moved = moved
+
     async def attached(self, id: str) -> Session | None:
         """The session of that id: the open one, else one made from its log."""
         session = self.at_hand(id)
@@ -402,7 +422,9 @@ class Crib:
 
     def changed_elsewhere(self, id: str) -> None:
         """Another node changed what belongs to a session itself, its namespaces say; with "" any may have changed."""
-        for session in [self.at_hand(id)] if id else self._in_memory():
+        # Where a look into memory tells, the others are looked at when they are used next.
+        some = [session for session in self._in_memory() if session.live or not hasattr(self.store, "moved")]
+        for session in [self.at_hand(id)] if id else some:
             if session is not None and not self.ending:
                 session.news += 1  # until it has caught up, nothing is accepted by what may be revoked
                 self.pipeline.aside(self.catch_up(session))
@@ -410,7 +432,7 @@ class Crib:
     async def catch_up(self, session: Session) -> None:
         """Takes in what others changed; where the store is away, the next call tries again."""
         try:
-            await self.refresh(session, 0)
+            await self.renew(session)
         except StoreError as error:
             log.info("session %s catches up later: %s", session.id, error)
 

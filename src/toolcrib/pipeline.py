@@ -54,6 +54,7 @@ class Pipeline(Checks):
         self.credentials: Credentials | None = None
         self.observer: Callable[[LiveCall], None] | None = None
         self.engine: Engine | None = None
+        self.revision: Callable[[str], Awaitable[int]] | None = getattr(store, "revision", None)
         self.worker = f"w-{secrets.token_hex(8)}"
         self.refused_after_done = 0
         self.stopping = False
@@ -117,7 +118,20 @@ class Pipeline(Checks):
             return live.failure("unavailable", "The crib is closing")
         if live.session.closing and not live.nested:
             return live.failure("unavailable", "Session is closing")
-        return None
+        return self._closed(live) if live.session.shut and not live.nested else None
+
+    def _closed(self, live: LiveCall) -> Failure:
+        return live.failure("unavailable", "Session is closed", retryable=False, hint="open it again first")
+
+    async def _shut_out(self, live: LiveCall, conflict: Conflict | None) -> bool:
+        """Ends a call whose session another process closed meanwhile; whether it did."""
+        if conflict is None or not conflict.closed or conflict.row is not None:
+            return False
+        live.session.shut = True
+        live.row, live.started_at, live.concluding = None, 0.0, False
+        live.to_foreground()
+        await self.conclude(live, Result(failure=self._closed(live)))
+        return True
 
     # 5. execute
 
@@ -127,6 +141,8 @@ class Pipeline(Checks):
         await self._keep_secrets(live)
         row = live.new_row("queued")
         conflict = await self.store.commit(live.write([records.accepted(live)], row))
+        if await self._shut_out(live, conflict):
+            return
         live.row = row if conflict is None else conflict.row
         if conflict is not None:
             self.release(live)
@@ -142,6 +158,8 @@ class Pipeline(Checks):
         row.worker = None
         live.extra = {**(live.extra or {}), **version_of(live)}
         conflict = await live.session.awaited.submit(live, live.write([records.accepted(live)], row))
+        if await self._shut_out(live, conflict):
+            return
         live.row = row if conflict is None else conflict.row
         self.release(live)
         if conflict is None:
@@ -165,7 +183,9 @@ class Pipeline(Checks):
         try:
             if live.stopping is not None:
                 await self.conclude(live, self._stopped(live))
-            elif self._needs_no_claim(live) or await self.claim(live):
+            elif (self.revision is None or await self._catch_up(live)) and (
+                self._needs_no_claim(live) or await self.claim(live)
+            ):
                 result = await self.execute(live)
                 if result is None:
                     await self.park(live, live.asked or {})
@@ -192,6 +212,20 @@ class Pipeline(Checks):
             self.note(live, again)
             live.result = outcome
 
+    async def _catch_up(self, live: LiveCall) -> bool:
+        """Before a body sees the state: what other nodes changed is read first, as of the moment of the call."""
+        tool, session = live.tool, live.session
+        assert tool is not None and self.revision is not None
+        if live.taken or not (tool.context or tool.does != "read"):
+            return True
+        try:
+            if await self.revision(live.session_id) > session.state.revision:
+                await session.reload_state()
+        except StoreUnavailable:
+            if live.row is None:
+                raise  # nothing of it was accepted
+        return True
+
     async def claim(self, live: LiveCall) -> bool:
         """Makes this process the one that runs it. A `once` body never starts before that is durable, nor does one that
         another process may be about to take up as well.
@@ -212,7 +246,8 @@ class Pipeline(Checks):
         # One that a call made has its parent's place: both would wait for each other.
         write.bounded, write.serial = live.taken and live.parent_id is None, live.taken and live.serial
         live.row = row
-        return await self.durably(live, write) is None
+        conflict = await self.durably(live, write)
+        return conflict is None if old is not None else not (await self._shut_out(live, conflict) or conflict)
 
     def _needs_no_claim(self, live: LiveCall) -> bool:
         """A new call that only reads writes nothing before it runs: after a kill it never happened."""
@@ -536,6 +571,8 @@ class Pipeline(Checks):
             begun = [records.started(live, 1)] if live.started_at else []
             write = Write(live.session_id, [records.accepted(live), *begun, draft], row)
         conflict = await self.durably(live, write)
+        if await self._shut_out(live, conflict):
+            return
         live.row = row if conflict is None else conflict.row
         self.expiry_changed(expires)
         self.release(live)

@@ -44,6 +44,8 @@ class Session(Lists):
         self.running = 0
         self.closing = False
         self.closed = False
+        self.shut = False  # whether the log says that it was closed, by whatever process, and not opened since
+        self.moved = crib.moved()
         self.client_tools: tuple[Tool, ...] = ()
         self.offers: tuple[str, ...] = ()
         self.judge: Policy | None = None
@@ -128,12 +130,23 @@ class Session(Lists):
             self.namespaces = tuple(event.data["namespaces"])
             self.grants = tuple(event.data.get("grants", self.grants))
             self.judge = None
+            self.shut = self.shut and event.kind != "opened"
+        elif event.kind == "closing":
+            self.shut = True
+        elif event.kind == "stop_wanted":
+            self._stop_wanted(event.data)
         elif event.kind == "approved":
             self.approved(event.data["offer"])
         elif event.kind == "user_state":
             self.user = event.data
         elif event.kind == "tools_changed" and "client" in event.data:
             self.client_tools = tuple(answering.offered(said) for said in event.data["client"])
+
+    def _stop_wanted(self, data: Mapping[str, Any]) -> None:
+        """Another process asks to stop a call that runs here."""
+        live = self.live.get(data["call"])
+        if live is not None:
+            live.stop(Failure(**data["failure"]))
 
     # Policy
 
@@ -195,8 +208,8 @@ class Session(Lists):
     async def accept(self, live: LiveCall) -> None:
         """What the store can not take is told to the caller of the call; nothing of it was accepted."""
         try:
-            if self.news != self.known:
-                await self.crib.refresh(self, 0)
+            if self.news != self.known or self.moved != self.crib.moved():
+                await self.crib.renew(self)
             await self.pipeline.accept(live)
         except StoreError as error:
             live.result = Result(failure=live.failure("unavailable", str(error)))
@@ -205,8 +218,8 @@ class Session(Lists):
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
         live = self.new_call(tool, args, options)
         live.durable = True
-        if self.news != self.known:
-            await self.crib.refresh(self, 0)
+        if self.news != self.known or self.moved != self.crib.moved():
+            await self.crib.renew(self)
         await self.pipeline.accept(live)
         assert live.row is not None
         if live.row.id == live.id:
@@ -250,7 +263,9 @@ class Session(Lists):
         try:
             await live.ended()
             if live.outcome is not None:
-                return result((await live.outcome).data)
+                event = await live.outcome
+                await self._see(event)
+                return result(event.data)
             return live.result or await self.result(live.id if live.row is None else live.row.id)
         except asyncio.CancelledError:
             if live.cancel_on_disconnect:
@@ -276,7 +291,9 @@ class Session(Lists):
             await live.ended()
             if live.result is not None:
                 return live.result
-        return result((await self.awaited.end_of(call)).data)
+        event = await self.awaited.end_of(call)
+        await self._see(event)
+        return result(event.data)
 
     async def row(self, call: str) -> Row:
         """The index row of a call of this session.
@@ -334,6 +351,7 @@ class Session(Lists):
             for event in page:
                 after = event.seq
                 if call is None or event.call == call:
+                    await self._see(event)
                     yield event
                     if call is not None and event.kind in ENDED and event.seq >= last:
                         return
@@ -341,6 +359,12 @@ class Session(Lists):
                 await store.wait(self.id, after)
             elif not page:
                 return
+
+    async def _see(self, event: Event) -> None:
+        """Who has seen the end of a call finds what it changed, wherever it ran."""
+        state = event.data.get("state") if event.kind == "done" else None
+        if state is not None and state["revision"] > self.state.revision:
+            await self.reload_state()
 
     async def log(self, kind: str, data: dict[str, Any]) -> None:
         """Appends an event that concerns the session itself."""
@@ -443,7 +467,7 @@ class Session(Lists):
         """Stops a call and returns when it has its `done`; whether there was something to stop.
 
         Raises:
-            Refused: `not_found`; `unavailable` where another process runs it.
+            Refused: `not_found`.
         """
         live = self.live.get(call)
         if live is not None:
@@ -498,10 +522,15 @@ class Session(Lists):
         return top.background or (above is not None and above.background)
 
     async def elsewhere(self) -> list[Row]:
-        """Its calls that wait for somebody or, where an engine dispatches, are not run by this process."""
-        states = ("waiting",) if self.pipeline.engine is None else ("waiting", "queued", "running")
-        rows = await self.crib.store.calls(self.id, states, limit=100_000)
-        return [row for row in rows if row.id not in self.live]
+        """Its calls that wait for somebody, and those that are not run by this process."""
+        store = self.crib.store
+        rows = await store.calls(self.id, ("waiting", "queued", "running"), limit=100_000)
+        rows = [row for row in rows if row.id not in self.live]
+        if self.pipeline.engine is not None:
+            return rows
+        # What a dead process has left is neither waited for nor ended: recovery knows what to make of it.
+        alive = {worker: await store.alive(worker) for worker in {row.worker for row in rows} if worker is not None}
+        return [row for row in rows if row.state == "waiting" or alive.get(row.worker or "", False)]
 
     async def close(self, timeout: float = 30.0) -> Closed:
         """Logs out: waits for what runs, ends the rest at the timeout, and lets go of all memory. Nothing is lost.

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from tests.durability.effects import append, heard, say
-from toolcrib import Context, Crib, CribLimits, Refused, Session, tool
+from toolcrib import Context, Crib, CribLimits, Refused, Result, Session, tool
 
 STORE, EFFECTS = sys.argv[1:]
 gate = asyncio.Event()
@@ -45,6 +45,24 @@ async def stare(n: str) -> str:
     return n
 
 
+@tool(idempotent=True)
+async def count(by: int) -> Result:
+    """Count."""
+    return Result(by, changes=[{"op": "add", "key": "n", "value": by}])
+
+
+@tool(idempotent=True)
+async def rename(name: str) -> Result:
+    """Change what one call at a time may change."""
+    return Result(name, changes=[{"op": "set", "key": "name", "value": name}])
+
+
+@tool(read_only=True)
+async def seen(ctx: Context) -> dict[str, Any]:
+    """The state."""
+    return dict(ctx.state)
+
+
 @tool
 async def greet(ctx: Context) -> str:
     """Greet somebody."""
@@ -67,6 +85,50 @@ async def asked(session: Session) -> list[str]:
     return [question.id for question in await session.questions()]
 
 
+def failed(result: Result) -> list[str | None]:
+    """Code and message of a failure."""
+    return [None, None] if result.failure is None else [result.failure.code, result.failure.message]
+
+
+async def wait_for(crib: Crib, session: Session, kind: str) -> str:
+    return await logged(session, kind)
+
+
+async def log_out(crib: Crib, session: Session, timeout: float) -> list[int]:
+    return list(await (await crib.open("s", owner="ada")).close(timeout=timeout))
+
+
+async def interrupt(crib: Crib, session: Session) -> int:
+    return await session.interrupt(background=True)
+
+
+async def called(crib: Crib, session: Session, tool: str, args: Any) -> list[str | None]:
+    return failed(await session.call(tool, args))
+
+
+async def submitted(crib: Crib, session: Session, tool: str, args: Any) -> list[str | None]:
+    return failed(await session.result((await session.submit(tool, args)).id))
+
+
+async def ended(crib: Crib, session: Session, call: str) -> list[str | None]:
+    return failed(await session.result(call))
+
+
+async def state(crib: Crib, session: Session) -> list[Any]:
+    return [dict(session.state.now), session.state.revision]
+
+
+OTHERS: dict[str, Any] = {
+    "logged": wait_for,
+    "logout": log_out,
+    "interrupt": interrupt,
+    "code": called,
+    "submitted": submitted,
+    "ended": ended,
+    "state": state,
+}
+
+
 async def do(crib: Crib, session: Session, what: str, *given: Any) -> Any:
     """One command of the test."""
     if what == "submit":
@@ -87,12 +149,15 @@ async def do(crib: Crib, session: Session, what: str, *given: Any) -> Any:
         return await session.cancel(*given)
     if what == "calls":
         return [row.tool for row in await crib.store.calls("s")]
+    if what in OTHERS:
+        return await OTHERS[what](crib, session, *given)
     result = await session.result(*given)
     return result.data if result.failure is None else result.failure.code
 
 
 async def main() -> None:
-    crib = Crib([pay, put, look, stare, greet], store=STORE, limits=CribLimits(attempts=5))
+    tools = [pay, put, look, stare, greet, count, rename, seen]
+    crib = Crib(tools, store=STORE, limits=CribLimits(attempts=5, cleanup_s=1.0), state_keys={"n": "add"})
     await crib.start()
     session = await crib.open("s", owner="ada")
     say("ready")

@@ -343,6 +343,8 @@ class Agents:
             raise Refused("invalid_arguments", f"'{mode}' is no mode of a message", f"use {', '.join(MODES)}")
         if session.closing:
             raise Refused("unavailable", "Session is closing")
+        if session.shut:
+            raise Refused("unavailable", "Session is closed", "open it again first")
         if agent is not None:
             self._known(agent)
         room = self.room(session)

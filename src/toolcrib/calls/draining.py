@@ -28,8 +28,7 @@ async def drain(session: Session, timeout: float) -> Closed:
     await session.log("closing", {"timeout_s": timeout})
     until = session.pipeline.clock.now() + timeout
     late = await _wait(session, timeout)
-    if session.pipeline.engine is not None:
-        late |= await _wait_elsewhere(session, begun, until - session.pipeline.clock.now())
+    late |= await _wait_elsewhere(session, begun, until - session.pipeline.clock.now())
     ended = await store.calls(session.id, done_after=begun, limit=ALL)
     finished = [row for row in ended if row.accepted_seq <= begun and row.id not in late]
     waiting = await store.calls(session.id, ("waiting",), limit=ALL)

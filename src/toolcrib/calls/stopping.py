@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from toolcrib.calls.answering import end_waiting, revive
-from toolcrib.errors import Refused
 from toolcrib.store import Row
 from toolcrib.types import Failure, Result
 
@@ -17,14 +17,19 @@ LOOK_S = 1.0
 ASK_S = 0.5
 """How long the worker that runs a call has to hear of it before the store is asked whether it still lives."""
 
+PATIENCE_S = 5.0
+"""How long, beyond the time that a body has to clean up, a process that runs a call may take to end it when asked."""
+
 
 async def stop(session: Session, row: Row, failure: Failure) -> bool:
     """Ends a call that this process does not run, and returns when it has its `done`; whether it was stopped.
 
-    Raises:
-        Refused: `unavailable`, another process runs it and there is no engine to reach it.
+    Whoever runs it is asked to stop it. A process that lives and yet does not, because it stands still or is cut off,
+    loses the call: what it does later is not recorded.
     """
-    asked = False
+    asked, new = False, True
+    clock = asyncio.get_running_loop().time
+    until = clock() + session.pipeline.limits.cleanup_s + PATIENCE_S
     while row.state != "done":
         if row.state == "waiting":
             stopped = await end_waiting(session, row, failure)
@@ -32,10 +37,12 @@ async def stop(session: Session, row: Row, failure: Failure) -> bool:
             live.stop(failure)
             await live.ended()
             stopped = False
-        elif session.pipeline.engine is None:
-            raise Refused("unavailable", f"Call {row.id} runs in another process", "cancel it there")
-        else:
+        elif clock() > until or row.worker is None or not await session.crib.store.alive(row.worker):
+            stopped = await _end(session, row, failure)
+        elif session.pipeline.engine is not None:
             stopped = await _stop_elsewhere(session, row, failure)
+        else:
+            stopped, new = await _request(session, row, failure, new=new), False
         if stopped:
             return True
         asked, row = True, await session.row(row.id)
@@ -58,6 +65,17 @@ async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:
         return await _end(session, row, failure)
     await asyncio.sleep(ASK_S)  # it is cut off, and either comes back or is given up when its lease ends
     return False
+
+
+async def _request(session: Session, row: Row, failure: Failure, *, new: bool) -> bool:
+    """Asks by the log of the session, which whoever runs a call of it follows; False where it has not ended yet."""
+    if new:
+        await session.log("stop_wanted", {"call": row.id, "failure": asdict(failure)})
+    try:
+        ended = await asyncio.wait_for(session.awaited.end_of(row.id), LOOK_S)
+    except TimeoutError:
+        return False
+    return str((ended.data.get("failure") or {}).get("code")) == failure.code
 
 
 async def _end(session: Session, row: Row, failure: Failure) -> bool:

@@ -124,12 +124,28 @@ class Conflict(NamedTuple):
     """Why a guarded write wrote nothing: the row that stands in its way, or none where the state's revision moved.
 
     `full` says that the row is as expected, but no more calls of its session or owner may run now. `fenced` says that
-    the row is that of the write's holder, which is not running in that attempt any more; there may be none.
+    the row is that of the write's holder, which is not running in that attempt any more; there may be none. `closed`
+    says that the session was closed, in whatever process, and takes no new calls until it is opened again.
     """
 
     row: Row | None
     full: bool = False
     fenced: bool = False
+    closed: bool = False
+
+
+DOORS = {"closing": True, "opened": False}
+"""The events of a session with which it takes no new calls from then on, or takes them again."""
+
+
+def enters(row: Row) -> bool:
+    """Whether a new row is a call that a closed session refuses.
+
+    One that another call made belongs to what may end in peace, and what only reads is written after it ran.
+    """
+    return row.parent is None and (
+        row.state in ("queued", "waiting") or (row.state == "running" and row.effect == "once")
+    )
 
 
 class SessionRow(NamedTuple):

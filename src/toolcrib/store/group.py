@@ -37,7 +37,7 @@ GATHER_S = 0.001
 RACES = 10
 """How often a batch begins anew because of what others did at the same time."""
 
-REVISION, ABSENT, FULL, FENCED = -2, -3, (-4, -5), -6
+REVISION, ABSENT, FULL, FENCED, CLOSED = -2, -3, (-4, -5), -6, -7
 """Why a write was refused, as the database tells it."""
 
 
@@ -319,7 +319,7 @@ class Group:
                 _fail(job, error)
             return
         for (job, why), row in zip(refused, rows, strict=True):
-            _conflict(job, Conflict(row, why in FULL, why == FENCED))
+            _conflict(job, Conflict(row, why in FULL, why == FENCED, why == CLOSED))
 
 
 def _conflict(job: _Job, conflict: Conflict) -> None:

@@ -8,7 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from toolcrib.errors import StoreError
-from toolcrib.store import OWNER, SLACK_S, USE_S, Conflict, Draft, Lost, Mark, Row, SessionRow, Spot, Walk, Where, Write
+from toolcrib.store import (
+    DOORS,
+    OWNER,
+    SLACK_S,
+    USE_S,
+    Conflict,
+    Draft,
+    Lost,
+    Mark,
+    Row,
+    SessionRow,
+    Spot,
+    Walk,
+    Where,
+    Write,
+    enters,
+)
 from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent, Omitted, decode, encode, split_large
 from toolcrib.store.follow import Watchers
 from toolcrib.types import Event
@@ -20,13 +36,25 @@ MOST = 2**31 - 1
 class _Log:
     """One session: its events, and who waits for more."""
 
-    __slots__ = ("created_at", "events", "keys", "number", "owner", "revision", "rows", "updated_at", "waiters")
+    __slots__ = (
+        "closed",
+        "created_at",
+        "events",
+        "keys",
+        "number",
+        "owner",
+        "revision",
+        "rows",
+        "updated_at",
+        "waiters",
+    )
 
     def __init__(self, owner: str, at: float, number: int) -> None:
         self.number = number
         self.owner = owner
         self.events: list[Draft | Drafts] = []
         self.revision = 0
+        self.closed = False
         self.created_at = at
         self.updated_at = at
         self.keys: dict[str, str] | None = None
@@ -112,6 +140,8 @@ class MemoryStore:
             log.updated_at = max(log.updated_at, events.at)
         elif events:
             log.events += events
+            if events[-1][2] in DOORS:
+                log.closed = DOORS[events[-1][2]]
             log.updated_at = max(log.updated_at, events[-1][0])
         if write.revision is not None:
             log.revision = write.revision[1]
@@ -145,6 +175,10 @@ class MemoryStore:
                 first = log.keys.setdefault(row.key, row.id)
                 if first != row.id:
                     return Conflict(self._rows[first])
+            if log.closed and enters(row):
+                if row.key is not None and log.keys is not None:
+                    del log.keys[row.key]
+                return Conflict(None, closed=True)
             row.accepted_seq = len(log.events) + 1
         else:
             if current is None or (current.state, current.attempt) != write.expect:

@@ -256,6 +256,11 @@ class PostgresStore:
         """Tells of its own commits and of those that other processes tell of."""
         return self._followers.watchers.add(tell)
 
+    async def revision(self, session: str) -> int:
+        """The revision of a session's state, whoever changed it; what is still to be written here is not waited for."""
+        found = await self._ask("session", session)
+        return int(found[0][3]) if found else 0
+
     async def _last(self, session: str) -> int:
         found = await self._ask("session", session)
         if not found:

@@ -26,12 +26,15 @@ from toolcrib.store.follow import Followers
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.vacuum import free_some
 from toolcrib.store.walk import in_file, listing
-from toolcrib.store.workers import Workers, used
+from toolcrib.store.workers import Moves, Workers, used
 from toolcrib.store.writer import Writer, data_version, explain, insert_row, keep, nothing, read_row, read_rows
 from toolcrib.types import Event
 
 LOOK_S, WATCH_LOOKS = 0.1, 10
 """How often another process's writes are looked for while a session is followed; while all are watched, every tenth."""
+
+MOVES_S = 0.1
+"""How often it is looked, in memory, whether another process changed what belongs to a session itself."""
 
 MOST = 2**32 - 1
 """The last event that a session can have: its number takes half of the key."""
@@ -62,6 +65,7 @@ class SqliteStore:
         self.migrated = (0, 0)
         self._followers = Followers()
         self._looking: asyncio.Task[None] | None = None
+        self.own_changed: Callable[[str], None] | None = None
 
     @property
     def path(self) -> Path:
@@ -90,7 +94,12 @@ class SqliteStore:
                 raise StoreUnavailable(f"Can not open {self._path}: {error}") from None
             undo.pop_all()
         self._readers = ThreadPoolExecutor(1, "toolcrib-read")
-        self._writer = Writer(self._writing, self._path, self._followers, checkpoints, always_full=self._full)
+        self._moves = Moves(self._workers)
+        self._writer = Writer(
+            self._writing, self._path, self._followers, checkpoints, self._moves, always_full=self._full
+        )
+        self._moved = self._moves.of_others()
+        self._polling = self._loop.call_later(MOVES_S, self._poll)
 
     def _connect(self) -> sqlite3.Connection:
         if not self._path.parent.is_dir():
@@ -113,6 +122,7 @@ class SqliteStore:
         except StoreUnavailable:
             pass  # what could not be written is lost, as after a kill
         self._followers.nudge()
+        self._polling.cancel()
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
@@ -120,8 +130,21 @@ class SqliteStore:
         self._readers.shutdown()
         self._reading.close()
         self._writing.close()
+        self._moves.leave()
         self._workers.leave()
         self._followers.nudge()
+
+    def _poll(self) -> None:
+        """Tells where another process changed what belongs to sessions themselves; nothing is read for it."""
+        moved = self._moves.of_others()
+        if moved != self._moved and self.own_changed is not None:
+            self.own_changed("")
+        self._moved = moved
+        self._polling = self._loop.call_later(MOVES_S, self._poll)
+
+    def moved(self) -> int:
+        """Another number when another process wrote an event of a session itself, or changed a state."""
+        return self._moves.of_others()
 
     # Writing
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store import Conflict, Draft, Row, Write
+from toolcrib.store import DOORS, Conflict, Draft, Row, Write, enters
 from toolcrib.store.checkpoint import Checkpoints
 from toolcrib.store.checksum import event_crc, kept_crc
 from toolcrib.store.codec import encode, split_large
 from toolcrib.store.follow import Followers
 from toolcrib.store.schema import queries
+from toolcrib.store.workers import Moves
 
 BATCH = 512
 LATE = 10_000
@@ -66,13 +67,14 @@ class _Outcome(NamedTuple):
 class _Head:
     """What the writer knows of a session between two transactions."""
 
-    __slots__ = ("changed", "n", "revision", "seq", "used_at")
+    __slots__ = ("changed", "closed", "n", "revision", "seq", "used_at")
 
-    def __init__(self, n: int, seq: int, revision: int, used_at: float) -> None:
+    def __init__(self, n: int, seq: int, revision: int, used_at: float, closed: int) -> None:
         self.n = n
         self.seq = seq
         self.revision = revision
         self.used_at = used_at
+        self.closed = bool(closed)
         self.changed = False
 
 
@@ -85,6 +87,7 @@ class Writer:
         path: Path,
         followers: Followers,
         checkpoints: Checkpoints,
+        moves: Moves,
         *,
         always_full: bool,
     ) -> None:
@@ -92,6 +95,7 @@ class Writer:
         self._checkpoints = checkpoints
         self._path = path
         self._followers = followers
+        self._moves = moves
         self._loop = asyncio.get_running_loop()
         self._behind: list[_Job] = []
         self._queue: SimpleQueue[list[_Job]] = SimpleQueue()
@@ -217,6 +221,7 @@ class Writer:
             done = [self._do(job) for job in jobs]
             self._flush()
             self._db.execute("COMMIT")
+            self._moves.ended()
         except sqlite3.IntegrityError as error:
             # Another process wrote to one of these logs since its last number was looked up: look again, once.
             self._roll_back()
@@ -253,6 +258,7 @@ class Writer:
         self._rows.clear()
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+        self._moves.ended()
 
     def _flush(self) -> None:
         """The events of the whole batch at once."""
@@ -301,7 +307,11 @@ class Writer:
             return
         head.used_at = max(head.used_at, at)
         head.revision = write.revision[1] if write.revision else head.revision
-        values = {"n": head.n, "revision": head.revision, "at": head.used_at}
+        if call is None and write.events:
+            head.closed = DOORS.get(write.events[-1][2], head.closed)
+        if call is None or write.revision is not None:
+            self._moves.began()
+        values = {"n": head.n, "revision": head.revision, "at": head.used_at, "closed": head.closed}
         if not self._db.execute(self._sql["touch_session"], values).rowcount:
             raise sqlite3.IntegrityError("another process swept the session")
 
@@ -320,6 +330,8 @@ class Writer:
     def _guard(self, head: _Head, write: Write, row: Row) -> Conflict | None:
         done_seq = head.seq + len(write.events) if row.state == "done" else row.done_seq
         if write.expect is None:
+            if head.closed and enters(row):
+                return Conflict(standing(self._db, head.n, row), closed=True)
             changed = _insert(self._db, head.n, row, head.seq + 1, done_seq)
             row.accepted_seq = head.seq + 1 if changed else row.accepted_seq
         else:
@@ -327,8 +339,7 @@ class Writer:
             changed = self._db.execute(self._sql["update_call"], (*new, row.id, *write.expect)).rowcount
         if changed:
             return None
-        found = read_row(self._db, "call", id=row.id) or read_row(self._db, "call_by_key", n=head.n, key=row.key)
-        return Conflict(found)
+        return Conflict(standing(self._db, head.n, row))
 
     def _fenced(self, head: _Head, call: str, attempt: int) -> Conflict | None:
         if self._db.execute(self._sql["holds"], (call, head.n, attempt)).fetchone() is not None:
@@ -369,6 +380,11 @@ class Writer:
 def keep(db: sqlite3.Connection, n: int, id: str, data: bytes) -> None:
     """Stores a large value once."""
     db.execute(queries()["keep"], {"n": n, "id": id, "data": data, "crc": kept_crc(id, data)})
+
+
+def standing(db: sqlite3.Connection, n: int, row: Row) -> Row | None:
+    """The row that has the id or the key of another."""
+    return read_row(db, "call", id=row.id) or read_row(db, "call_by_key", n=n, key=row.key)
 
 
 def insert_row(db: sqlite3.Connection, n: int, row: Row) -> bool:

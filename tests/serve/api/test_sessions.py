@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.requirements import requirement
 from tests.serve.api.place import SOON_S, Desk, desk
 from tests.serve.tools import TOOLS
 from toolcrib import Context, Crib, Result, tool
@@ -101,10 +102,18 @@ async def test_why_tells_without_calling(served: Desk) -> None:
     assert await served.refused("POST", f"/sessions/{session}/why", {"tool": "nothing"}) == (404, "not_found")
 
 
-async def test_a_session_is_closed_and_used_again(served: Desk) -> None:
+@requirement("reliability.logout.1")
+async def test_a_closed_session_takes_no_call_until_it_is_opened_again(served: Desk) -> None:
     session = await served.open()
     await served.call(session, "add", {"a": 1})
     assert (await served.post(f"/sessions/{session}/close", timeout=1))["timed_out"] == 0
+    for body in ({}, {"wait": False}, {"background": True}, {"key": "k"}):
+        said = await served.post(f"/sessions/{session}/calls", tool="add", args={"a": 1}, **body)
+        call = said.get("call", said.get("id"))
+        ended = await served.get(f"/sessions/{session}/calls/{call}/result")
+        assert (ended["failure"]["code"], ended["failure"]["message"]) == ("unavailable", "Session is closed")
+    assert (await served.get(f"/sessions/{session}"))["open"] is False
+    await served.post("/sessions", id=session)
     assert (await served.get(f"/sessions/{session}"))["open"] is True
     assert (await served.call(session, "add", {"a": 1}))["ok"]
     assert await served.refused("POST", f"/sessions/{session}/close", {"timeout": 4000}) == (400, "invalid_arguments")

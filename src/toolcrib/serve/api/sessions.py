@@ -81,7 +81,7 @@ async def _listed(asked: Request, row: SessionRow, busy: Busy) -> forms.SessionF
     crib = asked.api.crib
     session = crib.at_hand(row.id)
     counts = busy.get(row.id, Counter())
-    more: dict[str, Any] = {"open": session is not None}
+    more: dict[str, Any] = {"open": session is not None and not session.shut}
     if session is not None:
         more |= {"namespaces": session.namespaces, "agent": agent_of(session)}
     if crib.agents is not None and more.get("agent") is None:

@@ -10,6 +10,7 @@
 The tests are `async def`; pytest-asyncio in auto mode collects them, and any other runner of async tests will do.
 """
 
+from toolcrib.testing.stores.doors import DoorTests
 from toolcrib.testing.stores.fences import FenceTests
 from toolcrib.testing.stores.following import FollowingTests
 from toolcrib.testing.stores.guards import GuardTests
@@ -30,6 +31,7 @@ class StoreSuite(
     WatchingTests,
     GuardTests,
     FenceTests,
+    DoorTests,
     RowTests,
     WalkingTests,
     SessionTests,

@@ -13,7 +13,7 @@ FROM sessions s WHERE id = :id
 
 -- name: session_head
 -- The writer needs its number, its last event, its revision and its last use.
-SELECT n, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > s.n << 32 AND e.key < (s.n + 1) << 32), 0), revision, updated_at
+SELECT n, coalesce((SELECT max(e.key) - (s.n << 32) FROM events e WHERE e.key > s.n << 32 AND e.key < (s.n + 1) << 32), 0), revision, updated_at, closed
 FROM sessions s WHERE id = :id
 
 -- name: sessions
@@ -35,7 +35,7 @@ SELECT min(created_at), max(updated_at) FROM sessions WHERE owner = :owner
 
 -- name: touch_session
 -- When it was last used, and the revision of its state.
-UPDATE sessions SET revision = :revision, updated_at = max(updated_at, :at) WHERE n = :n
+UPDATE sessions SET revision = :revision, updated_at = max(updated_at, :at), closed = :closed WHERE n = :n
 
 -- name: set_revision
 -- The revision of the state, as the log tells it.
