@@ -116,6 +116,11 @@ class Session(Lists):
         """Its tools are looked up anew."""
         self._view = None
 
+    @property
+    def left_by_owner(self) -> bool:
+        """Whether it is being closed or was, here or by another process, and was not opened since."""
+        return self.closing or self.shut
+
     def renewed(self) -> bool:
         """Looks its tools up anew; whether they are others than before."""
         before, self._view = self._view, None
@@ -133,6 +138,8 @@ class Session(Lists):
             self.shut = self.shut and event.kind != "opened"
         elif event.kind == "closing":
             self.shut = True
+            if self.crib.agents is not None and self.room is not None:
+                self.crib.agents.leave(self)
         elif event.kind == "stop_wanted":
             self._stop_wanted(event.data)
         elif event.kind == "approved":

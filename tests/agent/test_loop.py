@@ -377,6 +377,27 @@ async def test_a_closed_session_goes_on_with_its_run_when_it_is_opened_again(pla
     assert outcome.answer == "done"
 
 
+@requirement("reliability.logout.2")
+async def test_a_session_that_another_process_closed_goes_on_with_its_run_when_it_is_opened_again(
+    file_place: Place,
+) -> None:
+    gate = Gate()
+    script = {"main": [calls(("slow", {})), text("done")]}
+    async with world(file_place, MAIN, script, gated(gate)) as here, file_place.crib() as there:
+        first = asyncio.create_task(here.send("1"))
+        await gate.wait()
+        closed = await (await there.open("s", owner="ada")).close(timeout=0.1)
+        assert closed.timed_out == 1
+        with pytest.raises(Refused, match="closed"):
+            await first
+        with pytest.raises(Refused, match="Session is closed"):
+            await here.send("2")
+        session = await here.session.crib.open("s", owner="ada")
+        outcome = await asyncio.wait_for(here.agents.settled(session), 30)
+    assert outcome is not None
+    assert outcome.answer == "done"
+
+
 @requirement("agents.run.1", "agents.run.6")
 async def test_a_second_process_leaves_a_run_to_the_first_and_queues_its_messages(file_place: Place) -> None:
     gate = Gate()

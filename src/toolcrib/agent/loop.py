@@ -95,7 +95,7 @@ class Loop:
     async def _turn(self) -> None:
         """Takes what was said meanwhile, and starts the next turn."""
         run, last = self.run, self.run.last_words
-        if self.parent is None and self.room.session.closing:
+        if self.parent is None and self.room.session.left_by_owner:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
         await self._compact()
         events = [*await late(self.room, run), *(self._taken(one) for one in waiting_for(self.room, run))]

@@ -223,7 +223,7 @@ class Agents:
 
     def _drive(self, room: Room) -> None:
         """Goes on with what there is to do in a session, unless somebody does."""
-        if room.task is None and not room.session.closing and not room.session.pipeline.stopping:
+        if room.task is None and not room.session.left_by_owner and not room.session.pipeline.stopping:
             room.trouble = None
             room.task = self._aside(self._driven(room))
 
@@ -385,7 +385,7 @@ class Agents:
                 return _over(run)
             if room.trouble is not None:
                 raise room.trouble
-            if room.task is None and (room.session.closing or room.session.pipeline.stopping):
+            if room.task is None and (room.session.left_by_owner or room.session.pipeline.stopping):
                 raise Refused(
                     "unavailable", "The session is closed before the answer", "open it again; it goes on then"
                 )

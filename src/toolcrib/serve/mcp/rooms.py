@@ -107,11 +107,12 @@ class Rooms:
     def known(self, principal: Principal) -> Room | None:
         """The same, where it was opened today already."""
         room = self._rooms.get(principal)
-        return None if room is None or self._clock.now() >= room.until or room.session.closing else room
+        return None if room is None or self._clock.now() >= room.until or room.session.left_by_owner else room
 
     async def session(self, principal: Principal, connection: str) -> Session:
         """The session of a connection, opened when it is first used."""
-        return self._crib.at_hand(connection) or await self._open(connection, principal)
+        session = self._crib.at_hand(connection)
+        return await self._open(connection, principal) if session is None or session.left_by_owner else session
 
     async def _open(self, id: str, principal: Principal) -> Session:
         given = principal.namespaces or self._namespaces or self._crib.default_namespaces
