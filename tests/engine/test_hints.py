@@ -338,3 +338,88 @@ def confirmed(log: Log, node: str) -> list[Any]:
         return order
 
     return [brief]
+
+
+@requirement("engine.4")
+async def test_a_call_that_can_not_be_read_keeps_no_other_waiting_and_is_not_tried_all_the_time(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "LATER_S", 10 * SOON_S)
+    async with cluster(urls, Log()) as (api, worker):
+        take, broken = shared(worker).take, list[str]()
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+
+        async def taken(ids: list[str]) -> dict[str, Taken]:
+            if poison.id in ids:
+                broken.append(poison.id)
+                raise StoreError("The store could not do it: InternalServerError")
+            return await take(ids)
+
+        with monkeypatch.context() as unsaid:
+            unsaid.setattr(nats_of(api), "dispatch", lambda row, why="": None)
+            poison = await session.submit("shop.pay", {"order": "A"})
+        monkeypatch.setattr(worker.store, "take", taken)
+        row = await api.store.call(poison.id)
+        assert row is not None
+        nats_of(api).dispatch(row)
+        calls = [await session.submit("shop.pay", {"order": order}) for order in "BC"]
+        assert all([(await result(session, call.id)).ok for call in calls])
+        await until(lambda: all_free(worker))
+        assert 1 <= len(broken) <= 2  # with the others, and then alone
+
+
+@requirement("engine.5")
+async def test_a_call_that_waits_for_its_session_is_not_offered_again_and_again(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    async with cluster(urls, log, limits=CribLimits(per_session=1)) as (api, worker):
+        session, other = [await api.open(id, owner="ada", namespaces=["shop"]) for id in ("s", "t")]
+        held = await session.submit("shop.hold", {"order": "A"})
+        await log.until_running(1)
+        offers = offered(worker, monkeypatch)
+        waits = await session.submit("shop.pay", {"order": "B"})
+        await asyncio.wait_for(offers.get(), SOON_S)
+        await until(lambda: holds(worker, 1))
+        for number in range(5):
+            call = await other.submit("shop.pay", {"order": str(number)})
+            assert (await result(other, call.id)).ok
+        assert offers.qsize() <= 5
+        log.go.set()
+        assert (await result(session, held.id)).ok
+        assert (await result(session, waits.id)).ok
+
+
+async def holds(crib: Crib, number: int) -> bool:
+    """Whether a worker holds so many hints."""
+    return sum(lane.held for lane in nats_of(crib).lanes.values()) == number
+
+
+@requirement("engine.3", "engine.5")
+async def test_a_limit_that_is_changed_holds_from_then_on(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, kit=limited(1)) as nodes:
+        api = nodes[0]
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        for crib in reversed(nodes):
+            crib.add(*limited(3)(log, "w1"), replace=True)
+        calls = [await session.submit("shop.held", {"order": str(number)}) for number in range(4)]
+        await log.until_running(3)
+        log.go.set()
+        assert all([(await result(session, call.id)).ok for call in calls])
+        assert log.most == 3
+
+
+def limited(number: int) -> Any:
+    """The tools of a node with one of that limit."""
+
+    def kit(log: Log, node: str) -> list[Any]:
+        @tool(namespace="shop", idempotent=True, concurrency=number)
+        async def held(order: str) -> str:
+            """Run until told to go on."""
+            await log.stay()
+            return order
+
+        return [held]
+
+    return kit

@@ -123,7 +123,8 @@ class Copy:
         code, out = self.pytest("-x", *tests, patience=PATIENCE_S + 3 * seconds)
         if code is None:
             return True, "timed out"
-        failed = [line.split(" ")[1] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        lines = [line.partition(" ")[2] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        failed = [line.partition(" - ")[0] for line in lines]
         return code != 0, failed[0] if failed else out.strip().splitlines()[-1] if code else ""
 
     def right(self, test: str) -> bool:

@@ -110,7 +110,9 @@ async def test_a_stream_that_is_open_for_long_is_ended_and_come_back_to() -> Non
 
 
 @requirement("mcp.server.13")
-async def test_a_stream_of_another_session_is_not_read(place: Place, doors: Doors) -> None:
+async def test_a_stream_of_another_session_is_not_read(
+    place: Place, doors: Doors, caplog: pytest.LogCaptureFixture
+) -> None:
     mine, other = await place.begin(), await place.begin()
     async with mine.stream("tools/call", {"name": "hold", "arguments": {}}) as messages:
         last, _ = await anext(messages)
@@ -118,6 +120,7 @@ async def test_a_stream_of_another_session_is_not_read(place: Place, doors: Door
         answer = await other.http.get("/mcp", headers=other.headers | {"Last-Event-ID": wrong})
         assert answer.status_code == 400
     doors.go.set()
+    assert "Exception in ASGI application" not in caplog.text
 
 
 @requirement("mcp.server.13")

@@ -12,7 +12,7 @@ import msgspec
 from toolcrib.store import Store, Write
 from toolcrib.store.codec import LARGE, Extent, encode, raw
 from toolcrib.testing.index import read_all
-from toolcrib.testing.stores.frame import Frame, line, note
+from toolcrib.testing.stores.frame import Frame, commit, finish, line, new, note, submit
 from toolcrib.types import Event
 
 
@@ -52,6 +52,28 @@ class FollowingTests(Frame):
             await store.commit(note("s", "two"))
             await reader
             assert [event.data["text"] for event in seen] == ["one", "two"]
+
+    async def test_parts_of_a_log_are_read_right_while_somebody_follows_it(self) -> None:
+        async with self.opened("s") as store:
+            follower = asyncio.create_task(store.wait("s", 1000))
+            for _ in range(20):  # it has looked by then, and waits
+                await store.flush()
+            row = await commit(store, submit(new("c")))
+            await store.commit(note("s", "own"))
+            await store.commit(finish(row))
+            await store.commit(note("s", "last"))
+            log = await read_all(store, "s")
+            for until in range(1, len(log) + 1):
+                for after in range(until):
+                    assert await store.read("s", after, until=until) == log[after:until]
+                    assert await store.read("s", after, limit=until) == log[after : after + until]
+            for after in range(len(log)):
+                calls = [event for event in log[after:] if event.call == "c"]
+                assert await store.read("s", after, call="c") == calls
+                assert await store.read("s", after, call="") == [event for event in log[after:] if event.call is None]
+            assert await store.read("s", until=2, call="") == [event for event in log[:2] if event.call is None]
+            follower.cancel()
+            await asyncio.wait([follower])
 
     async def test_a_waiting_reader_is_woken_by_a_put(self) -> None:
         async with self.opened("s") as store:
