@@ -600,6 +600,7 @@ RELIABILITY: dict[str, str] = {
     "reliability.stream.2": "readers that do not read hold little memory, and nobody waits for them",
     "reliability.stream.3": "large values are references in streams and pages of events; pages are bounded in bytes",
     "reliability.stream.4": "a thousand readers who replay at once take turns with everybody else",
+    "reliability.stream.5": "lists of calls, the inbox and the audit are bounded in bytes, and nothing is missing",
     # State
     "reliability.state.1": "Committed state is replayed with the modes it was made with, whatever is declared now.",
     "reliability.state.2": "Changed declarations of state keys hold from then on.",

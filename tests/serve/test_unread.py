@@ -7,6 +7,7 @@ import re
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from tests.requirements import requirement
 from tests.soak.place import MB, SOON_S, Follower, Served, served
@@ -111,6 +112,47 @@ async def test_the_client_reads_events_with_their_large_values(tmp_path: Path) -
             call = await session.submit("sized", {"size": LARGE})
             done = [event async for event in session.events(call=call.id)][-1]
             assert done.data["data"] == "x" * LARGE
+
+
+async def pages(server: Served, path: str) -> list[dict[str, Any]]:
+    """All items of a list, each page of which is bounded in bytes."""
+    place, found = None, list[dict[str, Any]]()
+    while True:
+        page = await server.get(path, limit=1000, **({} if place is None else {"after": place}))
+        assert len(page.content) < PAGE_BYTES + 2 * LARGE
+        found += page.json()["items"]
+        place = page.json().get("next")
+        if place is None:
+            return found
+
+
+@requirement("reliability.stream.5")
+async def test_lists_of_calls_and_the_audit_are_bounded_in_bytes_and_go_on(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        await filled(server, count=10)
+        for _ in range(5):
+            assert await server.call("s", tool="length", text="y" * LARGE) == LARGE
+        for path in ("/v1/sessions/s/calls", "/v1/calls"):
+            calls = await pages(server, path)
+            assert len({call["id"] for call in calls}) == len(calls) == 15
+            assert [len(one["result"]["data"]) for one in calls if one["tool"] == "default.sized"] == [LARGE] * 10
+        entries = await pages(server, "/v1/audit")
+        assert len({entry["cursor"] for entry in entries}) == len(entries) == 15
+
+
+@requirement("reliability.stream.5")
+async def test_the_three_lists_leave_out_old_results_past_a_bound_and_the_client_reads_them(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        await filled(server, count=6)
+        said = await server.get("/v1/sessions/s/lists", limit=1000)
+        assert len(said.content) < PAGE_BYTES + 2 * LARGE
+        completed = said.json()["completed"]
+        assert ["result" in one for one in completed] == [False] * 5 + [True]
+        assert all(one["large"]["result"] > LARGE for one in completed[:5])
+        async with RemoteCrib(f"http://127.0.0.1:{server.port}") as crib:
+            entries = await (await crib.open("s")).completed()
+            assert [entry.seq for entry in entries] == [one["seq"] for one in completed]
+            assert [len(entry.result.data) for entry in entries if entry.result is not None] == [LARGE] * 6
 
 
 @requirement("reliability.stream.4")

@@ -20,6 +20,12 @@ async def sized(size: int) -> str:
     return "x" * size
 
 
+@tool(read_only=True)
+async def length(text: str) -> int:
+    """Count the characters of a text."""
+    return len(text)
+
+
 @tool(idempotent=True)
 async def pieces(ctx: Context, size: int, count: int) -> str:
     """Put out that many texts of that many characters."""
@@ -27,6 +33,9 @@ async def pieces(ctx: Context, size: int, count: int) -> str:
         ctx.output("y" * size)
         await asyncio.sleep(0)
     return "done"
+
+
+TOOLS = [sized, length, pieces]
 
 
 class Swept(Crib):
@@ -42,9 +51,9 @@ class Swept(Crib):
 def main() -> None:
     port, store, *kept = sys.argv[1:]
     if kept:
-        crib: Crib = Swept([sized, pieces], store=store, retention=timedelta(seconds=float(kept[0])))
+        crib: Crib = Swept(TOOLS, store=store, retention=timedelta(seconds=float(kept[0])))
     else:
-        crib = Crib([sized, pieces], store=store)
+        crib = Crib(TOOLS, store=store)
     site = Site(crib, limits=LIMITS)
     settle()
     ready = lambda: print("ready", flush=True)  # noqa: E731

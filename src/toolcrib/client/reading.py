@@ -56,6 +56,7 @@ class _Entry(Struct):
     started_at: float | None = None
     done_at: float | None = None
     result: _Result | None = None
+    large: dict[str, int] = {}
 
 
 class _Entries(Struct):
@@ -105,7 +106,7 @@ def entry(text: bytes) -> Entry:
 
 
 def _entry(said: _Entry) -> Entry:
-    parts = {name: getattr(said, name) for name in said.__struct_fields__ if name != "result"}
+    parts = {name: getattr(said, name) for name in said.__struct_fields__ if name not in ("result", "large")}
     return Entry(**parts, result=None if said.result is None else _result(said.result))
 
 
@@ -115,10 +116,11 @@ def entries(text: bytes) -> tuple[list[Entry], str | None]:
     return [_entry(one) for one in page.items], page.next
 
 
-def lists(text: bytes) -> dict[str, list[Entry]]:
-    """The three lists."""
+def lists(text: bytes) -> tuple[dict[str, list[Entry]], set[str]]:
+    """The three lists, and the calls whose results were left out of them."""
     said = _read_lists.decode(text)
-    return {name: [_entry(one) for one in getattr(said, name)] for name in said.__struct_fields__}
+    found = {name: [_entry(one) for one in getattr(said, name)] for name in said.__struct_fields__}
+    return found, {one.id for name in found for one in getattr(said, name) if one.large}
 
 
 def event(text: bytes) -> Event:

@@ -205,7 +205,11 @@ class RemoteSession:
         return (await self._lists(at, PAGE))["completed"]
 
     async def _lists(self, at: int | None, limit: int) -> dict[str, list[Entry]]:
-        return reading.lists((await self._ask("GET", "/lists", query={"at": at, "limit": limit})).body)
+        found, large = reading.lists((await self._ask("GET", "/lists", query={"at": at, "limit": limit})).body)
+        return {
+            name: [await self.status(entry.id) if entry.id in large else entry for entry in entries]
+            for name, entries in found.items()
+        }
 
     # Events
 

@@ -307,7 +307,10 @@ class Store(Protocol):
         """
 
     async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
-        """All events of each of these calls, in order."""
+        """All events of each of these calls, in order; perhaps only those of the first ones, and of one at least.
+
+        It ends with the call whose events bring the JSON of their data to `PAGE_BYTES`.
+        """
 
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up, the earliest first."""

@@ -218,10 +218,16 @@ class MemoryStore:
         extent: Extent = WHOLE,
     ) -> list[Event]:
         """Events as plain data."""
-        log = self._logs.get(session)
+        return self._page(session, after, (limit, until), call, extent)[0]
+
+    def _page(
+        self, session: str, after: int, bounds: tuple[int, int | None], call: str | None, extent: Extent
+    ) -> tuple[list[Event], int]:
+        """A page, and the bytes of its data."""
+        log, (limit, until) = self._logs.get(session), bounds
         found: list[Event] = []
         if log is None:
-            return found
+            return found, 0
         events, whose, size = log.events, call or None, 0
         last = len(events) if until is None else min(until, len(events))
         for seq in range(max(after, 0) + 1, last + 1):
@@ -233,7 +239,7 @@ class MemoryStore:
                 size += length
                 if len(found) == limit or size >= extent.max_bytes:
                     break
-        return found
+        return found, size
 
     async def wait(self, session: str, after: int) -> None:
         """Waits for the next event."""
@@ -321,12 +327,14 @@ class MemoryStore:
 
     async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
         """The events of several calls."""
-        return [
-            await self.read(
-                row.session, row.accepted_seq - 1, until=row.done_seq, call=row.id, limit=MOST, extent=Extent(MOST)
-            )
-            for row in rows
-        ]
+        told, size, every = list[list[Event]](), 0, Extent(MOST)
+        for row in rows:
+            found, length = self._page(row.session, row.accepted_seq - 1, (MOST, row.done_seq), row.id, every)
+            told.append(found)
+            size += length
+            if size >= WHOLE.max_bytes:
+                break
+        return told
 
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up."""

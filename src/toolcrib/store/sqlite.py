@@ -330,7 +330,14 @@ class SqliteStore:
         """The events of several calls."""
 
         def do(db: sqlite3.Connection) -> list[list[Event]]:
-            return [_story(db, _number(db, row.session), row) for row in rows]
+            told, size = list[list[Event]](), 0
+            for row in rows:
+                story = _story(db, _number(db, row.session), row)
+                told.append([event for event, _ in story])
+                size += sum(length for _, length in story)
+                if size >= WHOLE.max_bytes:
+                    break
+            return told
 
         return await self._after_writes(do)
 
@@ -476,11 +483,11 @@ def _event(db: sqlite3.Connection, n: int, found: tuple[Any, ...], whole: bool =
     return Event(seq, at, call, kind, values), size
 
 
-def _story(db: sqlite3.Connection, n: int, row: Row) -> list[Event]:
+def _story(db: sqlite3.Connection, n: int, row: Row) -> list[tuple[Event, int]]:
     """A call's own lines lie between its first and its last."""
     last = MOST if row.done_seq is None else row.done_seq
     values = {"n": n, "after": row.accepted_seq - 1, "until": last, "limit": -1, "call": row.id}
-    return [_event(db, n, found)[0] for found in db.execute(queries()["events_of_call"], values)]
+    return [_event(db, n, found) for found in db.execute(queries()["events_of_call"], values)]
 
 
 def _kept(db: sqlite3.Connection, n: int, id: str) -> bytes | None:

@@ -12,12 +12,13 @@ from msgspec import Meta, Struct
 
 from toolcrib.calls.auditing import Audit, Audited, chained
 from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.api.listing import stories
 from toolcrib.serve.api.paging import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
 from toolcrib.serve.api.request import LINES, Request
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.api.watching import SLACK_S, used_since
 from toolcrib.store import INFINITE, OWNER, Mark, Spot, Where
-from toolcrib.store.codec import encode
+from toolcrib.store.codec import PAGE_BYTES, encode
 from toolcrib.types import CODES, Event
 
 GLOB = re.compile(r"[*?\[]")
@@ -80,24 +81,25 @@ def _where(query: AuditQuery, owner: str | None) -> Where:
 async def _page(asked: Request, where: Where, past: Mark | None) -> tuple[list[dict[str, Any]], Mark | None]:
     """Entries, the newest first, until there are enough or enough was looked at."""
     loop, query, found, chains = asyncio.get_running_loop(), asked.query, list[dict[str, Any]](), Chains(asked)
+    size = 0
     picky, stop = (query.who, query.q, where.tool) != (None, None, query.tool), loop.time() + LOOK_S
     while True:
         most = PIECE if picky else query.limit - len(found)
         spots, past = await asked.api.crib.store.walk(where, past, limit=most)
-        for mark, entry in await _made(asked, [spot for spot in spots if spot.owner != OWNER], chains):
+        async for mark, entry in _made(asked, [spot for spot in spots if spot.owner != OWNER], chains):
             if _wanted(entry, query):
                 found.append(entry)
-                if len(found) == query.limit and (past is not None or mark != spots[-1].mark):
+                size += len(encode(entry))
+                full = len(found) == query.limit or size >= PAGE_BYTES
+                if full and (past is not None or mark != spots[-1].mark):
                     return found, mark
         if past is None or loop.time() > stop:
             return found, past
 
 
-async def _made(asked: Request, spots: list[Spot], chains: Chains) -> list[tuple[Mark, dict[str, Any]]]:
+async def _made(asked: Request, spots: list[Spot], chains: Chains) -> AsyncIterator[tuple[Mark, dict[str, Any]]]:
     """The entries of these ends, but for the seals, which need all that came before in a session."""
-    made: list[tuple[Mark, dict[str, Any]]] = []
-    stories = await asked.api.crib.store.stories([spot.row for spot in spots])
-    for (row, owner, mark), story in zip(spots, stories, strict=True):
+    async for (row, owner, mark), story in stories(asked.api.crib.store, spots):
         own = [event for event in story if event.seq <= mark.seq]
         if not own or own[0].kind != "accepted" or own[-1].seq != mark.seq:
             continue  # it was swept just now
@@ -105,8 +107,7 @@ async def _made(asked: Request, spots: list[Spot], chains: Chains) -> list[tuple
         for event in own:
             call.take(event)
         at = {"cursor": f"{row.session}:{mark.seq}", "session": row.session, "seq": mark.seq, "owner": owner}
-        made.append((mark, at | call.entry(own[-1])))
-    return made
+        yield mark, at | call.entry(own[-1])
 
 
 class Chains:

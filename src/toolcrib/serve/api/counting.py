@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from toolcrib.crib import Crib
+from toolcrib.serve.api.listing import stories
 from toolcrib.store import OWNER, Spot, Where
 from toolcrib.types import Event
 
@@ -69,8 +70,8 @@ async def ended(crib: Crib, owner: str | None, since: float, tool: str | None = 
     while True:
         spots, past = await crib.store.walk(where, past, limit=PIECE)
         spots = [spot for spot in spots if spot.owner != OWNER and tool in (None, spot.row.tool)]
-        stories = await crib.store.stories([spot.row for spot in spots])
-        found += [call for spot, story in zip(spots, stories, strict=True) for call in _ended(spot, story)]
+        async for spot, story in stories(crib.store, spots):
+            found += _ended(spot, story)
         if past is None or len(found) >= MOST or loop.time() > stop:
             return Ended(found[::-1], since if past is None else past.at)
 

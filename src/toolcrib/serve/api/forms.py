@@ -61,6 +61,7 @@ class EntryForm(Struct, omit_defaults=True):
     by: Mapping[str, str] | None = None
     parent: str | None = None
     result: ResultForm | Raw | None = None
+    large: Mapping[str, int] | None = None
 
 
 class CallForm(Struct, omit_defaults=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from toolcrib.calls.history import History
 from toolcrib.serve.api import forms
@@ -14,8 +15,9 @@ from toolcrib.serve.api.paging import LOOK_S, Limit, Moment, Name, Text, owner_o
 from toolcrib.serve.api.request import Request, given
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.session import Session
-from toolcrib.store import OWNER, Row, Spot, Where
-from toolcrib.types import CODES, Status
+from toolcrib.store import OWNER, Row, Spot, Store, Where
+from toolcrib.store.codec import PAGE_BYTES, encode
+from toolcrib.types import CODES, Event, Status
 
 _ENDED: dict[str | None, Status] = {
     None: "succeeded",
@@ -68,17 +70,39 @@ async def walked(asked: Request, where: Where) -> tuple[list[Spot], str | None]:
             return found, None if past is None else place(*past)
 
 
-async def histories(asked: Request, spots: list[Spot]) -> list[tuple[Spot, History]]:
+async def stories(store: Store, spots: list[Spot]) -> AsyncIterator[tuple[Spot, list[Event]]]:
+    """The events of each call, of as many at once as the store gives."""
+    while spots:
+        told = await store.stories([spot.row for spot in spots])
+        for spot, story in zip(spots, told, strict=False):
+            yield spot, story
+        spots = spots[len(told) :]
+
+
+async def histories(asked: Request, spots: list[Spot]) -> AsyncIterator[tuple[Spot, History]]:
     """What the log says of each call, unless it was swept just now."""
-    stories = await asked.api.crib.store.stories([spot.row for spot in spots])
-    return [(spot, History(spot.row.session, story)) for spot, story in zip(spots, stories, strict=True) if story]
+    async for spot, story in stories(asked.api.crib.store, spots):
+        if story:
+            yield spot, History(spot.row.session, story)
+
+
+async def _entries(asked: Request, where: Where, *, whose: bool = False) -> Reply:
+    """A page of calls, which ends by its bytes too."""
+    spots, next = await walked(asked, where)
+    found, size = list[Raw](), 0
+    async for spot, history in histories(asked, spots):
+        more = {"session": spot.row.session, "owner": spot.owner} if whose else {}
+        found.append(Raw(encode(forms.listed(history, **more))))
+        size += len(bytes(found[-1]))
+        if size >= PAGE_BYTES and spot is not spots[-1]:
+            return paged(found, place(*spot.mark))
+    return paged(found, next)
 
 
 async def calls(asked: Request) -> Reply:
     """The calls of a session, in order of acceptance."""
     session = await asked.api.rooms.of(asked.path[0], asked.principal)
-    spots, next = await walked(asked, where_of(asked.query)._replace(session=session.id, oldest_first=True))
-    return paged([forms.listed(history) for _, history in await histories(asked, spots)], next)
+    return await _entries(asked, where_of(asked.query)._replace(session=session.id, oldest_first=True))
 
 
 async def all_calls(asked: Request) -> Reply:
@@ -86,14 +110,7 @@ async def all_calls(asked: Request) -> Reply:
     query, owner = asked.query, owner_of(asked, asked.query.owner)
     if query.owner not in (None, owner):
         return paged([])
-    spots, next = await walked(asked, where_of(query)._replace(owner=owner, since=query.since))
-    return paged(
-        [
-            forms.listed(history, session=spot.row.session, owner=spot.owner)
-            for spot, history in await histories(asked, spots)
-        ],
-        next,
-    )
+    return await _entries(asked, where_of(query)._replace(owner=owner, since=query.since), whose=True)
 
 
 class CallDetail(forms.EntryForm, omit_defaults=True):

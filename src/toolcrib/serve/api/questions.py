@@ -23,7 +23,7 @@ from toolcrib.serve.api.streams import Line
 from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
 from toolcrib.store import OWNER, Mark, Row, SessionRow, Spot, Where
-from toolcrib.store.codec import encode
+from toolcrib.store.codec import PAGE_BYTES, encode
 from toolcrib.types import Event, Question
 
 _ASKING = frozenset({"waiting", "answered", "endorsed", "escalated"})
@@ -63,15 +63,18 @@ async def inbox(
     # Where rules name no approvers, and mostly they do not, nobody has to look further than at their own sessions.
     whose = owner if _named_somewhere(asked) else owner_of(asked, owner)
     where = Where(states=("waiting",), owner=whose, oldest_first=True)
-    found, loop = list[forms.QuestionForm](), asyncio.get_running_loop()
+    found, loop, size = list[forms.QuestionForm](), asyncio.get_running_loop(), 0
     stop = loop.time() + LOOK_S
     while True:
         spots, past = await asked.api.crib.store.walk(where, past, limit=limit - len(found))
         theirs = [spot for spot in spots if spot.owner != OWNER and owner in (None, spot.owner)]
-        for spot, history in await histories(asked, theirs):
+        async for spot, history in histories(asked, theirs):
             question = history.question
             if question is not None and await _visible(asked, spot, question):
                 found.append(forms.question(question, spot.owner))
+                size += len(encode(found[-1].arguments))
+                if size >= PAGE_BYTES and (past is not None or spot is not theirs[-1]):
+                    return sorted(found, key=lambda one: one.asked_at), spot.mark
         if past is None or len(found) == limit or loop.time() > stop:
             return sorted(found, key=lambda one: one.asked_at), past
 

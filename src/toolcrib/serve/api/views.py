@@ -15,6 +15,7 @@ from toolcrib.serve.api.sessions import COUNTED, agent_of
 from toolcrib.serve.api.speakers import Word
 from toolcrib.state import State
 from toolcrib.store import Row, Store, Where
+from toolcrib.store.codec import PAGE_BYTES, encode
 
 
 class At(Struct, forbid_unknown_fields=True):
@@ -24,8 +25,15 @@ class At(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
+SMALL = 1000
+"""Bytes of an entry that are not worth a look of their own."""
+
+
 class ListsForm(Struct):
-    """The three lists: each accepted call is in exactly one."""
+    """The three lists: each accepted call is in exactly one. Past 1 MB results are left out, those of the oldest calls.
+
+    Of such a call `large` has the bytes, and `/v1/sessions/{session}/calls/{call}` the result.
+    """
 
     unresolved: list[forms.EntryForm]
     ongoing: list[forms.EntryForm]
@@ -37,13 +45,23 @@ async def lists(asked: Request) -> Reply:
     found, at = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query.at
     await asked.api.crib.store.flush()
     rows = await _open(asked.api.crib.store, found.id, at) + await _done(asked, found.id)
-    stories = await asked.api.crib.store.stories(rows)
     sorted_out: dict[str, list[forms.EntryForm]] = {"unresolved": [], "ongoing": [], "completed": []}
-    for story in stories:
-        history = History(found.id, (event for event in story if at is None or event.seq <= at))
-        if history.id:
-            sorted_out[history.list].append(forms.listed(history))
-    return given(ListsForm(**sorted_out))
+    rows.reverse()  # the newest results are given whole
+    size = 0
+    while rows:
+        stories = await asked.api.crib.store.stories(rows)
+        del rows[: len(stories)]
+        for story in stories:
+            history = History(found.id, (event for event in story if at is None or event.seq <= at))
+            if history.id:
+                entry = forms.listed(history)
+                length = len(encode(entry))
+                if entry.result is not None and size + length > PAGE_BYTES and length > SMALL:
+                    entry.result, entry.large = None, {"result": length}
+                    length = SMALL
+                size += length
+                sorted_out[history.list].append(entry)
+    return given(ListsForm(**{name: entries[::-1] for name, entries in sorted_out.items()}))
 
 
 async def _open(store: Store, session: str, at: int | None) -> list[Row]:

@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 from toolcrib.store import Mark, Row, Spot, Store, Where
+from toolcrib.store.codec import PAGE_BYTES
 from toolcrib.testing.stores.frame import AT, Frame, claim, commit, finish, new, park, settle, submit
 
 
@@ -154,3 +155,15 @@ class WalkingTests(Frame):
             assert kinds == [["accepted"], ["accepted", "started", "done"], ["accepted"]]
             assert stories[1] == await store.read("s", call="a")
             assert await store.stories([]) == []
+
+    async def test_the_events_of_calls_with_large_results_are_read_a_few_calls_at_a_time(self) -> None:
+        async with self.opened("s") as store:
+            rows = list[Row]()
+            for number in range(5):
+                running = await commit(store, claim(await accepted(store, f"c{number}")))
+                rows.append(await commit(store, finish(running, data="x" * (PAGE_BYTES // 2))))
+            first = await store.stories(rows)
+            rest = await store.stories(rows[len(first) :])
+            last = await store.stories(rows[len(first) + len(rest) :])
+            assert [len(some) for some in (first, rest, last)] == [2, 2, 1]
+            assert [story[-1].call for some in (first, rest, last) for story in some] == [row.id for row in rows]
