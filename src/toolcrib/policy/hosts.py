@@ -23,7 +23,8 @@ _READ_DIFFERENTLY = frozenset("\u00df\u1e9e\u03c2\u200c\u200d\u115f\u1160\u17b4\
 _INSIDE = ("localhost", "local", "internal")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _INNER = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "fec0::/10", "2001::/23", "::/96")))
-_RELAYS = ipaddress.IPv4Network("192.88.99.0/24")
+# Relays, addresses of protocols, and public ones at which clouds tell machines their secrets.
+_INNER_V4 = tuple(map(ipaddress.IPv4Network, ("192.88.99.0/24", "192.0.0.0/24", "168.63.129.16/32")))
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -63,7 +64,8 @@ def is_private(host: str) -> bool:
 def address_is_private(address: Address) -> bool:
     """Whether an address is anything but a public one, also where it carries another inside."""
     if isinstance(address, ipaddress.IPv4Address):
-        return not address.is_global or address.is_multicast or address.is_reserved or address in _RELAYS
+        special = not address.is_global or address.is_multicast or address.is_reserved
+        return special or any(address in net for net in _INNER_V4)
     carried = _carried(address)
     if carried is not None and address_is_private(carried):
         return True
