@@ -65,8 +65,10 @@ async def works(session: Session) -> None:
     assert {call: kinds.count((call, "done")) for call in calls} == dict.fromkeys(calls, 1)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
     return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/log.db"
 
 
@@ -93,6 +95,15 @@ async def failed(session: Session, body: Any, args: Any = None, **options: Any) 
 
 
 # What the caller gives
+
+
+@pytest.mark.parametrize("args", [b'{"a": "\xff\xfe"}', b"\xff", b'{"\xc3": 1}', b'{"a": 1}\x00', b"[" * 100_000])
+async def test_bytes_that_are_no_json_are_refused(session: Session, args: bytes) -> None:
+    for name in ("add", "echo", "store_it", "pay", "nobody"):
+        result = await asyncio.wait_for(session.call(name, args), 60)
+        assert result.failure is not None
+        assert result.failure.code in ("invalid_arguments", "not_found")
+    await works(session)
 
 
 async def test_an_unknown_tool_is_not_found_and_similar_names_are_offered(session: Session) -> None:

@@ -238,7 +238,7 @@ class Session(Lists):
         pipeline = self.pipeline
         broken: BadArguments | None = None
         try:
-            given = args if type(args) is bytes else read_arguments(args)
+            given = args if type(args) is bytes and args.isascii() else read_arguments(args)
         except BadArguments as error:
             given, broken = b"null", error
         live = LiveCall(pipeline, self, tool, given, self.crib.new_id(), pipeline.clock.now())

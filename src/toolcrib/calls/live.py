@@ -256,7 +256,7 @@ class LiveCall(Telling):
         row = Row(
             self.id,
             self.session_id,
-            self.tool_id or self.name,
+            self.tool_id or self.name.replace("\0", "\N{REPLACEMENT CHARACTER}"),
             "once" if tool is None else tool.does,
             state,
             attempt,

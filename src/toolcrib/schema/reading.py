@@ -36,8 +36,16 @@ def read_arguments(given: object) -> bytes:
     if isinstance(given, str):
         given = _encoded(given)
     if isinstance(given, bytes | bytearray | memoryview):
-        return bytes(given).strip() or b"{}"
+        return _checked(bytes(given).strip()) or b"{}"
     return _written(dict(given)) if isinstance(given, Mapping) else _written_slowly(given)
+
+
+def _checked(text: bytes) -> bytes:
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise bad_json(f"not valid JSON: the text is not UTF-8 at byte {error.start}") from None
+    return text
 
 
 def _encoded(text: str) -> bytes:

@@ -161,3 +161,23 @@ async def test_a_background_call_is_queued_however_soon_it_ends() -> None:
         assert answer["data"]["status"] == "queued"
         ended = await client.get(f"/sessions/{session}/calls/{answer['data']['id']}/result", wait=60)
         assert ended["data"] == "over"
+
+
+@pytest.mark.parametrize("store", ["memory", "postgres"])
+async def test_what_is_no_text_is_refused_and_never_a_fault_of_ours(
+    store: str, request: pytest.FixtureRequest, doors: Doors
+) -> None:
+    url = "memory:" if store == "memory" else request.getfixturevalue("postgres_url")
+    async with desk(Crib(TOOLS, deps={"doors": doors}, store=url)) as served:
+        session = await served.open("s-1")
+        for args in (b'{"a": "\xff"}', b"[" * 50_000 + b"]" * 50_000, b'{"a": "\\u0000"}', b'{"\\u0000": 1}'):
+            body = b'{"tool": "add", "args": ' + args + b"}"
+            answer = await served.ask("POST", f"/sessions/{session}/calls", content=body)
+            assert answer.status_code in (200, 400)
+            assert "invalid_arguments" in answer.text
+        named = await served.ask("POST", f"/sessions/{session}/calls", {"tool": "a\0b"})
+        assert named.json()["failure"]["code"] == "not_found"
+        for path in ("/sessions/%00", f"/sessions/{session}/calls/%00", f"/sessions/{session}/outputs/%00"):
+            assert (await served.ask("GET", path)).status_code == 404
+        for path in ("/calls?tool=%00", "/sessions?owner=%00", "/calls?session=%00"):
+            assert (await served.ask("GET", path)).status_code == 400

@@ -89,6 +89,8 @@ def _query(kind: type[msgspec.Struct], text: bytes) -> Any:
     """A query as what it has to be; of what is given twice the last counts."""
     try:
         given = dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")) if text else {}
+        if any("\0" in value for value in given.values()):
+            raise ValueError("it holds a NUL")
         return msgspec.convert(given, kind, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
         raise Problem("invalid_arguments", f"The query does not fit: {error}") from None

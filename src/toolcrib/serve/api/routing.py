@@ -85,7 +85,7 @@ class Table:
             inner = node.get(part)
             if inner is None:
                 inner = node.get(_ANY)
-                if inner is None or not part:
+                if inner is None or not part or "%00" in part:  # no name holds a NUL, and not every store takes one
                     raise Problem("not_found", "There is nothing at this path", f"{PREFIX}/openapi.json tells what is")
                 values.append(unquote(part) if "%" in part else part)
             node = inner
