@@ -103,6 +103,9 @@ class Check:
                     after = page[-1].seq
         finally:
             await store.close()
+        with (self._folder / "log.jsonl").open("w") as copy:  # what a reader of a violation wants to see
+            for session, log in self._logs.items():
+                copy.writelines(json.dumps([session, *event], default=str) + "\n" for event in log)
         for session, log in self._logs.items():
             for event in log:
                 if event.call is not None:

@@ -9,7 +9,7 @@ from tests.requirements import requirement
 from tests.services import NO_PIDFD
 
 FAULTS = 10
-SHORT = {"sqlite": (), "sqlite-two": ("send",), "cluster": ("send", "order")}
+SHORT: dict[str, tuple[str, ...]] = {"sqlite": (), "sqlite-two": ("send",), "postgres": ("send",), "cluster": ("send",)}
 """The set-ups of the short run, each with what it leaves out."""
 
 
