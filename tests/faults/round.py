@@ -16,9 +16,13 @@ from tests.faults.faults import Faults
 from tests.faults.forkserver import Child, Forkserver
 from tests.faults.setup import ALONE, NEEDS_SHIM, Links, Part, Servers, Setup, new_store, with_lease
 from tests.faults.shim import Page
+from tests.faults.witness import Witness
 
 SETTLE_S = 90.0
 STOP_S = 40.0
+BEGIN, BEGIN_S, WORK_S = 10, 30.0, 3.0
+"""Effects before the first fault, how long they may take, and how long one between two faults may."""
+
 TOGETHER = 0.3
 """How often a second node is met at the same time."""
 
@@ -130,7 +134,9 @@ class Round:
     async def _strike(self, count: int, shim: bool, tell: Callable[[str], None]) -> None:
         faults = Faults(self, self._chance)
         weights = {kind: one for kind, one in self.setup.faults.items() if shim or kind not in NEEDS_SHIM}
+        seen = await self._work(0, BEGIN, BEGIN_S)
         for number in range(1, count + 1):
+            seen = await self._work(seen, 1, WORK_S)
             await asyncio.sleep(self._chance.uniform(0.05, PAUSE_S))
             self._mend()
             struck = self._choose(weights)
@@ -141,6 +147,14 @@ class Round:
                 self.report.log.append(f"{at:6.2f} s  fault {number}: {kind}, node {victim.part.label}")
                 tell(kind)
             self._mend()
+
+    async def _work(self, seen: int, more: int, seconds: float) -> int:
+        """Waits for so many more effects, so that faults meet nodes at work; how many there are now."""
+        witness, deadline = Witness(self._folder), time.monotonic() + seconds
+        while (count := witness.count()) < seen + more and time.monotonic() < deadline:
+            self._mend()
+            await asyncio.sleep(0.02)
+        return count
 
     def _choose(self, weights: dict[str, int]) -> list[tuple[str, Member]]:
         """One fault, or two that meet two nodes at once."""

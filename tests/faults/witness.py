@@ -44,6 +44,10 @@ class Witness:
         """An effect happens now."""
         append(self._path, kind, n, str(ctx.call), ctx.attempt, os.getpid(), time.monotonic(), ctx.session)
 
+    def count(self) -> int:
+        """How many there are."""
+        return self._path.read_bytes().count(b"\n") if self._path.exists() else 0
+
     def effects(self) -> list[Effect]:
         """All of them."""
         return [Effect(*words) for words in lines(self._path)]
