@@ -8,7 +8,7 @@ from tests.faults.__main__ import Plan, problems, run, table
 from tests.requirements import requirement
 from tests.services import NO_PIDFD
 
-FAULTS = 10
+FAULTS = 6
 SHORT: dict[str, tuple[str, ...]] = {"sqlite": (), "sqlite-two": ("send",), "postgres": ("send",), "cluster": ("send",)}
 """The set-ups of the short run, each with what it leaves out."""
 
