@@ -588,6 +588,8 @@ CHAIN: dict[str, str] = {  # account, anvil, cast, chain, eth, forge, shape, wal
 RELIABILITY: dict[str, str] = {
     # Fences
     "reliability.fence.1": "A store writes on behalf of a call only while that call runs in that attempt.",
+    "reliability.fence.2": "What a body causes is refused by the store once another process has taken its call over.",
+    "reliability.fence.3": "A body whose call was taken over is stopped where it next meets the runtime.",
     # Messages and runs
     # Recovery
     "reliability.rescue.1": "A restarted process takes up what a kill left, in every store and without an engine.",

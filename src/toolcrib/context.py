@@ -30,7 +30,10 @@ class Parked(BaseException):
 
 
 class Stopped(BaseException):
-    """Raised by `ctx.check()` in a call that was cancelled or ran out of time."""
+    """Raised by `ctx.check()` in a call that was stopped, and by all of a context whose call is another process's.
+
+    Not an `Exception`, so that no tool swallows it by accident.
+    """
 
 
 class Deps:
@@ -80,6 +83,7 @@ class Host(Protocol):
     """The call behind a context."""
 
     stopping: str | None
+    fenced: bool
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -91,6 +95,9 @@ class Host(Protocol):
 
     def snapshot(self) -> Snapshot:
         """The state when the call started."""
+
+    def heed(self) -> None:
+        """Ends the body here if its call is another process's by now, or is over."""
 
     def told(self, kind: str, data: dict[str, Any]) -> None:
         """The tool has something to tell its readers."""
@@ -239,8 +246,8 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was asked to stop."""
-        return self._host.stopping is not None
+        """Whether the call was asked to stop, or is another process's by now."""
+        return self._host.stopping is not None or self._host.fenced
 
     async def wait_cancelled(self) -> None:
         """Returns when the call is asked to stop, at once if it was."""
@@ -248,6 +255,7 @@ class Context:
 
     def check(self) -> None:
         """Ends the tool here if the call was asked to stop; for loops in plain functions."""
+        self._host.heed()
         if self._host.stopping is not None:
             raise Stopped
 

@@ -55,6 +55,7 @@ class Pipeline(Checks):
         self.observer: Callable[[LiveCall], None] | None = None
         self.engine: Engine | None = None
         self.revision: Callable[[str], Awaitable[int]] | None = getattr(store, "revision", None)
+        self.lapsed: Callable[[float], bool] | None = None
         self.worker = f"w-{secrets.token_hex(8)}"
         self.refused_after_done = 0
         self.stopping = False
@@ -70,6 +71,7 @@ class Pipeline(Checks):
         self.thread = threading.get_ident()
         self.threads = threads
         self.starter = Starter(self.loop)
+        self.lapsed = getattr(self.store, "lapsed", None)
 
     async def accept(self, live: LiveCall) -> None:
         """Takes a new call through the first four stages; then it runs, queues, or waits for somebody."""
@@ -143,7 +145,7 @@ class Pipeline(Checks):
         conflict = await self.store.commit(live.write([records.accepted(live)], row))
         if await self._shut_out(live, conflict):
             return
-        live.row = row if conflict is None else conflict.row
+        live.row = row if conflict is None else _standing(conflict)
         if conflict is not None:
             self.release(live)
         elif live.stopping is not None:
@@ -160,7 +162,7 @@ class Pipeline(Checks):
         conflict = await live.session.awaited.submit(live, live.write([records.accepted(live)], row))
         if await self._shut_out(live, conflict):
             return
-        live.row = row if conflict is None else conflict.row
+        live.row = row if conflict is None else _standing(conflict)
         self.release(live)
         if conflict is None:
             engine.dispatch(row)
@@ -274,9 +276,9 @@ class Pipeline(Checks):
         try:
             value = await self._body(live)
         except Parked:
-            return None if live.stopping is None else self._stopped(live)
+            return self._broken_off(live)
         except ToolFailure as error:
-            return self._on_purpose(live, error) if live.stopping is None else self._stopped(live)
+            return self._broken_off(live) if live.broken_off else self._on_purpose(live, error)
         except Stopped:
             return self._stopped(live)
         except asyncio.CancelledError:
@@ -287,12 +289,12 @@ class Pipeline(Checks):
             return self._stopped(live)
         except BaseException as error:  # noqa: BLE001 - SystemExit and the like are only a failed tool
             failure = self.unexpected(live, error)
-            return Result(failure=failure) if live.stopping is None else self._stopped(live)
+            return self._broken_off(live) if live.broken_off else Result(failure=failure)
         finally:
             live.in_body = False
             if live.stopping is not None:
                 await live.calm()
-        return self._stopped(live) if live.stopping is not None else self.converted(live, value)
+        return self._broken_off(live) if live.broken_off else self.converted(live, value)
 
     def converted(self, live: LiveCall, value: Any) -> Result:
         """What a body gave back as a result; it may raise whatever it likes when it is looked at."""
@@ -316,6 +318,10 @@ class Pipeline(Checks):
             return Result(failure=live.failure("unknown", "Stream closed before it finished; it may have run"))
         return on_purpose(live, error, error.metadata)
 
+    def _broken_off(self, live: LiveCall) -> Result | None:
+        """What comes of a pass that was stopped, or asked, whatever the body made of that."""
+        return self._stopped(live) if live.stopping is not None or live.cut else None
+
     def _stopped(self, live: LiveCall) -> Result:
         return Result(failure=live.stop_failure or live.failure("cancelled", "Cancelled"), metadata=live.stop_metadata)
 
@@ -325,14 +331,12 @@ class Pipeline(Checks):
         """Writes the one `done` of a call; the second of two that try does nothing."""
         if live.concluding or live.finished:
             return
+        if live.given_away:
+            self.release(live)
+            return
         live.flush()
         live.concluding = True
-        if live.wishes is not None:
-            result = live.wishes(result)
-        if live.edited or live.secrets:
-            result = presentable(live, result)
-        if live.by.kind == "agent" and live.session.loops is not None:
-            result = live.session.loops.warned(live, result)
+        result = self._shown(live, result)
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
         if result.changes:
@@ -349,9 +353,19 @@ class Pipeline(Checks):
             live.session.remember_outcome(live, result)
         self.release(live)
 
+    def _shown(self, live: LiveCall, result: Result) -> Result:
+        """The result as its caller and the log are to have it."""
+        if live.wishes is not None:
+            result = live.wishes(result)
+        if live.edited or live.secrets:
+            result = presentable(live, result)
+        if live.by.kind == "agent" and live.session.loops is not None:
+            result = live.session.loops.warned(live, result)
+        return result
+
     async def _too_late(self, live: LiveCall, result: Result, conflict: Conflict) -> None:
         """What the log says is what the caller gets; but who really ran a call that was given up as `unknown` knows."""
-        row = live.row = conflict.row
+        row = live.row = _standing(conflict)
         if row is not None and row.code == "unknown" and row.worker == self.worker and live.id == row.id:
             code = None if result.failure is None else result.failure.code
             settled = (self.clock.now(), live.id, "settled", records.done(live, result, self.clock.now()))
@@ -377,7 +391,10 @@ class Pipeline(Checks):
         now = self.clock.now()
         row = live.new_row("done", 1)
         live.concluding = True
-        self.store.put(Write(live.session_id, records.quick(live, result, now), row))
+        write = Write(live.session_id, records.quick(live, result, now), row)
+        if live.maker is not None:
+            live.on_behalf(write, live.maker)
+        self.store.put(write)
         live.result = result
         self.release(live)
         return True
@@ -477,7 +494,7 @@ class Pipeline(Checks):
             if live.started_at:
                 events.append(records.started(live, 1))
             events.append((now, live.id, "done", data))
-            write = Write(live.session_id, events, row)
+            write = live.write(events, row)
         live.row = row
         return write
 
@@ -569,11 +586,11 @@ class Pipeline(Checks):
             row = live.new_row("waiting", 1 if live.started_at else 0)
             row.question, row.expires_at = asked_id, expires
             begun = [records.started(live, 1)] if live.started_at else []
-            write = Write(live.session_id, [records.accepted(live), *begun, draft], row)
+            write = live.write([records.accepted(live), *begun, draft], row)
         conflict = await self.durably(live, write)
         if await self._shut_out(live, conflict):
             return
-        live.row = row if conflict is None else conflict.row
+        live.row = row if conflict is None else _standing(conflict)
         self.expiry_changed(expires)
         self.release(live)
 
@@ -598,3 +615,8 @@ class Pipeline(Checks):
         """The log never shows them, so what is needed to go on is kept beside it until the session is swept."""
         if live.secrets:
             await self.store.keep(live.session_id, f"args:{live.id}", live.args)
+
+
+def _standing(conflict: Conflict) -> Row | None:
+    """The row of the call that stands; there is none where it was its maker who may not make it."""
+    return None if conflict.fenced else conflict.row

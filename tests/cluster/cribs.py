@@ -124,6 +124,56 @@ async def block(n: int, seconds: float) -> str:
     return f"blocked {n}"
 
 
+@tool(timeout=120, idempotent=True)
+async def order(ctx: Context, n: int, first: str, then: str = "charge", wait: str = "") -> str:
+    """Reserve, then charge: what is made for it is made once."""
+    effect("order", n)
+    try:
+        await ctx.call(first, {"n": n, "wait": wait})
+        effect("reserved", n)
+        done = await ctx.call(then, {"n": n})
+    except BaseException:
+        effect("stopped", n)
+        raise
+    return str(done.data if done.failure is None else done.failure.code)
+
+
+@tool(timeout=120, idempotent=True)
+async def stubborn(ctx: Context, n: int, wait: str = "") -> str:
+    """Catch whatever would stop it, and try to go on in every way there is."""
+    effect("stubborn", n)
+    await gate(wait)
+    tries = (
+        lambda: ctx.call("charge", {"n": n}),
+        lambda: ctx.step("charge", lambda: effect("charge", n)),
+        lambda: ctx.call("peek", {"n": n}),
+        lambda: ctx.ask("Really?"),
+    )
+    for again in (*tries, *tries):
+        try:
+            await again()
+        except BaseException:  # noqa: BLE001 - a tool that does what it should not
+            effect("stopped", n)
+    effect("ended", n)
+    return "stubborn"
+
+
+@tool(timeout=120, idempotent=True)
+def loud(ctx: Context, n: int, wait: str = "") -> str:
+    """Talk in a thread until somebody stops it."""
+    effect("loud", n)
+    path = Path(os.environ[FOLDER], f"gate-{wait}")
+    try:
+        while not path.exists():
+            ctx.progress("talking")
+            time.sleep(GATE_S)
+    except BaseException:
+        effect("stopped", n)
+        raise
+    effect("ended", n)
+    return "loud"
+
+
 def _paint(description: str) -> Tool:
     async def paint(n: int) -> str:
         effect("paint", n)
@@ -133,6 +183,7 @@ def _paint(description: str) -> Tool:
 
 
 TOOLS: tuple[Tool, ...] = (charge, mail, index, peek, stream, ask, errand, poison, poison_once, block)
+TOOLS += (order, stubborn, loud)
 LIMITS = CribLimits(per_session=1000, per_crib=1000, cleanup_s=1.0)
 
 

@@ -245,11 +245,16 @@ class Loop:
         kept = await room.store.kept(session.id, f"args:{note.id}:model") if note.secret else None
         live = session.new_call(note.tool, note.args if kept is None else kept.decode(), options)
         live.id, live.wanted = note.id, True
+        if self.parent is not None:
+            await self.parent.meet()
+            live.maker = self.parent
         if self.parent is not None and not background:
             live.join(self.parent)
             live.extra = {**(live.extra or {}), "parent": self.parent.id}
         note.state = "open"
         await session.accept(live)
+        if self.parent is not None:
+            self.parent.heed()
         note.tool = live.tool_id or note.tool
         if live.result is not None:
             room.thread.ended(note, live.result)

@@ -277,7 +277,7 @@ class _Running:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         session = self._call.session
-        if session.crib.ending or (paused and self._call.stopping is None):
+        if session.crib.ending or self._call.fenced or (paused and self._call.stopping is None):
             return
         for child in {*self._children(), *(one.id for one in self._call.children or ())}:
             await end_child(session, child)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.calls.answering import child_before
 from toolcrib.calls.live import LiveCall
 from toolcrib.calls.stopping import stop
+from toolcrib.errors import Refused
 from toolcrib.types import By, Failure, Result
 
 if TYPE_CHECKING:
@@ -25,17 +27,30 @@ async def call_child(session: Session, parent: LiveCall, tool: str, args: Any) -
     if parent.history is not None:
         before = await child_before(parent, tool, live.given)
         if before is not None:
-            return await _outcome(session, parent, before)
+            return await _for(parent, _outcome(session, parent, before))
     _join(live, parent)
-    return await _outcome(session, parent, live.id, live)
+    return await _for(parent, _outcome(session, parent, live.id, live))
+
+
+async def _for(parent: LiveCall, outcome: Awaitable[Result]) -> Result:
+    """What came of a child, for a parent that is still this process's."""
+    try:
+        result = await outcome
+    except Refused:  # the store has no such child where it was made for a parent that another process runs
+        parent.heed()
+        raise
+    parent.heed()
+    return result
 
 
 async def keyed_child(session: Session, parent: LiveCall, key: str, tool: str, args: Any) -> tuple[str, Result | None]:
     """The one call of that key that a call makes, in whichever pass; its id, and its result if it ended just now."""
+    await parent.meet()
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
     live = session.new_call(tool, args, {**options, "key": f"{parent.id}:{key}"})
     _join(live, parent)
     await session.accept(live)
+    parent.heed()
     if live.row is not None and live.row.id != live.id:
         return live.row.id, None
     if live.result is None:
@@ -76,7 +91,7 @@ async def _outcome(session: Session, parent: LiveCall, child: str, live: LiveCal
         parent.excused = lambda: _waits(session, child)
         return await session.result(child)
     except asyncio.CancelledError:
-        if session.crib.ending:
+        if session.crib.ending or parent.fenced:
             raise  # the parent is left to others, who go on with the child that it has
         if live is not None and live.concluding:
             await live.ended()  # its question may still be on the way to the store

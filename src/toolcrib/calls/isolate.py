@@ -331,6 +331,7 @@ class Host:
     loading: ClassVar[Host | None] = None
     deps = Deps()
     stopping: str | None = None
+    fenced = False
     stopped: Any = threading.Event().wait  # for ever: a call that was stopped has no process any more
 
     def __init__(self, channel: int) -> None:
@@ -385,6 +386,9 @@ class Host:
             self.send("stepped", id, Raw(to_json(do(), inf_nan_mode="null")))
         except ToolFailure as error:
             self.send("failed", id, _fields(error))
+
+    def heed(self) -> None:
+        """A call that was stopped, or that another process has, has no process here any more."""
 
     def snapshot(self) -> Snapshot:
         """The state when the call started."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from toolcrib.calls.credentials import credential
-from toolcrib.calls.telling import Telling
-from toolcrib.context import Context, Deps, Desk, Parked, Stopped, ThreadContext, check_question
+from toolcrib.calls.fence import Fence
+from toolcrib.context import Context, Deps, Desk, Parked, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.schema.hidden import MASK, parted, suspect, texts_of, without
 from toolcrib.schema.names import one_line
@@ -37,7 +37,7 @@ LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "t
 OPTIONS = ("by", "label", *LOGGED, "cancel_on_disconnect")
 
 
-class LiveCall(Telling):
+class LiveCall(Fence):
     """One call in flight. Its defaults stand on the class, so that a call that needs little costs little."""
 
     tool: Tool | None = None
@@ -80,13 +80,11 @@ class LiveCall(Telling):
 
     seated = False
     queued = False
-    asked: dict[str, Any] | None = None
     behind: list[str] | None = None
     task: asyncio.Task[None] | None = None
     _digest: tuple[bytes, Tool | None, str] | None = None
     _waiters: set[asyncio.Future[None]] | None = None
     result: Result | None = None
-    stopping: str | None = None
     stop_failure: Failure | None = None
     late_stop: Failure | None = None
     """What it was asked to stop for while its end was being written: whatever is tried again then is not."""
@@ -158,6 +156,7 @@ class LiveCall(Telling):
     def join(self, parent: LiveCall) -> None:
         """Makes it a child of a call in flight: it is stopped with its parent."""
         self.parent, self.parent_id, self.depth, self.nested = parent, parent.id, parent.depth + 1, True
+        self.maker = parent
         parent.children = parent.children or set()
         parent.children.add(self)
 
@@ -268,9 +267,14 @@ class LiveCall(Telling):
         return row
 
     def write(self, events: list[Draft], row: Row) -> Write:
-        """A write that holds only while this process holds the call."""
+        """A write that holds only while this process holds the call; a new one, only while it holds who made it."""
         current = self.row
-        return Write(self.session_id, events, row, None if current is None else (current.state, current.attempt))
+        if current is not None:
+            return Write(self.session_id, events, row, (current.state, current.attempt))
+        write = Write(self.session_id, events, row)
+        if self.maker is not None:
+            self.on_behalf(write, self.maker)
+        return write
 
     def failure(
         self,
@@ -356,6 +360,7 @@ class LiveCall(Telling):
 
     async def ask(self, question: dict[str, Any]) -> Answer:
         """The recorded answer, or the end of this pass."""
+        await self.meet()
         check_question(question)
         key = question["key"]
         if key is None:
@@ -375,6 +380,7 @@ class LiveCall(Telling):
 
     async def step(self, key: str, do: Callable[[], Any]) -> Any:
         """The recorded value, or a new one that is durable before the body sees it."""
+        await self.meet()
         self._stepped = self._stepped or set()
         if key in self._stepped:
             raise DuplicateStep(f"Step '{key}' was used twice in one pass. Give each step its own key.")
@@ -395,7 +401,8 @@ class LiveCall(Telling):
         shown = without(self.secrets, data["value"]) if self.secrets else data["value"]
         if shown == data["value"]:
             return data
-        id = f"args:{self.id}:step:{data['key']}"
+        attempt = 1 if self.row is None else self.row.attempt  # what a pass writes that was fenced is not for the next
+        id = f"args:{self.id}:step:{attempt}:{data['key']}"
         await self.pipeline.store.keep(self.session_id, id, encode(data["value"]))
         return {**data, "value": shown, "kept": id}
 
@@ -418,21 +425,25 @@ class LiveCall(Telling):
         self.flush_text()
         assert self.row is not None
         draft = (self.pipeline.clock.now(), self.id, "step", data)
-        if await self.pipeline.durably(self, self.write([draft], self.row)) is not None:
-            raise Stopped
+        conflict = await self.pipeline.durably(self, self.write([draft], self.row))
+        if conflict is not None:
+            self.refused(conflict)
+            self.heed()
         return data
 
     async def child(self, tool: str, args: Any) -> Result:
         """Another tool, through the whole pipeline."""
+        await self.meet()
         return await self.session.call_child(self, tool, args)
 
     async def credential(self, name: str) -> str:
         """What the owner of the session brings under that name."""
+        await self.meet()
         return await credential(self, name)
 
     async def stopped(self) -> None:
         """Returns when the call is asked to stop."""
-        if self.stopping is None:
+        if self.stopping is None and not self.fenced:
             if self._stop_waiter is None:
                 self._stop_waiter = self.pipeline.loop.create_future()
             await asyncio.shield(self._stop_waiter)
@@ -489,6 +500,8 @@ class LiveCall(Telling):
         self.pipeline.aside(self._overdue())
 
     async def _overdue(self) -> None:
+        if self.in_doubt:
+            await self.make_sure()  # its time may have passed while this process stood still
         if self.excused is not None and await self.excused():
             self.pipeline.scheduler.watch(self, self.timeout_s)
             return
@@ -511,15 +524,24 @@ class LiveCall(Telling):
         if self.row is not None and self.row.attempt > 0 and self.row.effect == "once":
             metadata.setdefault("may_have_run", True)
         self.stop_metadata = metadata
-        if self._stop_waiter is not None and not self._stop_waiter.done():
-            self._stop_waiter.set_result(None)
-        for child in list(self.children or ()):
-            child.stop(child.failure("cancelled", "Cancelled with the call that made it"))
+        self.warn()
+        if not self.fenced:
+            self.stop_children()
         if self.in_body and self.task is not None:
             self.interrupt()
         elif self.queued:
             self.pipeline.give_up(self)
         return True
+
+    def warn(self) -> None:
+        """Lets a body go on that waits to be stopped."""
+        if self._stop_waiter is not None and not self._stop_waiter.done():
+            self._stop_waiter.set_result(None)
+
+    def stop_children(self) -> None:
+        """Has all that it called stop with it."""
+        for child in list(self.children or ()):
+            child.stop(child.failure("cancelled", "Cancelled with the call that made it"))
 
     def interrupt(self) -> None:
         """Cancels the body, which then has a while to clean up."""

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from toolcrib.errors import ToolFailure
 from toolcrib.schema.hidden import safe_length, without
-from toolcrib.store import Draft, Row, Write
+from toolcrib.store import Conflict, Draft, Row, Write
 from toolcrib.store.codec import Large, decode, encode, raw
 from toolcrib.types import Failure, Result
 
@@ -32,6 +32,8 @@ class Telling:
     in_body = False
     concluding = False
     finished = False
+    fenced = False
+    asked: dict[str, Any] | None = None
     outputs = 0
     unwritten = 0
     unwritten_bytes = 0
@@ -59,8 +61,18 @@ class Telling:
         """Asks the call to stop."""
         raise NotImplementedError
 
+    def refused(self, conflict: Conflict) -> None:
+        """A write was refused: another process has the call."""
+        raise NotImplementedError
+
+    def heed(self) -> None:
+        """Ends a body here that has nothing more to do."""
+        raise NotImplementedError
+
     def told(self, kind: str, data: dict[str, Any]) -> None:
         """Takes what the body tells, from any thread; after the end it does nothing."""
+        if self.fenced:
+            self.heed()
         if type(data.get("delta")) is not str:
             data = _frozen(data)
         if threading.get_ident() == self.pipeline.thread:
@@ -85,7 +97,7 @@ class Telling:
 
     def tell(self, kind: str, data: dict[str, Any]) -> None:
         """Joins text, thins progress, writes the rest at once; the order stays. Before the body runs nobody listens."""
-        if self.finished or self.concluding or self.flooded or not self.in_body:
+        if self.finished or self.concluding or self.flooded or not self.in_body or self.asked is not None:
             self.pipeline.refused_after_done += self.finished or self.concluding
         elif kind == "progress":
             self._tell_progress(data)
@@ -151,6 +163,8 @@ class Telling:
         if self.finished or self.concluding:
             self.pipeline.refused_after_done += 1
             return
+        if self.fenced:
+            self.heed()
         self.outputs += 1
         if isinstance(value, ToolFailure | Failure):
             return  # no output: it says how the call ends
@@ -171,6 +185,7 @@ class Telling:
         self.unwritten_bytes += size
         write = self.write([(self.pipeline.clock.now(), self.id, kind, data)], self.row)
         write.on_commit = lambda: self._written(size)
+        write.on_conflict = self.refused
         self.pipeline.store.put(write)
         if self.unwritten_bytes > self.pipeline.limits.unwritten_bytes:
             self._flood()

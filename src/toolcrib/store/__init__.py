@@ -401,6 +401,9 @@ class Shared(Store, Protocol):
     def now(self) -> float:
         """The time by the store's own clock, whatever the clock of this machine says."""
 
+    def lapsed(self, since: float) -> bool:
+        """Whether others may have taken this node for dead since then, by the monotonic clock of this machine."""
+
     async def cluster(self) -> str:
         """A short id, made with the store's schema, by which its nodes find each other."""
 

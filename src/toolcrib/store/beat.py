@@ -32,7 +32,8 @@ class Heart:
         self._beats = 0
         self._tools = ""
         self._offset = started_at - time.monotonic()
-        self._last = self._steady_since = time.monotonic()
+        self._last = self._steady_since = self._sent = time.monotonic()
+        self._lapsed_at = -1.0
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._beat, name="toolcrib-beat", daemon=True)
@@ -64,6 +65,10 @@ class Heart:
     def steady_in(self) -> float:
         """In how many seconds it will have been, if it misses no beat."""
         return max(self._address.lease - (time.monotonic() - self._steady_since), 0.0)
+
+    def lapsed(self, since: float) -> bool:
+        """Whether others may have taken this node for dead since then, by the monotonic clock."""
+        return self._lapsed_at > since or time.monotonic() - self._sent > self._address.lease
 
     # In the thread
 
@@ -112,6 +117,9 @@ class Heart:
         self._offset = told - (sent + now) / 2
         if now - self._last > self._address.lease / 2:
             self._steady_since = now
+        if now - self._sent > self._address.lease:
+            self._lapsed_at = now  # before the next line, so that whoever looks in between sees one of both
+        self._sent = sent
         self._last = now
         if self._beats % CLEAN == 0 and self.steady:
             await connection.execute(queries("postgres")["clean_nodes"], self._address.lease)

@@ -457,6 +457,10 @@ class PostgresStore:
         values = (queued_s, self._address.lease, limit, by_owner, self._heart.steady, tools)
         return [Row(*found) for found in await self._ask("stale", *values)]
 
+    def lapsed(self, since: float) -> bool:
+        """Whether others may have taken this node for dead since then, by the monotonic clock of this machine."""
+        return self._heart.lapsed(since)
+
     async def alive(self, worker: str) -> bool:
         """Whether that node was heard of within its lease, by the clock of the database.
 

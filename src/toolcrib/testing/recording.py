@@ -57,12 +57,16 @@ class Recorder:
     steps: dict[str, Any]
     credentials: Mapping[str, str]
     stopping: str | None = None
+    fenced: bool = False
     heard: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)
     calls: list[tuple[str, Any]] = field(default_factory=list)
     this_pass: set[bytes] = field(default_factory=set)
     failed: dict[str, ToolFailure] = field(default_factory=dict)
     waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = field(default_factory=list)
+
+    def heed(self) -> None:
+        """No other process takes it over."""
 
     def snapshot(self) -> Snapshot:
         """The state that the test gave."""

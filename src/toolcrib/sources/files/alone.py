@@ -20,6 +20,10 @@ class Alone:
         self.facts: dict[str, Any] = {"owner": "", "session": "", "call": "alone"}
         self.deps = Deps()
         self.stopping: str | None = None
+        self.fenced = False
+
+    def heed(self) -> None:
+        """No other process takes it over."""
 
     def snapshot(self) -> Snapshot:
         """There is no state."""
