@@ -271,7 +271,7 @@ class Session(Lists):
             await live.ended()
             if live.outcome is not None:
                 event = await live.outcome
-                await self._see(event)
+                await self.see(event)
                 return result(event.data)
             return live.result or await self.result(live.id if live.row is None else live.row.id)
         except asyncio.CancelledError:
@@ -299,7 +299,7 @@ class Session(Lists):
             if live.result is not None:
                 return live.result
         event = await self.awaited.end_of(call)
-        await self._see(event)
+        await self.see(event)
         return result(event.data)
 
     async def row(self, call: str) -> Row:
@@ -358,7 +358,7 @@ class Session(Lists):
             for event in page:
                 after = event.seq
                 if call is None or event.call == call:
-                    await self._see(event)
+                    await self.see(event)
                     yield event
                     if call is not None and event.kind in ENDED and event.seq >= last:
                         return
@@ -367,10 +367,10 @@ class Session(Lists):
             elif not page:
                 return
 
-    async def _see(self, event: Event) -> None:
+    async def see(self, event: Event) -> None:
         """Who has seen the end of a call finds what it changed, wherever it ran."""
         state = event.data.get("state") if event.kind == "done" else None
-        if state is not None and state["revision"] > self.state.revision:
+        if state is not None and not (isinstance(state, dict) and state["revision"] <= self.state.revision):
             await self.reload_state()
 
     async def log(self, kind: str, data: dict[str, Any]) -> None:

@@ -178,6 +178,7 @@ class Talk:
             for event in page:
                 after = event.seq
                 if ours.has(event):
+                    await self.session.see(event)
                     yield event
             if over and not page:
                 return
