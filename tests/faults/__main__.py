@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults import shim
+from tests.faults.check import Violation
 from tests.faults.forkserver import Forkserver
 from tests.faults.round import Report, Round
 from tests.faults.setup import SETUPS, Servers, Setup
@@ -88,7 +90,11 @@ class Run:
         folder = self._folder / f"{setup.name}-{number}"
         folder.mkdir()
         one = Round(setup, servers, self._forks, folder, self._plan.seed, number)
-        report = await one.run(self._plan.faults, self._library is not None, self._step(setup))
+        try:
+            await one.run(self._plan.faults, self._library is not None, self._step(setup))
+        except Exception:  # noqa: BLE001 - the other rounds go on, and this one is told of
+            one.report.violations.append(Violation("wrong", f"the round broke off: {traceback.format_exc()}"))
+        report = one.report
         self.reports.append(report)
         if not report.violations and not self._plan.keep:
             shutil.rmtree(folder)

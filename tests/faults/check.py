@@ -5,6 +5,8 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
+from threading import Lock
 from typing import Any, NamedTuple
 
 from tests import ready
@@ -20,6 +22,7 @@ STOPPED = ("cancelled", "timeout")
 """How a body may end that was stopped on purpose."""
 
 AFTER_DONE = ("settled",)
+_one_at_a_time = Lock()
 CHILDREN = ("reserve", "settle")
 
 
@@ -301,7 +304,7 @@ class Check:
     async def _verified(self) -> list[Violation]:
         """`toolcrib store verify` finds nothing."""
         words = ("--crib", "tests.faults.tools:plain", "--store", self._store, "--json")
-        ran = await asyncio.to_thread(ready.run, "toolcrib", "store", "verify", *words, folder=ROOT)
+        ran = await asyncio.to_thread(_toolcrib, "store", "verify", *words)
         if ran.returncode == 0:
             return []
         try:
@@ -324,3 +327,9 @@ def _one_window(effects: list[Effect], attempt: int, pid: int) -> bool:
     """Whether a step was taken once by whoever recorded it, and else only before that or by an earlier attempt."""
     recorded = [one for one in effects if (one.attempt, one.pid) == (attempt, pid)]
     return len(recorded) == 1 and all(one.attempt < attempt or one.at <= recorded[0].at for one in effects)
+
+
+def _toolcrib(*words: str) -> CompletedProcess[str]:
+    """Runs the command line to its end."""
+    with _one_at_a_time:
+        return ready.run("toolcrib", *words, folder=ROOT)
