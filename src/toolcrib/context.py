@@ -153,6 +153,9 @@ class Agents(Protocol):
     def built_in(self) -> Mapping[str, Tool]:
         """The tools that are built into agents, by id."""
 
+    def start(self, crib: Any) -> None:
+        """A crib has started: what dead processes left of its runs is taken up, now and later."""
+
     async def load(self, session: Any) -> None:
         """Takes in what the log of a session says of its runs."""
 

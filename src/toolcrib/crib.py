@@ -182,6 +182,8 @@ class Crib:
             await self.pipeline.engine.start(self)
         await self.look_for_expiry()
         self._sweep_later()
+        if self.agents is not None:
+            self.agents.start(self)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Waits a little for what runs, and leaves the rest to recovery. It is no logout: nothing is ended for it."""

@@ -18,7 +18,7 @@ from toolcrib.errors import Refused, StoreError
 from toolcrib.policy import Policy, Verdict
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
-from toolcrib.store import Row, Write
+from toolcrib.store import LEASES, Row, Write
 from toolcrib.tools import Tool
 from toolcrib.types import Answer, Call, Closed, Entry, Event, Failure, Question, Result
 
@@ -309,7 +309,7 @@ class Session(Lists):
             Refused: `not_found`.
         """
         row = await self.crib.store.call(call)
-        if row is None or row.session != self.id:
+        if row is None or row.session != self.id or row.state in LEASES:
             raise Refused("not_found", f"No such call: {call}")
         return row
 

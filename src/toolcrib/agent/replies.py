@@ -49,6 +49,7 @@ class Stream:
 
     def __init__(self, room: Room, run: Run, *, silent: bool = False) -> None:
         self._room = room
+        self._run = run
         self._about = {"run": run.id, "turn": run.turn}
         self._silent = silent
         self._pieces: list[tuple[str, str]] = []
@@ -70,7 +71,7 @@ class Stream:
     def _flush(self) -> None:
         for kind, data in self.rest():
             self.told = True
-            self._room.put(kind, data)
+            self._room.put(kind, data, self._run)
 
     def rest(self) -> list[tuple[str, dict[str, Any]]]:
         """What was not told yet, as events."""

@@ -10,15 +10,15 @@ from toolcrib.agent import offers
 from toolcrib.agent.book import Book
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.desk import Desk, narrowed
+from toolcrib.agent.lease import Lease, message_id, message_lease
 from toolcrib.agent.lines import Note, rendered
 from toolcrib.agent.models import Message, Model, Request
 from toolcrib.agent.templates import filled
 from toolcrib.agent.thread import Run, Thread
-from toolcrib.calls.elsewhere import claimed
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import Refused
 from toolcrib.policy import Policy
-from toolcrib.store import Draft, Write
+from toolcrib.store import Draft, Row, Write
 from toolcrib.store.codec import decode
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Room:
         self.stream: asyncio.Future[Any] | None = None
         self.halted: Run | None = None
         self.trouble: Exception | None = None
-        self.owned: set[tuple[str, int]] = set()
+        self.lease = Lease(session)
         self.wake_at: float | None = None
         self.timer: Any = None
         self.warned = False
@@ -61,33 +61,81 @@ class Room:
 
     # The log
 
-    async def catch_up(self) -> None:
-        """Takes in what the log says by now.
+    async def catch_up(self, *, whole: bool = False) -> None:
+        """Takes in what the log says by now; with `whole` all of it.
 
-        Of calls that this process runs it is told directly; only where an engine has others run them, or at first,
-        their events are read too.
+        Of calls that this process runs it is told directly; their events are read only where others may run them: by an
+        engine, or while another process may go on with the run.
         """
         async with self._reading:
             if not self._read:
                 await self.store.flush()
-            whole = not self._read or self.session.pipeline.engine is not None
+            whole = whole or not self._read or not self.lease.held or self.session.pipeline.engine is not None
             call = None if whole else ""
             while page := await self.store.read(self.session.id, self.thread.seen, limit=PAGE, call=call):
                 for event in page:
                     self.thread.advance(event)
             self._read = True
 
-    async def write(self, *events: tuple[str, dict[str, Any]], read: bool = False) -> None:
-        """Appends events in one piece, and takes them in; with `read` the cursor of the model moves with them."""
+    async def write(self, *events: tuple[str, dict[str, Any]], run: Run | None = None, read: bool = False) -> None:
+        """Appends events in one piece, and takes them in; with `read` the cursor of the model moves with them.
+
+        Those of a `run` in the foreground are written only as long as this process holds its lease.
+
+        Raises:
+            LeaseLost: another process goes on with the run.
+        """
+        write = await self._write(events, read)
+        if run is not None and run.parent is None:
+            await self.lease.commit(write)
+        else:
+            await self.store.commit(write)
+        await self._written(events)
+
+    async def begin(self, id: str, key: str | None, events: Iterable[tuple[str, dict[str, Any]]]) -> bool:
+        """Starts the next run in the foreground; False where another process has, or the key was used."""
+        events = tuple(events)
+        write = await self._write(events, read=True)
+        if not await self.lease.begin(write, self.thread.foreground_runs, key):
+            return False
+        self._books[id] = self.agents.book
+        await self._written(events)
+        return True
+
+    async def queue(self, said: dict[str, Any]) -> int | None:
+        """Queues a message, which this process has to see to; its number, or None where its key was used."""
+        key = said.get("key")
+        id = self.session.crib.new_id() if key is None else message_id(key)
+        row = message_lease(self.session, id, key)
+        events = [("message_queued", {**said, "id": id})]
+        write = await self._write(events, read=False)
+        write.row = row
+        if await self.store.commit(write) is not None:
+            return None
+        await self._written(events)
+        return row.accepted_seq
+
+    async def _write(self, events: Iterable[tuple[str, dict[str, Any]]], read: bool) -> Write:
         shown = {call for _, data in events for call in data.get("results", ())}
         cursor = (MODEL, await self._read_up_to(shown)) if read else None
         now = self.clock.now()
         drafts: list[Draft] = [(now, None, kind, data) for kind, data in events]
         write = Write(self.session.id, drafts)
         write.cursor = cursor
-        await self.store.commit(write)
+        return write
+
+    async def _written(self, events: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        taken = {data["queued"] for _, data in events if "queued" in data}
+        for one in self.thread.queue if taken else ():
+            if one.seq in taken and one.id is not None:
+                self.settle(message_lease(self.session, one.id, one.key))
         await self.catch_up()
         self.ring()
+
+    def settle(self, message: Row) -> None:
+        """A run has taken a message: nobody has to see to it any more."""
+        ended = Write(self.session.id, [], message.but(state="ended"), ("held", message.attempt))
+        self.store.put(ended)
 
     async def _read_up_to(self, shown: set[str]) -> int:
         """How far its model has read when these results are shown to it: up to the first that it has not seen."""
@@ -100,18 +148,18 @@ class Room:
             read = row.done_seq or read
         return read
 
-    def put(self, kind: str, data: dict[str, Any]) -> None:
-        """Appends an event soon, behind what was written before."""
-        self.store.put(Write(self.session.id, [(self.clock.now(), None, kind, data)]))
+    def put(self, kind: str, data: dict[str, Any], run: Run | None = None) -> None:
+        """Appends an event soon, behind what was written before; of a run in the foreground only with its lease."""
+        draft: Draft = (self.clock.now(), None, kind, data)
+        if run is not None and run.parent is None:
+            self.lease.put(draft)
+        else:
+            self.store.put(Write(self.session.id, [draft]))
 
     def note(self, run: Run, text: str) -> None:
         """Leaves a note for the model, from whichever thread."""
         data = {"role": "note", "content": text, "run": run.id}
         self.session.pipeline.loop.call_soon_threadsafe(self.put, "message", data)
-
-    async def claim(self, name: str) -> bool:
-        """Makes this process the one that does something in the session."""
-        return await claimed(self.session, name)
 
     # What wakes whoever waits
 
@@ -166,15 +214,9 @@ class Room:
             book = self._books[run.id] = self.agents.book if above is None else self.book(above)
         return book
 
-    def begin(self, run: str) -> None:
-        """A run of this process starts with the agents of now."""
-        self._books[run] = self.agents.book
-        self.owned.add((run, 0))
-
     def forget(self, run: Run) -> None:
         """A run is over: what was remembered for it goes."""
         self._books.pop(run.id, None)
-        self.owned = {leg for leg in self.owned if leg[0] != run.id}
 
     def agent(self, name: str, run: Run) -> Agent:
         """The definition that a run knows an agent by.

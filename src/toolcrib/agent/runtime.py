@@ -15,11 +15,13 @@ from toolcrib.agent.book import Book, Shelf
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.desk import Desk
 from toolcrib.agent.late import late
+from toolcrib.agent.lease import LeaseLost
 from toolcrib.agent.loop import Event, Loop, said_by_user
 from toolcrib.agent.models import Model, Request
 from toolcrib.agent.problems import meant
 from toolcrib.agent.providers import Providers
 from toolcrib.agent.room import PAGE, Room
+from toolcrib.agent.takeover import take_over
 from toolcrib.agent.thread import Queued, Run
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import Refused, StoreError
@@ -28,9 +30,13 @@ from toolcrib.tools import Tool
 from toolcrib.types import Question
 
 if TYPE_CHECKING:
+    from toolcrib.crib import Crib
     from toolcrib.sandbox.scripts import Scripts
 
 MODES = ("followup", "steer", "collect", "interrupt")
+TRIES = 100
+"""So often a message is tried to be brought in while other processes write to its session."""
+
 WAKE_S = 0.1
 """Results that come so close together start one run."""
 
@@ -138,6 +144,16 @@ class Agents:
         """The tools that are built into agents, by id."""
         return {tool.id: tool for tool in builtins.all_tools()}
 
+    def start(self, crib: Crib) -> None:
+        """From now on takes up what dead processes have left, until it is stopped."""
+        self._aside(take_over(self, crib))
+
+    def retry(self, session: Session) -> None:
+        """Goes on with a run of this process that could not go on while the store was away."""
+        room = self.room(session)
+        if room.task is None and isinstance(room.trouble, StoreError):
+            self._drive(room)
+
     async def load(self, session: Session) -> None:
         """Takes in what the log of a session says."""
         await self.room(session).restore()
@@ -183,6 +199,8 @@ class Agents:
             room.timer.cancel()
         if room.task is not None:
             room.task.cancel()
+        else:
+            room.lease.release()
 
     async def stop(self) -> None:
         """Lets go of all runs; they go on when their sessions are opened again."""
@@ -242,27 +260,32 @@ class Agents:
             room.trouble = error
         finally:
             room.task = None
+            if room.session.closing:
+                room.lease.release()
             room.ring()
 
     async def _next(self, room: Room) -> bool:
         """Does what comes next; False where there is nothing to do but to wait."""
         await self._tidy(room)
         run = room.thread.foreground
-        if run is not None:
-            loop = Loop(room, run)
-            if not await loop.waits() and await self._mine(room, run):
-                await loop.go()
-            return run.finished is not None
-        async with room.lock:
-            return await self._take_up(room)
+        if run is None:
+            async with room.lock:
+                return await self._take_up(room)
+        loop = Loop(room, run)
+        if not await loop.waits() and await room.lease.take(run):
+            await room.catch_up(whole=True)  # another process may have gone on with it until now
+            await self._go(room, run, loop)
+        return run.finished is not None
 
-    async def _mine(self, room: Room, run: Run) -> bool:
-        """Whether this process goes on with a run; each time that one waited, whoever is first does."""
-        leg = (run.id, run.waits)
-        name = f"{run.id}:{run.waits}" if run.waits else f"start:{run.number}"
-        if leg not in room.owned and await room.claim(name):
-            room.owned.add(leg)
-        return leg in room.owned
+    async def _go(self, room: Room, run: Run, loop: Loop) -> None:
+        """Goes on with a run that this process holds until it is over, waits, or is another's."""
+        try:
+            await loop.go()
+        except LeaseLost:
+            log.info("session %s: another process goes on with run %s", room.session.id, run.id)
+            await room.catch_up()
+        if run.finished is None:
+            room.lease.release()
 
     async def _tidy(self, room: Room) -> None:
         """Runs whose call has ended without them end too."""
@@ -302,15 +325,8 @@ class Agents:
     async def _begin(
         self, room: Room, origin: str, taken: list[Queued], agent: str | None, key: str | None = None, text: str = ""
     ) -> str | None:
-        """Starts a run in the foreground; None where another process has started one."""
-        thread = room.thread
-        before = thread.foreground_runs
-        if not await room.claim(f"start:{before}"):
-            return None
-        await room.catch_up()
-        if thread.foreground_runs != before:
-            return None
-        active = thread.line.active
+        """Starts a run in the foreground; None where another process has started one, or the key was used."""
+        active = room.thread.line.active
         definition = self._known(agent or active or self.default)
         events: list[Event] = []
         if active and definition.name != active:
@@ -324,9 +340,9 @@ class Agents:
         if text:
             said = {"role": "user", "content": text, "run": id} | ({} if key is None else {"key": key})
             events.append(("message", said))
-        room.begin(id)
+        if not await room.begin(id, key, events):
+            return None
         room.warned = False
-        await room.write(*events, read=True)
         return id
 
     # What users do
@@ -349,28 +365,34 @@ class Agents:
             self._known(agent)
         room = self.room(session)
         async with room.lock:
-            await room.catch_up()
-            where = None if key is None else room.thread.keys.get(key)
-            news = where is None
-            if where is None:
-                where = await self._enter(room, text, agent, mode, key)
+            where, news = await self._enter(room, text, agent, mode, key)
         if news and mode == "interrupt" and room.thread.foreground is not None and isinstance(where, int):
             await session.interrupt()
         self._drive(room)
         return await self._outcome(room, where)
 
-    async def _enter(self, room: Room, text: str, agent: str | None, mode: str | None, key: str | None) -> str | int:
-        """Starts a run with a message, or queues it; the run, or the number of the queued message."""
-        thread = room.thread
-        run = thread.foreground
-        if run is None and not any(one.run is None for one in thread.queue):
-            begun = await self._begin(room, "user", [], agent, key, text)
-            if begun is not None:
-                return begun
-        mode = mode or ("collect" if run is not None and run.status == "waiting" else "followup")
-        said = {"mode": mode, "text": text, "key": key, "agent": agent}
-        await room.write(("message_queued", {name: value for name, value in said.items() if value is not None}))
-        return max(one.seq for one in thread.queue if (one.text, one.mode, one.key) == (text, mode, key))
+    async def _enter(
+        self, room: Room, text: str, agent: str | None, mode: str | None, key: str | None
+    ) -> tuple[str | int, bool]:
+        """Starts a run with a message, or queues it; the run, or the number of the queued message, and if it is new.
+
+        Where another process was first, the log says by now what it did; so each try finds more than the one before.
+        """
+        for _ in range(TRIES):
+            await room.catch_up()
+            thread, run = room.thread, room.thread.foreground
+            known = None if key is None else thread.keys.get(key)
+            if known is not None:
+                return known, False
+            if run is None and not any(one.run is None for one in thread.queue):
+                place: str | int | None = await self._begin(room, "user", [], agent, key, text)
+            else:
+                queued = mode or ("collect" if run is not None and run.status == "waiting" else "followup")
+                said = {"mode": queued, "text": text, "key": key, "agent": agent}
+                place = await room.queue({name: value for name, value in said.items() if value is not None})
+            if place is not None:
+                return place, True
+        raise Refused("unavailable", "Others write to this session all the time", "send it again with the same key")
 
     async def _outcome(self, room: Room, where: str | int) -> Outcome:
         while True:
@@ -385,6 +407,8 @@ class Agents:
                 return _over(run)
             if room.trouble is not None:
                 raise room.trouble
+            if id is None and run is None:  # whoever had to take it up has gone
+                self._drive(room)
             if room.task is None and (room.session.left_by_owner or room.session.pipeline.stopping):
                 raise Refused(
                     "unavailable", "The session is closed before the answer", "open it again; it goes on then"

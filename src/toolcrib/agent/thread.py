@@ -100,6 +100,7 @@ class Queued:
     run: str | None = None
     agent: str | None = None
     key: str | None = None
+    id: str | None = None
 
 
 class Thread:
@@ -253,6 +254,7 @@ class Thread:
 
     def _message_queued(self, event: Event, data: dict[str, Any]) -> None:
         one = Queued(event.seq, data["text"], data["mode"], data.get("run"), data.get("agent"), data.get("key"))
+        one.id = data.get("id")
         self.queue.append(one)
         if one.key is not None:
             self.keys[one.key] = event.seq

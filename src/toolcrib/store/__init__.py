@@ -19,7 +19,12 @@ from toolcrib.errors import StoreError
 from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent
 from toolcrib.types import Event
 
-State = Literal["queued", "waiting", "running", "done"]
+State = Literal["queued", "waiting", "running", "done", "held", "released", "ended"]
+LEASES = ("held", "released", "ended")
+"""States of rows that are no calls but leases: who may go on with the foreground run of a session, or has to see to a
+message. They are guarded as calls are, and no list has them that does not ask for them.
+"""
+
 OWNER = "toolcrib"
 """Who owns what a crib writes down for itself. Its sessions begin with that name and a point; no sweep takes them."""
 
@@ -75,7 +80,7 @@ class Write:
     even a power cut before it is acknowledged: the start of what may happen only once. `bounded` marks a claim that a
     `Shared` store refuses while its session or its owner has as many running calls as they may have, or where it is
     `serial` and another call of its tool runs in its session. Calls that others made are not counted. `cursor` is
-    (consumer, seq) of a cursor that moves with the events, forward only; such a write has no guard.
+    (consumer, seq) of a cursor that moves with the events, forward only, and not at all where a guard refuses them.
 
     `holder` is (call, attempt) of a call of the same session on whose behalf it is made: unless that call is still
     running in that attempt, nothing is written, and the `Conflict` says that it was `fenced`. `on_conflict` is told
@@ -296,7 +301,10 @@ class Store(Protocol):
         parent: str | None = None,
         limit: int = 1000,
     ) -> list[Row]:
-        """Rows in order of acceptance; with `done_after` those done past it, in order of completion."""
+        """Rows in order of acceptance; with `done_after` those done past it, in order of completion.
+
+        Without `states` all calls are listed, and no leases.
+        """
 
     async def walk(self, where: Where, past: Mark | None = None, *, limit: int = 100) -> Walk:
         """Calls of all sessions by time, the newest first unless said otherwise; of one session by its log.
@@ -354,7 +362,8 @@ class Store(Protocol):
         """
 
     async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
-        """Puts these rows, at once, in the place of all that the index says of a session; the log is not touched.
+        """Puts these rows, at once, in the place of all that the index says of the calls of a session; the log is not
+        touched, nor are leases.
 
         A call that the index had put under another session comes back to this one. `revision` is that of its state.
         """

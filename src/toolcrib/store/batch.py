@@ -28,13 +28,14 @@ class Batch:
     """Gathers writes while they can be judged at once; the first that can not begins the next batch.
 
     Several writes of one call that build on each other are one unit with one guard. What may be refused for a reason of
-    its own, a bounded claim or a change of the state, is a unit by itself. `cursors` move in the same transaction.
+    its own, a bounded claim or a change of the state, is a unit by itself. `cursors` move in the same transaction, each
+    with the write of its number.
     """
 
     __slots__ = ("_alone", "_bytes", "_calls", "_events", "_kept", "_keys", "_sessions", "_units", "_writes", "cursors")
 
     def __init__(self) -> None:
-        self.cursors: list[tuple[str, str, int]] = []
+        self.cursors: list[tuple[int, str, str, int]] = []
         self._sessions: dict[str, int] = {}
         self._writes: list[tuple[Any, ...]] = []
         self._units: list[list[Any]] = []
@@ -69,7 +70,7 @@ class Batch:
         unit = self._guard(session, number, write, row) if guarded else 0
         self._writes.append((session, unit, count, own, at, None if revision is None else revision[1]))
         if write.cursor is not None:
-            self.cursors.append((write.session, *write.cursor))
+            self.cursors.append((number, write.session, *write.cursor))
         return True
 
     def _fits(self, write: Write, row: Row | None) -> bool:

@@ -262,13 +262,14 @@ class Group:
             pause = min(pause * 2, PAUSE_S[1])
 
     async def _with_cursors(
-        self, connection: Connection, values: Sequence[Any], cursors: list[tuple[str, str, int]]
+        self, connection: Connection, values: Sequence[Any], cursors: list[tuple[int, str, str, int]]
     ) -> tuple[list[int], list[str] | None]:
         """A batch and the cursors that move with it, all or nothing. They only move forward, so twice does no harm."""
         async with connection.transaction():
             ((outcome, freed),) = await connection.fetch(self._query, *values)
-            for cursor in cursors:
-                await connection.fetch(queries("postgres")["move_cursor"], *cursor)
+            for write, *cursor in cursors:
+                if outcome[write - 1] > 0:  # what was refused has moved nothing
+                    await connection.fetch(queries("postgres")["move_cursor"], *cursor)
         return outcome, freed
 
     # Telling

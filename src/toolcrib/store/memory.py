@@ -10,6 +10,7 @@ from typing import Any
 from toolcrib.errors import StoreError
 from toolcrib.store import (
     DOORS,
+    LEASES,
     OWNER,
     SLACK_S,
     USE_S,
@@ -76,7 +77,8 @@ class _Log:
         """Where calls were accepted, or where they ended: number, time and call of those events."""
         if over == "accepted":  # the rows say it: the log is not read
             for row in self.rows.values():
-                yield row.accepted_seq, row.accepted_at, row.id
+                if row.state not in LEASES:
+                    yield row.accepted_seq, row.accepted_at, row.id
             return
         last, place = None, 0
         for seq, entry in enumerate(self.events, 1):
@@ -291,7 +293,7 @@ class MemoryStore:
         rows = [
             row
             for row in there.values()
-            if (not wanted or row.state in wanted)
+            if (row.state in wanted if wanted else row.state not in LEASES)
             and (parent is None or row.parent == parent)
             and (done_after is None or (row.done_seq is not None and row.done_seq > done_after))
         ]
@@ -413,7 +415,8 @@ class MemoryStore:
 
     async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Exchanges the rows of a session."""
-        log, new = self._log(session), {row.id: row for row in rows}
+        log = self._log(session)
+        new = {id: row for id, row in log.rows.items() if row.state in LEASES} | {row.id: row for row in rows}
         log.revision = log.revision if revision is None else revision
         self._rows = {id: row for id, row in self._rows.items() if row.session != session} | new
         for other in self._logs.values():

@@ -43,7 +43,12 @@ EVERY = Extent(MOST)
 TOGETHER = 50
 """Calls whose events are read in one round trip."""
 
-_ALL = {"calls_busy": "calls_busy_all", "calls_waiting": "calls_waiting_all", "calls_open": "calls_open_all"}
+_ALL = {
+    "calls_busy": "calls_busy_all",
+    "calls_waiting": "calls_waiting_all",
+    "calls_open": "calls_open_all",
+    "calls_held": "calls_held_all",
+}
 
 
 class PostgresStore:
@@ -72,6 +77,11 @@ class PostgresStore:
     @in_use.setter
     def in_use(self, told: Callable[[str], bool]) -> None:
         self._numbers.in_use = told
+
+    @property
+    def lease_s(self) -> float:
+        """For how long a node may be silent."""
+        return self._address.lease
 
     @property
     def shown(self) -> str:

@@ -427,6 +427,7 @@ class SqliteStore:
         if taken:
             db.execute(queries()["keep_swept"], values)
             db.execute(queries()["delete_open"], values)
+            db.execute(queries()["delete_leases"], values)
         return taken
 
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:

@@ -29,6 +29,8 @@ def listing(states: Collection[str]) -> str:
     """The name of what lists the calls of one session, or of all, in these states: open ones have small indexes."""
     if not states or "done" in states:
         return "calls"
+    if set(states) == {"held"}:
+        return "calls_held"
     if "waiting" not in states:
         return "calls_busy"
     return "calls_waiting" if len(set(states)) == 1 else "calls_open"

@@ -47,7 +47,9 @@ class AllCalls(CallsQuery, forbid_unknown_fields=True):
 
 def status_of(row: Row) -> Status:
     """Where a call stands, by its row."""
-    return _ENDED.get(row.code, "failed") if row.state == "done" else row.state
+    if row.state == "queued" or row.state == "waiting" or row.state == "running":
+        return row.state
+    return _ENDED.get(row.code, "failed")
 
 
 def where_of(query: CallsQuery) -> Where:

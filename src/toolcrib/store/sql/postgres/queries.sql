@@ -167,12 +167,28 @@ FROM calls c JOIN sessions s ON s.n = c.session
 WHERE c.parent = $3 AND ($1::text IS NULL OR s.id = $1) AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2))
 ORDER BY c.session, c.accepted_seq LIMIT $4
 
+-- name: calls_held
+-- Leases that somebody holds, over their own small index.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.state = 'held' AND c.session = (SELECT n FROM sessions WHERE id = $1)
+AND c.state = ANY ($2::text[]) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_held_all
+-- The same of all sessions.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session WHERE c.state = 'held' AND $1::text IS NULL
+AND c.state = ANY ($2::text[]) AND ($3::text IS NULL OR c.parent = $3)
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
 -- name: calls
--- All rows of a session that fit, in order of acceptance.
+-- All rows of a session that fit, in order of acceptance; leases are no calls.
 SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
     c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
 FROM calls c JOIN sessions s ON s.n = c.session WHERE c.session = (SELECT n FROM sessions WHERE id = $1)
-AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2)) AND ($3::text IS NULL OR c.parent = $3)
+AND CASE WHEN cardinality($2::text[]) = 0 THEN c.state NOT IN ('held', 'released', 'ended') ELSE c.state = ANY ($2) END AND ($3::text IS NULL OR c.parent = $3)
 ORDER BY c.session, c.accepted_seq LIMIT $4
 
 -- name: calls_all
@@ -180,7 +196,7 @@ ORDER BY c.session, c.accepted_seq LIMIT $4
 SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
     c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
 FROM calls c JOIN sessions s ON s.n = c.session WHERE $1::text IS NULL
-AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2)) AND ($3::text IS NULL OR c.parent = $3)
+AND CASE WHEN cardinality($2::text[]) = 0 THEN c.state NOT IN ('held', 'released', 'ended') ELSE c.state = ANY ($2) END AND ($3::text IS NULL OR c.parent = $3)
 ORDER BY c.session, c.accepted_seq LIMIT $4
 
 -- name: calls_done
@@ -349,8 +365,8 @@ SELECT n, owner FROM sessions WHERE id = $1 FOR NO KEY UPDATE
 UPDATE sessions SET revision = coalesce($2::integer, revision) WHERE n = $1
 
 -- name: delete_index
--- All that the index says of a session, and calls of it that the index had put under another.
-DELETE FROM calls WHERE session = $1 OR id = ANY ($2::text[])
+-- All that the index says of the calls of a session, and calls of it that the index had put under another.
+DELETE FROM calls WHERE (session = $1 AND state NOT IN ('held', 'released', 'ended')) OR id = ANY ($2::text[])
 
 -- name: insert_rows
 -- The index as the log tells it.
@@ -481,7 +497,8 @@ WITH gone AS (
 ), numbers AS (
     INSERT INTO swept (n) SELECT n FROM gone
 ), expired AS (
-    DELETE FROM calls c USING gone WHERE c.session = gone.n AND c.state = 'waiting'
+    DELETE FROM calls c USING gone
+    WHERE c.session = gone.n AND c.state IN ('waiting', 'held', 'released', 'ended')
 ), told AS (
     SELECT pg_notify(toolcrib_channel(), $4 || ' ' || string_agg(n || ':0', ' ')) FROM gone HAVING count(*) > 0
 )

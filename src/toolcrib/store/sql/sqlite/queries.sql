@@ -116,10 +116,17 @@ SELECT c.*, s.id AS session_id FROM (
 WHERE c.state IN (SELECT value FROM json_each(:states)) AND (:parent IS NULL OR c.parent = :parent)
 ORDER BY c.session, c.accepted_seq LIMIT :limit
 
+-- name: calls_held
+-- Leases that somebody holds, over their own small index.
+SELECT c.*, s.id AS session_id FROM calls c INDEXED BY calls_held JOIN sessions s ON s.n = c.session
+WHERE c.state = 'held' AND (:n IS NULL OR c.session = :n) AND (:parent IS NULL OR c.parent = :parent)
+ORDER BY c.session, c.accepted_seq LIMIT :limit
+
 -- name: calls
--- All rows that fit, in order of acceptance.
+-- All rows that fit, in order of acceptance; leases are no calls.
 SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
-WHERE (:n IS NULL OR c.session = :n) AND (:states = '[]' OR c.state IN (SELECT value FROM json_each(:states)))
+WHERE (:n IS NULL OR c.session = :n) AND CASE WHEN :states = '[]' THEN c.state NOT IN ('held', 'released', 'ended')
+    ELSE c.state IN (SELECT value FROM json_each(:states)) END
 AND (:parent IS NULL OR c.parent = :parent) ORDER BY c.session, c.accepted_seq LIMIT :limit
 
 -- name: calls_done
@@ -256,21 +263,24 @@ SELECT length(data) FROM kept WHERE session = :n AND id = :id
 -- name: idle
 -- Sessions to sweep: unused since, nothing running, nothing that still waits. The logs of the crib itself stay.
 SELECT s.n, s.id FROM sessions s WHERE s.updated_at < :before AND s.owner <> 'toolcrib' AND NOT EXISTS (
-    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state <> 'done'
-    AND (c.state <> 'waiting' OR c.expires_at IS NULL OR c.expires_at >= :now))
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state IN ('queued', 'running'))
+AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state = 'waiting' AND (c.expires_at IS NULL OR c.expires_at >= :now))
 LIMIT :limit
 
 -- name: idle_count
 -- What a sweep would delete.
 SELECT count(*) FROM sessions s WHERE s.updated_at < :before AND s.owner <> 'toolcrib' AND NOT EXISTS (
-    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state <> 'done'
-    AND (c.state <> 'waiting' OR c.expires_at IS NULL OR c.expires_at >= :now))
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state IN ('queued', 'running'))
+AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = s.n AND c.state = 'waiting' AND (c.expires_at IS NULL OR c.expires_at >= :now))
 
 -- name: take_out
 -- The same question once more under the lock: of two sweepers one takes it, and none takes what is used again.
 DELETE FROM sessions WHERE n = :n AND updated_at < :before AND NOT EXISTS (
-    SELECT 1 FROM calls c WHERE c.session = sessions.n AND c.state <> 'done'
-    AND (c.state <> 'waiting' OR c.expires_at IS NULL OR c.expires_at >= :now))
+    SELECT 1 FROM calls c WHERE c.session = sessions.n AND c.state IN ('queued', 'running'))
+AND NOT EXISTS (
+    SELECT 1 FROM calls c WHERE c.session = sessions.n AND c.state = 'waiting' AND (c.expires_at IS NULL OR c.expires_at >= :now))
 
 -- name: keep_swept
 -- Its number, until all that bears it is deleted.
@@ -278,7 +288,11 @@ INSERT INTO swept (n) VALUES (:n)
 
 -- name: delete_open
 -- What has expired and would be found by its time.
-DELETE FROM calls WHERE session = :n AND state <> 'done'
+DELETE FROM calls WHERE session = :n AND state = 'waiting'
+
+-- name: delete_leases
+-- No event names them, and a new session of that name has its own.
+DELETE FROM calls WHERE session = :n AND state IN ('held', 'released', 'ended')
 
 -- name: swept
 -- What this sweep took out, and what one before it did not come to delete.
@@ -328,8 +342,8 @@ FROM json_each(:rates) LEFT JOIN rates r ON r.key = value ->> 0
 DELETE FROM rates WHERE tat <= :now
 
 -- name: delete_index
--- All rows of a session, to be written anew from its log.
-DELETE FROM calls WHERE session = :n
+-- All rows of a session but leases, to be written anew from its log.
+DELETE FROM calls WHERE session = :n AND state NOT IN ('held', 'released', 'ended')
 
 -- name: delete_call
 -- A call that the index had put under another session.

@@ -1,0 +1,123 @@
+"""Who may go on with the foreground run of a session, and who has to see to a message: rows that the store guards.
+
+A run has one lease, named by its number in the session, so that of two processes which begin the next run the store
+lets one. Each write of a run carries its lease as it was taken: whoever lost it writes nothing more. The key of a
+message is unique among the leases of its session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from toolcrib.errors import ToolcribError
+from toolcrib.store import Draft, Row, Write
+
+if TYPE_CHECKING:
+    from toolcrib.agent.thread import Run
+    from toolcrib.session import Session
+
+
+class LeaseLost(ToolcribError):
+    """Another process goes on with the run; nothing was written."""
+
+
+def run_lease(session: Session, number: int, key: str | None = None) -> Row:
+    """The lease of the run of that number, held by this process; `key` is that of the message that begins it."""
+    return _lease(session, f"run:{session.id}:{number}", "run", key)
+
+
+def message_lease(session: Session, id: str, key: str | None = None) -> Row:
+    """What holds this process to a queued message until a run takes it."""
+    return _lease(session, f"message:{session.id}:{id}", "message", key)
+
+
+def message_id(key: str) -> str:
+    """By which id a message of that key is queued."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _lease(session: Session, id: str, kind: str, key: str | None) -> Row:
+    pipeline = session.pipeline
+    unique = None if key is None else f"\x1fmessage:{message_id(key)}"  # keys of calls are another matter
+    return Row(id, session.id, kind, "lease", "held", 1, pipeline.worker, pipeline.clock.now(), key=unique)
+
+
+class Lease:
+    """The lease on the foreground run of a session, as far as this process holds it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._store = session.crib.store
+        self._row: Row | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds it, as far as it knows."""
+        return self._row is not None
+
+    async def begin(self, write: Write, number: int, key: str | None) -> bool:
+        """Commits the first events of a run; False where another process began that run, or sent that key."""
+        row = run_lease(self._session, number, key)
+        write.row = row
+        if await self._store.commit(write) is not None:
+            return False
+        self._row = row
+        return True
+
+    async def take(self, run: Run) -> bool:
+        """Takes the lease of a run unless a living process holds it; whether this process has it now."""
+        new = run_lease(self._session, run.number)
+        if self._row is not None and self._row.id == new.id:
+            return True
+        self._row = None
+        row = await self._store.call(new.id)
+        if row is not None:
+            if row.state == "ended" or await self._elsewhere(row):
+                return False
+            new = row.but(state="held", attempt=row.attempt + 1, worker=new.worker)
+        write = Write(self._session.id, [], new, None if row is None else (row.state, row.attempt))
+        if await self._store.commit(write) is not None:
+            return False
+        self._row = new
+        return True
+
+    async def _elsewhere(self, row: Row) -> bool:
+        """Whether a process that lives holds it; this one would know."""
+        here = self._session.pipeline.worker
+        return row.state == "held" and row.worker not in (None, here) and await self._store.alive(row.worker or "")
+
+    async def commit(self, write: Write) -> None:
+        """Commits events of the run that this process holds.
+
+        Raises:
+            LeaseLost: it does not hold it any more.
+        """
+        row = self._row
+        if row is None:
+            raise LeaseLost("Another process goes on with the run")
+        kinds = {event[2] for event in write.events}
+        after = row.but(state="ended" if "run_finished" in kinds else "released" if "run_waiting" in kinds else "held")
+        self._guard(write, row, after)
+        if await self._store.commit(write) is not None:
+            self._row = None
+            raise LeaseLost("Another process goes on with the run")
+        self._row = after if after.state == "held" else None
+
+    def put(self, draft: Draft) -> None:
+        """Writes an event of the run soon; nothing, where another process has it by then."""
+        if self._row is not None:
+            write = Write(self._session.id, [draft])
+            self._guard(write, self._row, self._row)
+            self._store.put(write)
+
+    def release(self) -> None:
+        """Leaves the run to whoever opens the session next, or brings what it waits for."""
+        if self._row is not None:
+            write = Write(self._session.id, [])
+            self._guard(write, self._row, self._row.but(state="released"))
+            self._store.put(write)
+            self._row = None
+
+    def _guard(self, write: Write, before: Row, after: Row) -> None:
+        write.row, write.expect = after, (before.state, before.attempt)
