@@ -591,6 +591,10 @@ RELIABILITY: dict[str, str] = {
     "reliability.fence.2": "What a body causes is refused by the store once another process has taken its call over.",
     "reliability.fence.3": "A body whose call was taken over is stopped where it next meets the runtime.",
     # Messages and runs
+    "reliability.send.1": "One key is one message, and one run whose outcome all who sent it get.",
+    "reliability.send.2": "A session has one run in the foreground at a time, by a lease in the store.",
+    "reliability.send.3": "Who lost the lease of a run writes nothing more of it.",
+    "reliability.send.4": "A run or a message of a dead process goes on by itself in another.",
     # Recovery
     "reliability.rescue.1": "A restarted process takes up what a kill left, in every store and without an engine.",
     "reliability.rescue.2": "A process that lives on takes up what another left when its lease is over, and each once.",

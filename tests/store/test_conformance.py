@@ -12,7 +12,7 @@ from toolcrib.store.sqlite import SqliteStore
 from toolcrib.testing import StoreSuite
 
 
-@requirement("store.4", "reliability.fence.1", "reliability.stream.1")
+@requirement("store.4", "reliability.fence.1", "reliability.stream.1", "reliability.send.2")
 class TestMemory(StoreSuite):
     async def make(self) -> Store:
         return MemoryStore()
@@ -21,7 +21,7 @@ class TestMemory(StoreSuite):
         return store
 
 
-@requirement("store.4", "reliability.fence.1", "reliability.stream.1")
+@requirement("store.4", "reliability.fence.1", "reliability.stream.1", "reliability.send.2")
 class TestSqlite(StoreSuite):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ class TestSqlite(StoreSuite):
         return SqliteStore(store.url)
 
 
-@requirement("store.1", "store.3", "store.4", "reliability.fence.1", "reliability.stream.1")
+@requirement("store.1", "store.3", "store.4", "reliability.fence.1", "reliability.stream.1", "reliability.send.2")
 class TestPostgres(StoreSuite):
     @pytest.fixture(autouse=True)
     def _database(self, postgres_url: str) -> None:

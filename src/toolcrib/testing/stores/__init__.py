@@ -14,6 +14,7 @@ from toolcrib.testing.stores.doors import DoorTests
 from toolcrib.testing.stores.fences import FenceTests
 from toolcrib.testing.stores.following import FollowingTests
 from toolcrib.testing.stores.guards import GuardTests
+from toolcrib.testing.stores.leases import LeaseTests
 from toolcrib.testing.stores.log import LogTests
 from toolcrib.testing.stores.rates import RateTests
 from toolcrib.testing.stores.rows import RowTests
@@ -32,6 +33,7 @@ class StoreSuite(
     GuardTests,
     FenceTests,
     DoorTests,
+    LeaseTests,
     RowTests,
     WalkingTests,
     SessionTests,

@@ -1,0 +1,80 @@
+"""A process that sends messages to an agent. Arguments: the store, a folder, its name, the engine where there is one.
+
+Its model writes down that it was asked, says so, and answers when the gate of the message is open.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from tests.durability.effects import append, heard, say
+from toolcrib import Crib, Refused, Session, tool
+from toolcrib.agent import Agent, Agents
+from toolcrib.agent.models import Delta, ModelCall, Request, Text
+
+STORE, FOLDER, NAME, *ENGINE = sys.argv[1:]
+LOOK_S = 0.02
+
+
+async def opened(gate: str) -> None:
+    """Waits until the test has opened a gate."""
+    while not (Path(FOLDER) / gate).exists():  # noqa: ASYNC110 - another process opens it
+        await asyncio.sleep(LOOK_S)
+
+
+class Gated:
+    """A model that echoes the last message of its user; `call` in it has it call a tool first."""
+
+    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+        text = [one.text for one in request.messages if one.role == "user" and not one.text.startswith("[[")][-1]
+        called = any(one.role == "tool" for one in request.messages)
+        append(f"{FOLDER}/asked", f"{request.session} {text}")
+        say(["asked", NAME, text])
+        yield Text(f"{NAME} ")
+        await opened(f"gate-{text}")
+        if text.startswith("call") and not called:
+            yield ModelCall("1", "work", "{}")
+            return
+        yield Text(f"says {text}")
+
+
+@tool(idempotent=True)
+async def work() -> str:
+    """Work until the gate is open."""
+    append(f"{FOLDER}/worked", NAME)
+    say(["works", NAME])
+    await opened("gate-work")
+    return "worked"
+
+
+async def send(session: Session, text: str, options: dict[str, Any]) -> None:
+    try:
+        outcome = await session.send(text, **options)
+    except Refused as error:
+        say(["sent", NAME, text, error.code, error.message])
+    else:
+        say(["sent", NAME, text, outcome.run, outcome.status, outcome.reason])
+
+
+async def main() -> None:
+    agents = Agents([Agent(name="main", tools=["work"])], model=Gated())
+    async with Crib([work], store=STORE, engine=ENGINE[0] if ENGINE else None, agents=agents) as crib:
+        say("ready")
+        sent: set[asyncio.Task[None]] = set()
+        while True:
+            said: Any = await heard()
+            if said[0] == "open":
+                await crib.open(said[1], owner="ada")
+                say("opened")
+            elif said[0] == "send":
+                _, at, id, text, options = said
+                session = await crib.open(id, owner="ada")
+                await asyncio.sleep(max(0.0, at - time.time()))  # all who send begin at the same moment
+                sent.add(asyncio.create_task(send(session, text, options)))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,196 @@
+"""Messages that several processes send to one session: each is one message, and one process goes on with its run."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.durability.processes import Script, lines
+from tests.requirements import requirement
+from toolcrib import Crib, Event
+
+ROUNDS = 6
+SOON_S = 0.3
+PROCESSES = ("one", "two")
+Senders = Callable[..., AbstractContextManager[list[Script]]]
+
+
+@pytest.fixture(params=["sqlite", "postgres", "cluster"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The store, and the engine where there is one."""
+    if request.param == "sqlite":
+        return [f"sqlite:///{tmp_path}/log.db"]
+    store = f"{request.getfixturevalue('postgres_url')}?lease=2"
+    return [store] if request.param == "postgres" else [store, f"{request.getfixturevalue('nats_url')}?lease=2"]
+
+
+@pytest.fixture
+def senders(where: list[str], tmp_path: Path) -> Senders:
+    @contextmanager
+    def start(*names: str) -> Iterator[list[Script]]:
+        store, *engine = where
+        made = [Script("sender.py", store, tmp_path, name, *engine) for name in names or PROCESSES]
+        try:
+            for one in made:
+                one.until("ready")
+            yield made
+        finally:
+            for one in made:
+                if one.process.poll() is None:
+                    one.kill()
+
+    return start
+
+
+async def log_of(where: list[str], id: str) -> list[Event]:
+    async with Crib(store=where[0]) as crib:
+        session = await crib.open(id, owner="ada")
+        return [event async for event in session.events(follow=False)]
+
+
+def outcome(sender: Script, text: str) -> list[Any]:
+    """What became of a message: run, status and reason."""
+    while (said := sender.hear())[0] != "sent" or said[2] != text:
+        pass
+    found: list[Any] = said[3:]
+    return found
+
+
+def turns(log: list[Event]) -> list[tuple[str, str]]:
+    """The order of what runs did."""
+    wanted = ("run_started", "turn_started", "turn_finished", "run_finished")
+    return [(event.kind, event.data["run"]) for event in log if event.kind in wanted]
+
+
+def one_after_the_other(log: list[Event]) -> bool:
+    """Whether each run is over before the next begins, and each turn before the next."""
+    whole = ["run_started", "turn_started", "turn_finished", "run_finished"]
+    told = turns(log)
+    runs = [told[number : number + 4] for number in range(0, len(told), 4)]
+    return all([kind for kind, _ in run] == whole and len({id for _, id in run}) == 1 for run in runs)
+
+
+@requirement("reliability.send.1", "reliability.send.2")
+async def test_the_same_key_sent_by_two_processes_at_once_is_one_message(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    with senders() as both:
+        (tmp_path / "gate-go").touch()
+        for number in range(ROUNDS):
+            at = time.time() + SOON_S
+            for sender in both:
+                sender.say(["send", at, f"s{number}", "go", {"key": "k"}])
+            first, second = [outcome(sender, "go") for sender in both]
+            assert first == second
+            assert first[1:] == ["done", "answered"]
+    for number in range(ROUNDS):
+        log = await log_of(where, f"s{number}")
+        assert [kind for kind, _ in turns(log)] == ["run_started", "turn_started", "turn_finished", "run_finished"]
+        assert [event.data["role"] for event in log if event.kind == "message"] == ["user", "assistant"]
+    assert lines(tmp_path / "asked") == [f"s{number} go" for number in range(ROUNDS)]
+
+
+@requirement("reliability.send.2")
+async def test_different_messages_sent_at_once_are_answered_one_after_the_other(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    with senders() as both:
+        for number in range(ROUNDS):
+            at = time.time() + SOON_S
+            for name, sender in zip(PROCESSES, both, strict=True):
+                (tmp_path / f"gate-{name}{number}").touch()
+                sender.say(["send", at, f"s{number}", f"{name}{number}", {"key": name}])
+            first, second = [outcome(sender, f"{name}{number}") for name, sender in zip(PROCESSES, both, strict=True)]
+            assert first[1:] == second[1:] == ["done", "answered"]
+            assert first[0] != second[0]
+    for number in range(ROUNDS):
+        log = await log_of(where, f"s{number}")
+        assert one_after_the_other(log)
+        assert [kind for kind, _ in turns(log)].count("run_started") == 2
+
+
+@requirement("reliability.send.1")
+async def test_a_key_that_was_queued_by_two_processes_at_once_is_queued_once(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    with senders() as both:
+        both[0].say(["send", 0, "s", "first", {"key": "a"}])
+        both[0].until(["asked", "one", "first"])
+        at = time.time() + SOON_S
+        for sender in both:
+            sender.say(["send", at, "s", "second", {"key": "b"}])
+        while [event.kind for event in await log_of(where, "s")].count("message_queued") < 1:
+            pass
+        (tmp_path / "gate-first").touch()
+        (tmp_path / "gate-second").touch()
+        first, second = [outcome(sender, "second") for sender in both]
+        assert first == second
+    log = await log_of(where, "s")
+    assert one_after_the_other(log)
+    assert [event.kind for event in log].count("message_queued") == 1
+    assert [kind for kind, _ in turns(log)].count("run_started") == 2
+
+
+@requirement("reliability.send.4")
+async def test_a_run_whose_process_died_is_taken_up_though_nobody_sends_again(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    with senders() as (one, two):
+        one.say(["send", 0, "s", "go", {"key": "k"}])
+        one.until(["asked", "one", "go"])
+        one.kill()
+        two.until(["asked", "two", "go"])
+        (tmp_path / "gate-go").touch()
+        two.say(["send", 0, "s", "go", {"key": "k"}])
+        assert outcome(two, "go")[1:] == ["done", "answered"]
+    log = await log_of(where, "s")
+    assert [kind for kind, _ in turns(log)] == ["run_started", "turn_started", "turn_finished", "run_finished"]
+    assert lines(tmp_path / "asked") == ["s go", "s go"]
+
+
+@requirement("reliability.send.4")
+async def test_a_message_sent_again_elsewhere_follows_the_run_and_goes_on_with_it_when_its_process_dies(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    with senders() as (one, two):
+        one.say(["send", 0, "s", "call", {"key": "k"}])
+        one.until(["asked", "one", "call"])
+        (tmp_path / "gate-call").touch()
+        one.until(["works", "one"], ["asked", "one", "call"]) if len(where) == 1 else None
+        two.say(["send", 0, "s", "call", {"key": "k"}])
+        one.kill()
+        (tmp_path / "gate-work").touch()
+        assert outcome(two, "call")[1:] == ["done", "answered"]
+    log = await log_of(where, "s")
+    assert [kind for kind, _ in turns(log)].count("run_finished") == 1
+    assert [event.kind for event in log].count("done") == 1
+
+
+@requirement("reliability.send.3")
+@pytest.mark.parametrize("where", ["postgres", "cluster"], indirect=True)
+async def test_a_process_that_was_paused_writes_nothing_more_of_a_run_that_another_took_up(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    with senders() as (one, two):
+        one.say(["send", 0, "s", "go", {"key": "k"}])
+        one.until(["asked", "one", "go"])
+        os.kill(one.process.pid, signal.SIGSTOP)
+        two.until(["asked", "two", "go"])
+        (tmp_path / "gate-go").touch()
+        two.say(["send", 0, "s", "go", {"key": "k"}])
+        ended = outcome(two, "go")
+        assert ended[1:] == ["done", "answered"]
+        os.kill(one.process.pid, signal.SIGCONT)
+        assert outcome(one, "go") == ended
+        one.say(["send", 0, "s", "next", {}])
+        (tmp_path / "gate-next").touch()
+        assert outcome(one, "next")[1:] == ["done", "answered"]
+    log = await log_of(where, "s")
+    assert one_after_the_other(log)
+    answers = [event.data["content"] for event in log if event.kind == "message" and event.data["role"] == "assistant"]
+    assert answers[0] == "two says go"
