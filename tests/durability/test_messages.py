@@ -110,7 +110,7 @@ async def test_different_messages_sent_at_once_are_answered_one_after_the_other(
             assert first[0] != second[0]
     for number in range(ROUNDS):
         log = await log_of(where, f"s{number}")
-        assert one_after_the_other(log)
+        assert one_after_the_other(log), "\n".join(f"{e.seq} {e.kind} {e.data}" for e in log)
         assert [kind for kind, _ in turns(log)].count("run_started") == 2
 
 

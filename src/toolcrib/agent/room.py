@@ -92,13 +92,13 @@ class Room:
             await self.store.commit(write)
         await self._written(events)
 
-    async def begin(self, id: str, key: str | None, events: Iterable[tuple[str, dict[str, Any]]]) -> bool:
-        """Starts the next run in the foreground; False where another process has, or the key was used."""
+    async def begin(self, number: int, key: str | None, events: Iterable[tuple[str, dict[str, Any]]]) -> bool:
+        """Starts the run of that number in the foreground; False where another process has, or the key was used."""
         events = tuple(events)
         write = await self._write(events, read=True)
-        if not await self.lease.begin(write, self.thread.foreground_runs, key):
+        if not await self.lease.begin(write, number, key):
             return False
-        self._books[id] = self.agents.book
+        self._books.update({data["run"]: self.agents.book for kind, data in events if kind == "run_started"})
         await self._written(events)
         return True
 

@@ -325,8 +325,13 @@ class Agents:
     async def _begin(
         self, room: Room, origin: str, taken: list[Queued], agent: str | None, key: str | None = None, text: str = ""
     ) -> str | None:
-        """Starts a run in the foreground; None where another process has started one, or the key was used."""
-        active = room.thread.line.active
+        """Starts a run in the foreground; None where another process has started one, or the key was used.
+
+        Its number is that of the moment when nothing went on, whatever is read until it is written.
+        """
+        number, active = room.thread.foreground_runs, room.thread.line.active
+        if room.thread.foreground is not None:
+            return None
         definition = self._known(agent or active or self.default)
         events: list[Event] = []
         if active and definition.name != active:
@@ -340,7 +345,7 @@ class Agents:
         if text:
             said = {"role": "user", "content": text, "run": id} | ({} if key is None else {"key": key})
             events.append(("message", said))
-        if not await room.begin(id, key, events):
+        if not await room.begin(number, key, events):
             return None
         room.warned = False
         return id
