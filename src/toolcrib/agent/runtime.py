@@ -146,7 +146,7 @@ class Agents:
 
     def start(self, crib: Crib) -> None:
         """From now on takes up what dead processes have left, until it is stopped."""
-        self._aside(take_over(self, crib))
+        take_over(self, crib)
 
     def retry(self, session: Session) -> None:
         """Goes on with a run of this process that could not go on while the store was away."""

@@ -5,13 +5,11 @@ A lease whose holder lives is looked at again later: nobody has to send anything
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from typing import TYPE_CHECKING
 
 from toolcrib.calls.recovery import recover
-from toolcrib.errors import StoreError
 from toolcrib.store import Row
 
 if TYPE_CHECKING:
@@ -26,17 +24,15 @@ MOST = 1000
 log = logging.getLogger("toolcrib.agent")
 
 
-async def take_over(agents: Agents, crib: Crib) -> None:
-    """Looks until it is cancelled; several processes may, and the store lets one take each run."""
+def take_over(agents: Agents, crib: Crib) -> None:
+    """From now on looks as long as the crib runs; several processes may, and the store lets one take each run."""
     every = getattr(crib.store, "lease_s", 0.0) / 2 or EVERY_S
-    while True:
-        try:
-            await look(agents, crib)
-        except StoreError as error:
-            log.info("runs of dead processes are taken up later: %s", error)
-        except Exception:
-            log.exception("runs of dead processes are taken up later")
-        await asyncio.sleep(every * random.uniform(0.75, 1.0))
+
+    async def again() -> float:
+        await look(agents, crib)
+        return every * random.uniform(0.75, 1.0)
+
+    crib.rescue.add(again)
 
 
 async def look(agents: Agents, crib: Crib) -> None:
