@@ -260,7 +260,7 @@ class Agents:
             room.trouble = error
         finally:
             room.task = None
-            if room.session.closing:
+            if room.session.left_by_owner:
                 room.lease.release()
             room.ring()
 
