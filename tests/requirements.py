@@ -627,6 +627,8 @@ RELIABILITY: dict[str, str] = {
     "reliability.keep.4": "A backup holds all that was acknowledged before it began, made while others write.",
     "reliability.keep.5": "A restore checks a backup first, fills an empty place alone, and what ran is recovered.",
     "reliability.keep.6": "Sweeping runs by time in whatever uses a store, and gives the space back.",
+    "reliability.keep.7": "A session is exported as a checked file and taken in under its own or another id and owner.",
+    "reliability.keep.8": "A session is deleted with all that is its, not while calls run, and leaves a tombstone.",
     # Proof
     "reliability.proof.1": "Under faults of every kind each set-up keeps what it acknowledged and does nothing twice.",
     "reliability.proof.2": "The harness counts outside of Toolcrib, and notices what is lost, doubled, stuck or torn.",

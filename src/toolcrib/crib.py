@@ -7,7 +7,7 @@ import itertools
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from toolcrib.calls import approving
+from toolcrib.calls import approving, archive
 from toolcrib.calls.declarations import announce
 from toolcrib.calls.overdue import end_overdue
 from toolcrib.calls.pausing import look_after_all
@@ -463,6 +463,61 @@ class Crib:
                 return found
             before = rows[-1]
         return []
+
+    async def export_session(self, id: str) -> AsyncIterator[bytes]:
+        """A session as lines of JSON, with its log, large values and cursors and a checksum; it is not changed.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        await self.store.flush()
+        row = await self.store.session(id)
+        if row is None or row.owner == OWNER:
+            raise Refused("not_found", f"There is no session '{id}'")
+        async for line in archive.export(self.store, row, self.pipeline.clock.now()):
+            yield line
+
+    async def import_session(
+        self, lines: Iterable[bytes], *, id: str | None = None, owner: str | None = None
+    ) -> SessionRow:
+        """Makes a session of what was exported, under its own id and owner or under others, once all was checked.
+
+        Whoever may do this writes a log: it is for who looks after the crib.
+
+        Raises:
+            Refused: `invalid_arguments`, it is damaged; `conflict`, there is a session of that id.
+        """
+        contents = archive.read(lines)
+        name, whose = id or contents.about.id, owner or contents.about.owner
+        if not SESSION_ID.fullmatch(name) or name.startswith(f"{OWNER}.") or whose == OWNER:
+            raise Refused("invalid_arguments", f"A session can not be '{name}' of '{whose}'", "choose another id")
+        now = self.pipeline.clock.now()
+        row = await self.store.session(name) is None and await archive.take_in(self.store, contents, name, whose, now)
+        made = await self.store.session(name) if row else None
+        if made is None:
+            raise Refused("conflict", f"There is a session '{name}'", "import it under another id")
+        await self.look_for_expiry()
+        return made
+
+    async def delete_session(self, id: str, *, actor: str, force: bool = False) -> archive.Tombstone:
+        """Deletes a session with all that is its, and leaves a tombstone; with `force` what runs in it is stopped.
+
+        Raises:
+            Refused: `not_found`; `conflict`, calls run in it.
+        """
+        if force and (session := await self.attached(id)) is not None and session.owner != OWNER:
+            await session.interrupt(background=True)
+        await self.store.flush()
+        stone = await archive.delete(self.store, id, actor, self.pipeline.clock.now())
+        if stone is None:
+            raise Refused("conflict", f"Calls run in session '{id}'", "close it first, or delete it with force")
+        if (left := self.at_hand(id)) is not None:
+            self.forget(left)
+        return stone
+
+    async def deleted_sessions(self, owner: str | None = None) -> list[archive.Tombstone]:
+        """What is left of the sessions that were deleted."""
+        return await archive.tombstones(self.store, owner)
 
     async def questions(self, owner: str | None = None) -> list[Question]:
         """What is open in all sessions, or in those of one owner."""

@@ -4,6 +4,7 @@ import json
 import signal
 
 from tests.cli.project import Project, until
+from tests.requirements import requirement
 
 
 def test_sessions_are_listed_with_what_waits(project: Project) -> None:
@@ -100,3 +101,19 @@ def test_a_reader_that_leaves_early_is_no_error(project: Project) -> None:
         project.run("call", "rows", "--session", "s-1")
         assert watch.stderr.read() == ""
     assert watch.returncode == 0
+
+
+# Whole sessions
+
+
+@requirement("reliability.keep.7", "reliability.keep.8")
+def test_a_session_is_exported_deleted_and_imported_again(project: Project) -> None:
+    project.run("call", "find", "-a", "order=1", "--session", "s-1")
+    assert "events of s-1 written to s-1.jsonl." in project.run("sessions", "export", "s-1", "s-1.jsonl").out
+    assert "exists" in project.run("sessions", "export", "s-1", "s-1.jsonl", code=1).err
+    assert project.run("sessions", "delete", "s-1", "--json").json["session"] == "s-1"
+    assert project.run("sessions", "list", "--json").json == []
+    assert "toolcrib.delete_session" in project.run("audit").out
+    assert project.run("sessions", "import", "s-1.jsonl", "--owner", "eve", "--json").json["owner"] == "eve"
+    assert "There is a session 's-1'" in project.run("sessions", "import", "s-1.jsonl", code=1).err
+    assert "folded: log and index agree" in project.run("store", "verify").out

@@ -18,7 +18,7 @@ from toolcrib.cli.verify import differences, every_session
 from toolcrib.errors import StoreError
 from toolcrib.store.backup import TABLES, back_up, check, restore
 from toolcrib.store.integrity import damages
-from toolcrib.store.schema import migrations
+from toolcrib.store.schema import migrate, migrations
 
 BESIDE = {"swept", "nodes", "batches", "schema_version"}
 """Tables of what a store does not need after a restore."""
@@ -62,7 +62,7 @@ async def fill(crib: Crib) -> Session:
     async for event in session.events():
         if event.kind == "waiting":
             break
-    await session.completed("ui")
+    await crib.store.move_cursor("s", "ui", 2)
     await crib.store.flush()
     return session
 
@@ -225,3 +225,10 @@ def test_every_table_is_in_a_backup_or_left_out_for_a_reason(database: str) -> N
         re.findall(r"DROP TABLE (\w+)", text)
     )
     assert tables - BESIDE == set(TABLES)
+
+
+def test_every_column_of_sessions_and_calls_is_in_a_backup() -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        migrate(db, "memory")
+        for table in ("sessions", "calls"):
+            assert {name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")} == set(TABLES[table])

@@ -11,6 +11,9 @@ from toolcrib.calls.history import History
 from toolcrib.types import Event
 
 _ENDED = ("done", "settled")
+DELETION = "toolcrib.delete_session"
+"""What the audit calls the deletion of a session."""
+
 _SEALS = ("prev", "hash")
 _ANSWER = ("question", "action", "actor", "reason", "scope", "key")
 
@@ -34,7 +37,7 @@ class Audit:
         """Takes the next event of the log; the entry of a call that ended with it."""
         self.seq = event.seq
         if event.call is None:
-            return None
+            return self._deletion(event) if event.kind == "deleted" else None
         if event.kind == "accepted":
             self._open[event.call] = Audited(self.session, self._chain(event))
         call = self._open.get(event.call)
@@ -52,10 +55,23 @@ class Audit:
         self._chains[accepted.call or ""] = chain = chained(accepted.data, before)
         return chain
 
+    def _deletion(self, event: Event) -> dict[str, Any]:
+        """A session that was deleted, as if a tool had done it."""
+        said = event.data
+        nothing = dict.fromkeys(("call", "parent", "run", "verdict", "approver", "message"))
+        about = {"accepted_at": event.at, "ended_at": event.at, "by": {"kind": "user", "name": said["actor"]}}
+        arguments = {name: said[name] for name in ("session", "owner", "events", "calls")}
+        told = {"tool": DELETION, "digest": said["sha256"], "arguments": arguments, "outcome": "succeeded"}
+        more = {"chain": [f"user {said['actor']}"], "answers": [], "started": True, "settled": False, "duration_ms": 0}
+        return self._sealed(event, nothing | about | told | more)
+
     def _entry(self, call: Audited, end: Event) -> dict[str, Any]:
+        return self._sealed(end, call.entry(end))
+
+    def _sealed(self, end: Event, said: dict[str, Any]) -> dict[str, Any]:
         self._count += 1
         place = {"session": self.session, "seq": end.seq, "number": self._count, "owner": self.owner}
-        entry = {"cursor": f"{self.session}:{end.seq}", **place, **call.entry(end), "prev": self._last}
+        entry = {"cursor": f"{self.session}:{end.seq}", **place, **said, "prev": self._last}
         self._last = entry["hash"] = sealed(entry)
         return entry
 

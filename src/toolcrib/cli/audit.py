@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from toolcrib.calls.archive import GRAVES
 from toolcrib.cli.command import command
 from toolcrib.cli.completion import complete_session, complete_tool
 from toolcrib.cli.lines import moment, span
@@ -141,7 +142,8 @@ class _Reader:
         if self.only is not None:
             row = await self.crib.store.session(self.only)
             return [row] if row is not None and self.wanted.owner in (None, row.owner) else []
-        rows: list[SessionRow] = []
+        graves = None if self.wanted.owner is not None else await self.crib.store.session(GRAVES)
+        rows = [] if graves is None or graves.seq == self._seen(GRAVES) else [graves]
         last: SessionRow | None = None
         while page := await self.crib.sessions(self.wanted.owner, limit=PAGE, before=last):
             rows += [row for row in page if row.seq != self._seen(row.id)]

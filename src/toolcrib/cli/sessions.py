@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -169,3 +171,80 @@ async def watch_session(
                 terminal.data(event._asdict())
             else:
                 terminal.text(line(event), style(event))
+
+
+# Whole sessions
+
+
+@command(app, "export")
+async def export_session(
+    terminal: Terminal,
+    session: SessionArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to, such as s-1.jsonl.")],
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write a session into a file: its log, large values and cursors, with a checksum and without secrets."""
+    from toolcrib.cli.choose import reading
+
+    if file.exists() and not force:
+        raise Trouble(f"{file} exists", "choose another name, or write over it with --force", exit_code=1)
+    part = file.with_name(f"{file.name}.part")
+    async with reading(terminal.crib) as crib:
+        row = await found(crib, session)
+        try:
+            with part.open("wb") as out:
+                async for text in crib.export_session(row.id):
+                    out.write(text)
+            part.replace(file)
+        except OSError as error:
+            raise Trouble(f"{file} can not be written: {error.strerror}", "choose another place", exit_code=1) from None
+        finally:
+            part.unlink(missing_ok=True)
+    if terminal.json:
+        terminal.data({"session": row.id, "file": str(file), "events": row.seq})
+    else:
+        terminal.text(f"{row.seq} events of {row.id} written to {file}.")
+
+
+@command(app, "import")
+async def import_session(
+    terminal: Terminal,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `toolcrib sessions export` wrote.")],
+    id: Annotated[str | None, typer.Option("--id", help="Another id than it had.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", "-o", help="Another owner than it had.")] = None,
+) -> None:
+    """Make a session of an exported one. What ran in it ends as unknown."""
+    from toolcrib.cli.choose import chosen
+
+    crib = chosen(terminal.crib)
+    try:
+        lines = file.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise Trouble(f"{file} can not be read: {error.strerror}", "name an exported session", exit_code=1) from None
+    await crib.store.start(crib.pipeline.worker)
+    try:
+        row = await crib.import_session(lines, id=id, owner=owner)
+    finally:
+        await crib.store.close()
+    if terminal.json:
+        terminal.data(row._asdict())
+    else:
+        terminal.text(f"{row.seq} events taken in as {row.id} of {row.owner}.")
+
+
+@command(app, "delete")
+async def delete_session(
+    terminal: Terminal,
+    session: SessionArgument,
+    force: Annotated[bool, typer.Option("--force", help="Stop what runs or waits in it first.")] = False,
+) -> None:
+    """Delete a session with all that is its; the audit keeps a tombstone."""
+    from toolcrib.cli.choose import reading
+
+    async with reading(terminal.crib) as crib:
+        row = await found(crib, session)
+        stone = await crib.delete_session(row.id, actor=getpass.getuser(), force=force)
+    if terminal.json:
+        terminal.data({name: getattr(stone, name) for name in stone.__struct_fields__})
+    else:
+        terminal.text(f"{stone.session} with {stone.events} events was deleted. Its digest is {stone.sha256[:16]}.")

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib.calls import assent
-from toolcrib.calls.history import History
+from toolcrib.calls.index import FoldedCall
 from toolcrib.state import State as SessionState
-from toolcrib.store import Row, State
+from toolcrib.store import Row
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -87,71 +86,9 @@ async def differences(store: Store, session: str) -> list[Difference]:
     return await _compare(store, session) and await _compare(store, session)
 
 
-class _Folded:
-    """One call as its events tell it, and where they stand."""
-
-    def __init__(self, session: str, first: Event) -> None:
-        self.history = History(session)
-        self.first = first
-        self.ends: list[Event] = []
-        self.attempt = 0
-        self.answered = False
-
-    @property
-    def known(self) -> bool:
-        """Whether the log has its beginning."""
-        return self.first.kind == "accepted"
-
-    def take(self, event: Event) -> None:
-        """Takes its next event, and counts attempts as whoever wrote them did."""
-        if event.kind in ("done", "settled"):
-            self.ends.append(event)
-        elif event.kind == "started":
-            self.attempt, self.answered = event.data.get("attempt", 1), False
-        elif event.kind == "waiting" and self.answered and self.history.started is None:
-            self.attempt += 1  # it never started since its last question, and yet both are told apart
-        elif event.kind == "answered":
-            # Going on after an answer is an attempt of its own, and writes no event where it had started before.
-            self.answered = True
-            self.attempt += self.history.started is not None
-        self.history.advance(event)
-
-    @property
-    def states(self) -> tuple[State, ...]:
-        """What the index may say, the one to write first. After an answer queued and running look alike: what may
-        happen only once counts as running, so that nobody starts it a second time.
-        """
-        if self.history.done is not None:
-            return ("done",)
-        if self.history.question is not None:
-            return ("waiting",)
-        if self.history.paused is not None:
-            return ("queued", "waiting")
-        if self.history.started is None:
-            return ("queued",)
-        if not self.answered:
-            return ("running",)
-        return ("running", "queued") if self.history.accepted.get("effect") == "once" else ("queued", "running")
-
-    def row(self) -> Row:
-        """Its row. Who ran it the log does not tell: what was running is left to whoever recovers next."""
-        history, said = self.history, self.history.accepted
-        row = Row(history.id, history.session, said["tool"], said.get("effect", "once"), self.states[0], self.attempt)
-        row.accepted_at, row.accepted_seq = history.accepted_at, self.first.seq
-        row.background = said.get("background", False)
-        row.parent, row.key = said.get("parent"), said.get("key")
-        row.question = next(reversed(history.questions), None)
-        if history.question is not None:
-            row.expires_at = assent.escalates_at(history.question) or history.question.expires_at
-        if self.ends:
-            row.done_seq = self.ends[-1].seq
-            row.code = (self.ends[-1].data.get("failure") or {}).get("code")
-        return row
-
-
-async def _folded(store: Store, session: str) -> tuple[dict[str, _Folded], list[str], SessionState]:
+async def _folded(store: Store, session: str) -> tuple[dict[str, FoldedCall], list[str], SessionState]:
     """The calls of a session, what its log lacks, and its state."""
-    calls: dict[str, _Folded] = {}
+    calls: dict[str, FoldedCall] = {}
     gaps: list[str] = []
     state = SessionState()
     last = 0
@@ -161,7 +98,7 @@ async def _folded(store: Store, session: str) -> tuple[dict[str, _Folded], list[
                 gaps.append(f"events {last + 1} to {event.seq - 1} are missing")
             last = event.seq
             if event.call is not None:
-                calls.setdefault(event.call, _Folded(session, event)).take(event)
+                calls.setdefault(event.call, FoldedCall(session, event)).take(event)
             gaps += _replayed(state, event)
     return calls, gaps, state
 
@@ -199,7 +136,7 @@ async def _compare(store: Store, session: str) -> list[Difference]:
     return found
 
 
-def _problems(call: _Folded, row: Row | None) -> list[str]:
+def _problems(call: FoldedCall, row: Row | None) -> list[str]:
     if not call.known:
         return [f"its events begin with '{call.first.kind}', not with 'accepted'"]
     kinds = ", ".join(event.kind for event in call.ends)
@@ -212,7 +149,7 @@ def _problems(call: _Folded, row: Row | None) -> list[str]:
     ]
 
 
-def _said(call: _Folded, row: Row) -> dict[str, tuple[Any, Any]]:
+def _said(call: FoldedCall, row: Row) -> dict[str, tuple[Any, Any]]:
     """What log and index say of a call; who runs it, and in which attempt, only the index knows."""
     told, waits = call.row(), call.history.question is not None
     return {

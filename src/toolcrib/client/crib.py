@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from toolcrib.calls.archive import Tombstone
 from toolcrib.client import reading, streams
 from toolcrib.client.reading import Inbox, Listed, RemoteTool
 from toolcrib.client.session import RemoteSession
@@ -146,6 +147,41 @@ class RemoteCrib:
             place = page.get("next", END)
             found += [reading.listed(one) for one in page["items"]]
         return [*found[:-1], *(last._replace(next=place) for last in found[-1:])]
+
+    async def export_session(self, id: str) -> AsyncIterator[bytes]:
+        """A session as lines of JSON, with its log, large values and cursors and a checksum; it is not changed.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        answer = await self.link.ask("GET", f"/sessions/{quote(id, safe='')}/export")
+        for line in answer.body.splitlines(keepends=True):
+            yield line
+
+    async def import_session(
+        self, lines: Iterable[bytes], *, id: str | None = None, owner: str | None = None
+    ) -> Listed:
+        """Makes a session of what was exported; for who looks after the server.
+
+        Raises:
+            Refused: `invalid_arguments`, it is damaged; `conflict`, there is a session of that id; `denied`.
+        """
+        query = {"id": id, "owner": owner}
+        return reading.listed((await self.link.ask("POST", "/imports", b"".join(lines), query=query)).json())
+
+    async def delete_session(self, id: str, *, force: bool = False) -> Tombstone:
+        """Deletes a session with all that is its, and leaves a tombstone; with `force` what runs in it is stopped.
+
+        Raises:
+            Refused: `not_found`; `conflict`, calls run in it.
+        """
+        path = f"/sessions/{quote(id, safe='')}"
+        answer = await self.link.ask("DELETE", path, query={"force": "true"} if force else None)
+        return msgspec.json.decode(answer.body, type=Tombstone)
+
+    async def deleted_sessions(self) -> list[Tombstone]:
+        """What is left of the sessions that were deleted: one's own, or all for who looks after the server."""
+        return msgspec.convert((await self.link.ask("GET", "/tombstones")).json()["items"], list[Tombstone])
 
     async def tool(self, id: str) -> RemoteTool:
         """All of one tool, with its schemas.

@@ -148,7 +148,7 @@ class Link:
             raise _unreached(url, error) from None
         except RuntimeError:  # so httpx says that it was closed
             raise Lost(closed()) from None
-        check(url, answer, "application/json")
+        check(url, answer, "application/x-ndjson" if path.endswith("/export") else "application/json")
         return answer
 
     @asynccontextmanager

@@ -10,7 +10,7 @@ suite that checks it. This package does not know what a tool is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -162,6 +162,22 @@ class SessionRow(NamedTuple):
     revision: int
     created_at: float
     updated_at: float
+
+
+class Archive(NamedTuple):
+    """A whole session: its row, its log, the rows of its calls, its readers' marks and what is kept beside."""
+
+    session: SessionRow
+    events: Sequence[Event]
+    rows: Sequence[Row]
+    cursors: Mapping[str, int]
+    kept: Mapping[str, bytes]
+
+    @property
+    def closed(self) -> bool:
+        """Whether its owner has logged out of it and not come back."""
+        doors = [event.kind for event in self.events if event.call is None and event.kind in ("closing", "opened")]
+        return doors[-1:] == ["closing"]
 
 
 class Mark(NamedTuple):
@@ -351,6 +367,18 @@ class Store(Protocol):
         """Deletes sessions without an event since `before`, in small pieces; how many.
 
         Kept are those with a running call, or a waiting one that has not expired, and the crib's own (`OWNER`).
+        """
+
+    async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
+        """The cursors of a session, and the ids of its large values."""
+
+    async def adopt(self, archive: Archive) -> bool:
+        """Makes a whole session at once; False, and nothing is written, where its id or a call's is taken."""
+
+    async def delete(self, session: str, tombstone: Write) -> bool:
+        """Deletes a session with all that is its, and writes the tombstone's events in the same transaction.
+
+        False, and nothing is done, where it has a call that is queued or running, or there is no such session.
         """
 
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:

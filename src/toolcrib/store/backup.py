@@ -30,7 +30,7 @@ LINE_BYTES = 1 << 30
 """A longer line is none of ours."""
 
 TABLES = {
-    "sessions": ("n", "id", "owner", "revision", "created_at", "updated_at"),
+    "sessions": ("n", "id", "owner", "revision", "created_at", "updated_at", "closed"),
     "events": ("session", "seq", "at", "call", "kind", "data", "large"),
     "calls": (
         *(

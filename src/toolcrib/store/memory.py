@@ -14,6 +14,7 @@ from toolcrib.store import (
     OWNER,
     SLACK_S,
     USE_S,
+    Archive,
     Conflict,
     Draft,
     Lost,
@@ -402,6 +403,36 @@ class MemoryStore:
         self._rows = {id: row for id, row in self._rows.items() if row.session not in gone}
         self._cursors = {key: seq for key, seq in self._cursors.items() if key[0] not in gone}
         self._kept = {key: data for key, data in self._kept.items() if key[0] not in gone}
+
+    async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
+        """Its cursors and the ids of its large values."""
+        cursors = {consumer: seq for (of, consumer), seq in self._cursors.items() if of == session}
+        return cursors, sorted(id for of, id in self._kept if of == session)
+
+    async def adopt(self, archive: Archive) -> bool:
+        """Makes a session at once."""
+        row = archive.session
+        if row.id in self._logs or any(call.id in self._rows for call in archive.rows):
+            return False
+        self._opened += 1
+        log = self._logs[row.id] = _Log(row.owner, row.created_at, self._opened)
+        log.events += [(event.at, event.call, event.kind, event.data) for event in archive.events]
+        log.revision, log.updated_at, log.closed = row.revision, row.updated_at, archive.closed
+        log.rows = {call.id: call for call in archive.rows}
+        log.keys = {call.key: call.id for call in archive.rows if call.key is not None} or None
+        self._rows |= log.rows
+        self._cursors |= {(row.id, consumer): seq for consumer, seq in archive.cursors.items()}
+        self._kept |= {(row.id, id): content for id, content in archive.kept.items()}
+        return True
+
+    async def delete(self, session: str, tombstone: Write) -> bool:
+        """Deletes a session at once."""
+        log = self._logs.get(session)
+        if log is None or any(row.state in ("queued", "running") for row in log.rows.values()):
+            return False
+        self.put(tombstone)
+        self._forget({session})
+        return True
 
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
         """Takes from all or from none."""

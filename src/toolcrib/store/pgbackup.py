@@ -97,6 +97,7 @@ class _DatabaseTarget:
             await self._count(rows)
         elif table == "sessions":
             self._owners |= {n: owner for n, _, owner, *_ in rows}
+            rows = [[*row[:-1], bool(row[-1])] for row in rows]
         await self._db.copy_records_to_table(table, records=[tuple(row) for row in rows], columns=columns)
 
     def _call(self, row: list[Any]) -> list[Any]:

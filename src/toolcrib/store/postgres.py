@@ -16,7 +16,22 @@ from typing import Any
 from msgspec.structs import astuple
 
 from toolcrib.errors import StoreError
-from toolcrib.store import SLACK_S, USE_S, Conflict, Lost, Mark, Node, Row, SessionRow, Taken, Walk, Where, Write
+from toolcrib.store import (
+    SLACK_S,
+    USE_S,
+    Archive,
+    Conflict,
+    Lost,
+    Mark,
+    Node,
+    Row,
+    SessionRow,
+    Taken,
+    Walk,
+    Where,
+    Write,
+    pgsessions,
+)
 from toolcrib.store.beat import BEATS, Heart
 from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.connection import MIGRATE_S, Address, Connection, Pool, hang_up
@@ -28,7 +43,7 @@ from toolcrib.store.pages import FEWEST, FEWEST_BYTES, Names, Pages
 from toolcrib.store.pgintegrity import damages
 from toolcrib.store.pgschema import migrate
 from toolcrib.store.schema import queries
-from toolcrib.store.sweep import sweep
+from toolcrib.store.sweep import delete_swept, sweep
 from toolcrib.store.walk import listing
 from toolcrib.store.walkpg import in_database
 from toolcrib.types import Event
@@ -386,6 +401,26 @@ class PostgresStore:
             self._numbers.gone(number)
             self._followers.forget(session)
         return len(gone)
+
+    async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
+        """Its cursors and the ids of its large values."""
+        cursors = await self._after_writes("cursors_of", session)
+        return dict(cursors), [id for (id,) in await self._ask("kept_of", session)]
+
+    async def adopt(self, archive: Archive) -> bool:
+        """Makes a session in one transaction."""
+        return await self._pool.run(lambda db: pgsessions.adopt(db, archive))
+
+    async def delete(self, session: str, tombstone: Write) -> bool:
+        """Takes a session out in one transaction, then deletes what was its in pieces."""
+        await self.flush()
+        number = await self._pool.run(lambda db: pgsessions.delete(db, session, tombstone, self._sender))
+        if number is None:
+            return False
+        self._numbers.gone(number)
+        self._followers.forget(session)
+        await delete_swept(self._pool)
+        return True
 
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
         """Takes from all or from none, by the clock of the database unless a time is given."""

@@ -19,7 +19,21 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store import LEASE_S, SLACK_S, USE_S, Conflict, Lost, Mark, Row, SessionRow, Walk, Where, Write
+from toolcrib.store import (
+    LEASE_S,
+    SLACK_S,
+    USE_S,
+    Archive,
+    Conflict,
+    Lost,
+    Mark,
+    Row,
+    SessionRow,
+    Walk,
+    Where,
+    Write,
+    sessions,
+)
 from toolcrib.store.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
 from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
 from toolcrib.store.follow import Followers
@@ -408,9 +422,7 @@ class SqliteStore:
             for n, id in idle:
                 gone += await self._writer.do(lambda db, n=n: self._take_out(db, {**values, "n": n}))  # type: ignore[misc]
                 self._followers.forget(id)
-        for (n,) in await self._in_reader(lambda db: db.execute(queries()["swept"]).fetchall()):
-            while not await self._writer.do(lambda db, n=n: _delete_some(db, n)):  # type: ignore[misc]
-                pass
+        await self._delete_swept()
         await self._writer.do(lambda db: db.execute(queries()["forget_rates"], {"now": now}).rowcount)
         await self._give_back()
         return gone
@@ -429,6 +441,35 @@ class SqliteStore:
             db.execute(queries()["delete_open"], values)
             db.execute(queries()["delete_leases"], values)
         return taken
+
+    async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
+        """Its cursors and the ids of its large values."""
+        return await self._after_writes(lambda db: sessions.belongings(db, _number(db, session)))
+
+    async def adopt(self, archive: Archive) -> bool:
+        """Makes a session in one transaction."""
+        made: bool = await self._writer.do(lambda db: sessions.adopt(db, archive))
+        return made
+
+    async def delete(self, session: str, tombstone: Write) -> bool:
+        """Takes a session out in one transaction, then deletes what was its in pieces."""
+
+        def do(db: sqlite3.Connection) -> bool:
+            self._writer.forget_heads()
+            return sessions.delete(db, session, tombstone)
+
+        gone: bool = await self._writer.do(do)
+        if gone:
+            self._followers.forget(session)
+            self._followers.nudge()
+            await self._delete_swept()
+            await self._give_back()
+        return gone
+
+    async def _delete_swept(self) -> None:
+        for (n,) in await self._in_reader(lambda db: db.execute(queries()["swept"]).fetchall()):
+            while not await self._writer.do(lambda db, n=n: _delete_some(db, n)):  # type: ignore[misc]
+                pass
 
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
         """Takes from all or from none, by the clock of this machine."""

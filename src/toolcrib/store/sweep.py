@@ -18,10 +18,15 @@ async def sweep(pool: Pool, before: float, now: float, sender: str) -> list[tupl
         if not taken:
             break  # another sweeper has them
         gone += taken
-    while await pool.run(_delete_some):
-        pass
+    await delete_swept(pool)
     await pool.fetch(sql["forget_rates"], now)
     return gone
+
+
+async def delete_swept(pool: Pool) -> None:
+    """Deletes what sessions that are gone have left."""
+    while await pool.run(_delete_some):
+        pass
 
 
 async def _take_out(

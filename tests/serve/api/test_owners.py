@@ -52,8 +52,8 @@ async def test_what_is_somebody_elses_is_as_unknown_as_what_never_was(desks: dic
     call = (await ada.post(f"/sessions/{session}/calls", tool="greet", wait=False))["id"]
     (question,) = (await ada.get(f"/sessions/{session}/questions"))["items"]
     before = (await ada.get(f"/sessions/{session}"))["seq"]
-    theirs = {"session": session, "call": call, "output": "o", "run": "r"}
-    never = {"session": "no-session", "call": "no-call", "output": "o", "run": "r"}
+    theirs = {"session": session, "call": call, "output": "o", "run": "r", "seq": "1"}
+    never = {"session": "no-session", "call": "no-call", "output": "o", "run": "r", "seq": "1"}
     mine = await eve.open()
     assert len(FOREIGN) >= 15
     for route in FOREIGN:

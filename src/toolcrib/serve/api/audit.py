@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from toolcrib.calls.archive import GRAVES
 from toolcrib.calls.auditing import Audit, Audited, chained
 from toolcrib.serve.api.errors import Problem
 from toolcrib.serve.api.listing import stories
@@ -160,6 +161,8 @@ async def _entries(asked: Request, owner: str | None) -> AsyncIterator[dict[str,
     crib, query = asked.api.crib, asked.query
     if query.session is None:
         rows = await used_since(crib, (query.since or 0.0) - SLACK_S, owner)
+        if owner is None and (graves := await crib.store.session(GRAVES)) is not None:
+            rows = [*rows, graves]
     else:
         only = await crib.store.session(query.session)
         rows = [] if only is None or only.owner == OWNER or owner not in (None, only.owner) else [only]

@@ -15,6 +15,7 @@ from toolcrib.serve.api import (
     questions,
     sessions,
     tools,
+    transfer,
     views,
 )
 from toolcrib.serve.api.routing import Route
@@ -24,6 +25,7 @@ ROUTES: tuple[Route, ...] = (
     *about.ROUTES,
     *tools.ROUTES,
     *sessions.ROUTES,
+    *transfer.ROUTES,
     *views.ROUTES,
     *calls.ROUTES,
     *listing.ROUTES,

@@ -572,7 +572,7 @@ UNION ALL SELECT 'cursors', count(*) FROM cursors WHERE session NOT IN (SELECT n
 -- A backup has what belongs to sessions that are there, in the order of `toolcrib.store.backup.TABLES`.
 
 -- name: backup_sessions
-SELECT n, id, owner, revision, created_at, updated_at FROM sessions ORDER BY n
+SELECT n, id, owner, revision, created_at, updated_at, closed FROM sessions ORDER BY n
 
 -- name: backup_events
 SELECT e.session, e.seq, e.at, e.call, e.kind, e.data, e.large FROM sessions s JOIN events e ON e.session = s.n
@@ -614,3 +614,42 @@ FROM unnest($1::bigint[], $2::integer[], $3::integer[]) e(n, seq, own) WHERE s.n
 -- name: go_on_counting
 -- Numbers of sessions are never given twice.
 SELECT setval(pg_get_serial_sequence('sessions', 'n'), (SELECT coalesce(max(n), 0) + 1 FROM sessions), false)
+
+-- name: cursors_of
+-- How far each reader of a session has come.
+SELECT c.consumer, c.seq FROM cursors c JOIN sessions s ON s.n = c.session WHERE s.id = $1
+
+-- name: kept_of
+-- The large values of a session.
+SELECT k.id FROM kept k JOIN sessions s ON s.n = k.session WHERE s.id = $1 ORDER BY k.id
+
+-- name: any_call
+-- Whether one of these calls is here.
+SELECT EXISTS (SELECT 1 FROM calls WHERE id = ANY ($1::text[]))
+
+-- name: adopt_session
+-- A session that comes from elsewhere.
+INSERT INTO sessions (id, owner, seq, own, revision, created_at, updated_at, closed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (id) DO NOTHING RETURNING n
+
+-- name: lock_for_delete
+-- Nobody writes to a session while it is deleted.
+SELECT n FROM sessions WHERE id = $1 FOR UPDATE
+
+-- name: busy
+-- Whether a session has something to run.
+SELECT EXISTS (SELECT 1 FROM calls WHERE session = $1 AND state IN ('queued', 'running'))
+
+-- name: delete_session
+-- Whoever opens it finds nothing.
+DELETE FROM sessions WHERE n = $1
+
+-- name: bury
+-- Its number, until all that bears it is deleted. Whoever follows it is told.
+WITH expired AS (DELETE FROM calls WHERE session = $1 AND state = 'waiting'),
+told AS (SELECT pg_notify(toolcrib_channel(), $2 || ' ' || $1::bigint || ':0'))
+INSERT INTO swept (n) SELECT $1::bigint FROM told
+
+-- name: next_own_event
+-- The place of the next line that belongs to no call.
+UPDATE sessions SET seq = seq + 1, own = seq + 1 WHERE id = $1 RETURNING n, seq

@@ -371,7 +371,7 @@ SELECT s.id, c.consumer FROM cursors c JOIN sessions s ON s.n = c.session WHERE 
 -- A backup has what belongs to sessions that are there, in the order of `toolcrib.store.backup.TABLES`.
 
 -- name: backup_sessions
-SELECT n, id, owner, revision, created_at, updated_at FROM sessions
+SELECT n, id, owner, revision, created_at, updated_at, closed FROM sessions
 
 -- name: backup_events
 SELECT e.key >> 32, e.key & 4294967295, e.at, e.call, e.kind, e.data, e.large, e.crc
@@ -391,7 +391,7 @@ SELECT session, id, data, crc FROM kept WHERE session IN (SELECT n FROM sessions
 SELECT key, tat FROM rates
 
 -- name: restore_sessions
-INSERT INTO sessions (n, id, owner, revision, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO sessions (n, id, owner, revision, created_at, updated_at, closed) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: restore_events
 INSERT INTO events (key, at, call, kind, data, large, crc) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -408,3 +408,20 @@ INSERT INTO kept (session, id, data, crc) VALUES (?, ?, ?, ?)
 
 -- name: restore_rates
 INSERT INTO rates (key, tat) VALUES (?, ?)
+
+-- name: cursors_of
+-- How far each reader of a session has come.
+SELECT consumer, seq FROM cursors WHERE session = :n
+
+-- name: kept_of
+-- The large values of a session.
+SELECT id FROM kept WHERE session = :n ORDER BY id
+
+-- name: adopt_session
+-- A session that comes from elsewhere.
+INSERT INTO sessions (id, owner, revision, created_at, updated_at, closed) VALUES (:id, :owner, :revision, :at, :used, :closed)
+ON CONFLICT (id) DO NOTHING
+
+-- name: busy
+-- Whether a session has something to run.
+SELECT 1 FROM calls INDEXED BY calls_busy WHERE session = :n AND state IN ('queued', 'running') LIMIT 1

@@ -1,0 +1,111 @@
+"""Whole sessions over HTTP: exported, imported and deleted, and what is left of those that were deleted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from toolcrib.calls.archive import Tombstone
+from toolcrib.serve.api import forms
+from toolcrib.serve.api.errors import missing
+from toolcrib.serve.api.paging import Name, owner_of
+from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.asgi import read
+
+LINES = (b"content-type", b"application/x-ndjson")
+
+
+async def export(asked: Request) -> Reply | None:
+    """Sends a session as lines."""
+    await asked.api.rooms.of(asked.path[0], asked.principal)
+    row = await asked.api.rooms.row(asked.path[0], asked.principal)
+    name = f'attachment; filename="{row.id.replace(":", "_")}.jsonl"'
+    headers = [LINES, (b"content-disposition", name.encode())]
+    await asked.send({"type": "http.response.start", "status": 200, "headers": headers})
+    async for line in asked.api.crib.export_session(row.id):
+        await asked.send({"type": "http.response.body", "body": line, "more_body": True})
+    await asked.send({"type": "http.response.body", "body": b""})
+    return None
+
+
+class ImportQuery(Struct, forbid_unknown_fields=True):
+    """Under which id and for whom, where not as it was exported."""
+
+    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,255}$")] | None = None
+    owner: Name | None = None
+
+
+async def take_in(asked: Request) -> Reply:
+    """Makes a session of the lines that were sent."""
+    limits = asked.api.limits
+    body = await read(asked.receive, limits.body_bytes, limits.body_s)
+    query = asked.query
+    row = await asked.api.crib.import_session(body.splitlines(keepends=True), id=query.id, owner=query.owner)
+    return given(forms.session(row, 0, 0), 201)
+
+
+class DeleteQuery(Struct, forbid_unknown_fields=True):
+    """With `force` what runs in it is stopped first."""
+
+    force: bool = False
+
+
+async def delete(asked: Request) -> Reply:
+    """Deletes a session."""
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    if session is None:
+        raise missing()
+    actor = asked.principal.name
+    return given(await asked.api.crib.delete_session(session.id, actor=actor, force=asked.query.force))
+
+
+class Tombstones(Struct):
+    """What is left of deleted sessions."""
+
+    items: list[Tombstone]
+
+
+async def tombstones(asked: Request) -> Reply:
+    """What is left of deleted sessions."""
+    return given(Tombstones(await asked.api.crib.deleted_sessions(owner_of(asked))))
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/sessions/{session}/export",
+        export,
+        "A session as lines of JSON with a checksum: its log, large values and cursors, without secrets. "
+        "`POST /v1/imports` takes them.",
+        gives={200: str},
+        lines=True,
+    ),
+    Route(
+        "POST",
+        "/v1/imports",
+        take_in,
+        "Makes a session of lines that were exported, once all of them were checked. What ran ends `unknown`; what "
+        "waited waits on under its own id and owner, and ends under others.",
+        "admin",
+        query=ImportQuery,
+        gives={201: forms.SessionForm},
+    ),
+    Route(
+        "DELETE",
+        "/v1/sessions/{session}",
+        delete,
+        "Deletes a session with all that is its, and leaves a tombstone. While calls run in it only with `force`.",
+        "call",
+        query=DeleteQuery,
+        gives={200: Tombstone},
+    ),
+    Route(
+        "GET",
+        "/v1/tombstones",
+        tombstones,
+        "The sessions that were deleted: who did it, when, and a digest of each log.",
+        gives={200: Tombstones},
+    ),
+]
