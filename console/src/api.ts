@@ -96,6 +96,12 @@ export async function meet(): Promise<void> {
   }
 }
 
+/** An event whose question is a reference, with its question: it has to be answered. Other large values stay references. */
+async function whole<T>(said: T): Promise<T> {
+  const { session, seq, large } = said as Event;
+  return large?.question === undefined ? said : await get<T>(at("sessions", session, "events", seq));
+}
+
 /**
  * Follows a stream of the server; returns how to stop it. A lost connection is opened again past the last event that was
  * heard, and so is one that the server ended; nothing is heard twice. A page that nobody looks at lets go of it unless it
@@ -125,8 +131,8 @@ export function follow<T = Event>(
       answered();
       opened?.();
       for await (const line of lines(reply.body, alive)) {
+        if (line.kind !== "end" && line.data) heard(await whole<T>(JSON.parse(line.data)), line.kind);
         if (line.id !== undefined) last = line.id;
-        if (line.kind !== "end" && line.data) heard(JSON.parse(line.data), line.kind);
       }
     } finally {
       clearTimeout(timer);

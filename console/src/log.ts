@@ -28,17 +28,24 @@ export class Log {
     for (let page = Math.floor((first - 1) / PAGE); page <= Math.floor((last - 1) / PAGE); page++) {
       if (page < 0 || this.asked.has(page)) continue;
       this.asked.add(page);
-      get<Page<Event>>(at("sessions", this.id, "events"), { after: page * PAGE, limit: PAGE }).then(
-        (found) => {
-          found.items.forEach((event) => this.put(event));
-          this.changed();
-        },
+      this.fetch(page * PAGE, (page + 1) * PAGE).then(
+        () => this.changed(),
         (error) => {
           this.asked.delete(page);
           this.missing.add(page);
           this.failed(error);
         },
       );
+    }
+  }
+
+  /** Pages end by their bytes too: asks until all of them are here. */
+  private async fetch(after: number, last: number): Promise<void> {
+    for (let place = after; place < last; ) {
+      const { items, next } = await get<Page<Event>>(at("sessions", this.id, "events"), { after: place, limit: last - place });
+      items.forEach((event) => this.put(event));
+      if (next === undefined) return;
+      place = items.at(-1)!.seq;
     }
   }
 

@@ -126,6 +126,8 @@ export interface Event {
   call?: string;
   kind: string;
   data: Record<string, any>;
+  /** The bytes of values that are only references here. */
+  large?: Record<string, number>;
 }
 
 export interface Question {
