@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import linear_regression, mean
 from typing import NamedTuple
 
+import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -117,9 +118,9 @@ def main() -> None:
     )
     if console.is_terminal:
         with Progress(*columns, console=console, transient=True) as progress:
-            samples, load = asyncio.run(soak(options, progress))
+            samples, load = uvloop.run(soak(options, progress))
     else:
-        samples, load = asyncio.run(soak(options, None))
+        samples, load = uvloop.run(soak(options, None))
     console.print(table(samples))
     counts, verdict = load.counts, judge(samples)
     console.print(

@@ -17,6 +17,9 @@ PAUSE_S = 0.2
 STAY_S = (15.0, 60.0)
 """How long one who never reads stays, at least and at most: some are cut off before, and come back then."""
 
+QUIET_S = 30.0
+"""How long a reader waits before it looks whether its client has gone on."""
+
 SIZES = [50] * 60 + [2_000] * 25 + [20_000] * 8 + [100_000] * 5 + [900_000] * 2
 
 
@@ -93,7 +96,7 @@ class Load:
         """Follows the sessions of a client, one after the other, each from its beginning."""
         while True:
             session = self._sessions[number]
-            follower = await self._server.follow(session)
+            follower = await self._server.follow(session, buffer=None)
             try:
                 while session == self._sessions[number] and (piece := await self._some(follower)) is not None:
                     self.counts.bytes += len(piece)
@@ -104,7 +107,7 @@ class Load:
     async def _some(self, follower: Follower) -> bytes | None:
         """What comes next, nothing where it is quiet, and None at the end."""
         try:
-            async with asyncio.timeout(5.0):
+            async with asyncio.timeout(QUIET_S):
                 return await follower.read() or None
         except TimeoutError:
             return b""

@@ -61,21 +61,21 @@ class Served:
             connection.close()
         return answered
 
-    async def follow(self, session: str, after: int = 0, path: str | None = None) -> Follower:
+    async def follow(self, session: str, *, buffer: int | None = 4096) -> Follower:
         """A stream of a session that nobody reads yet."""
-        reader = Follower(self.port)
-        await reader.ask(path or f"/v1/sessions/{session}/events?follow=1&after={after}")
+        reader = Follower(self.port, buffer)
+        await reader.ask(f"/v1/sessions/{session}/events?follow=1")
         return reader
 
 
 class Follower:
     """A socket on which a stream was asked for. Until somebody reads, nothing of it is taken."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, buffer: int | None) -> None:
         self._port = port
         self._socket = socket.socket()
-        # As small as the system lets it be, so that what is not read waits at the server.
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        if buffer is not None:  # as small as the system lets it be, so that what is not read waits at the server
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self._socket.setblocking(False)
 
     async def ask(self, path: str) -> None:

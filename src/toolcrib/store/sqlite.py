@@ -35,8 +35,9 @@ from toolcrib.store import (
     sessions,
 )
 from toolcrib.store.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
-from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
+from toolcrib.store.codec import WHOLE, Extent, encode
 from toolcrib.store.follow import Followers
+from toolcrib.store.lines import MOST, read_kept, read_page, read_stories
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.vacuum import free_some
 from toolcrib.store.walk import in_file, listing
@@ -49,9 +50,6 @@ LOOK_S, WATCH_LOOKS = 0.1, 10
 
 MOVES_S = 0.1
 """How often it is looked, in memory, whether another process changed what belongs to a session itself."""
-
-MOST = 2**32 - 1
-"""The last event that a session can have: its number takes half of the key."""
 
 T = TypeVar("T")
 
@@ -232,19 +230,9 @@ class SqliteStore:
         name = "events" if call is None else "events_of_call" if call else "events_of_session"
 
         def do(db: sqlite3.Connection) -> tuple[list[Event], bool]:
-            n, page, size = _number(db, session), list[Event](), 0
             last = MOST if until is None else min(until, MOST)
-            values = {"n": n, "after": max(after, 0), "until": last, "limit": limit, "call": call}
-            with closing(
-                db.execute(queries()[name], values)
-            ) as rows:  # an open cursor would keep the WAL from shrinking
-                for found in rows:
-                    event, length = _event(db, n, found, extent.whole)
-                    page.append(event)
-                    size += length
-                    if size >= extent.max_bytes:
-                        return page, True
-            return page, len(page) == limit
+            values = {"n": _number(db, session), "after": max(after, 0), "until": last, "limit": limit, "call": call}
+            return read_page(db, name, values, extent)
 
         nudges = self._followers.nudges
         page, more = await self._in_reader(do)
@@ -344,14 +332,7 @@ class SqliteStore:
         """The events of several calls."""
 
         def do(db: sqlite3.Connection) -> list[list[Event]]:
-            told, size = list[list[Event]](), 0
-            for row in rows:
-                story = _story(db, _number(db, row.session), row)
-                told.append([event for event, _ in story])
-                size += sum(length for _, length in story)
-                if size >= WHOLE.max_bytes:
-                    break
-            return told
+            return read_stories(db, ((_number(db, row.session), row) for row in rows))
 
         return await self._after_writes(do)
 
@@ -395,7 +376,7 @@ class SqliteStore:
 
     async def kept(self, session: str, id: str) -> bytes | None:
         """A large value."""
-        return await self._after_writes(lambda db: _kept(db, _number(db, session), id))
+        return await self._after_writes(lambda db: read_kept(db, _number(db, session), id))
 
     async def alive(self, worker: str) -> bool:
         """Whether the process behind that name holds its lock."""
@@ -510,31 +491,6 @@ def _known(db: sqlite3.Connection, session: str) -> int:
     if n < 0:
         raise StoreError(f"There is no session '{session}'")
     return n
-
-
-def _event(db: sqlite3.Connection, n: int, found: tuple[Any, ...], whole: bool = True) -> tuple[Event, int]:
-    """An event, and the bytes of the JSON of its data."""
-    seq, at, call, kind, data, large = found
-    values, size = decode(data), size_of(data)
-    for name, id in () if large is None else decode(large).items():
-        if whole:
-            json = _kept(db, n, id) or b"null"
-            values[name], size = decode(json), size + len(json)
-        else:
-            values[name] = Omitted(*db.execute(queries()["kept_size"], {"n": n, "id": id}).fetchone() or (0,))
-    return Event(seq, at, call, kind, values), size
-
-
-def _story(db: sqlite3.Connection, n: int, row: Row) -> list[tuple[Event, int]]:
-    """A call's own lines lie between its first and its last."""
-    last = MOST if row.done_seq is None else row.done_seq
-    values = {"n": n, "after": row.accepted_seq - 1, "until": last, "limit": -1, "call": row.id}
-    return [_event(db, n, found) for found in db.execute(queries()["events_of_call"], values)]
-
-
-def _kept(db: sqlite3.Connection, n: int, id: str) -> bytes | None:
-    found = db.execute(queries()["kept"], {"n": n, "id": id}).fetchone()
-    return None if found is None else bytes(found[0])
 
 
 def _delete_some(db: sqlite3.Connection, n: int) -> bool:
