@@ -547,7 +547,8 @@ class Session(Lists):
         """
         if not 0 <= timeout <= 3600:
             raise Refused("invalid_arguments", f"timeout must be 0 to 3600 s, not {timeout:g}")
-        if self._closing is None:
+        failed = self._closing is not None and self._closing.done() and self._closing.exception() is not None
+        if self._closing is None or failed:  # the store was away: the logout is begun anew
             self.closing = True
             if self.crib.agents is not None:
                 self.crib.agents.leave(self)

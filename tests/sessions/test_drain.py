@@ -4,12 +4,13 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from tests.requirements import requirement
 from tests.sessions.place import SOON, Gate, Place, first, follow, kinds, log, settled, values
-from toolcrib import Context, Crib, CribLimits, Failure, Refused, Result, Session, tool
+from toolcrib import Context, Crib, CribLimits, Failure, Refused, Result, Session, StoreUnavailable, tool
 from toolcrib import testing as t
 
 LOGOUT = "Timed out during logout"
@@ -419,3 +420,19 @@ async def test_there_is_nothing_to_save_at_the_end(place: Place) -> None:
         session = await crib.open("s-1", owner="ada")
         assert [e.result.data for e in await session.completed("model") if e.result and e.result.ok] == ["finished"]
         assert await session.ongoing() == []
+
+
+async def test_a_logout_that_the_store_cut_short_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Crib([]) as crib:
+        session = await crib.open("s", owner="ada")
+        commit = crib.store.commit
+
+        async def away(write: Any) -> Any:
+            raise StoreUnavailable("it is away")
+
+        monkeypatch.setattr(crib.store, "commit", away)
+        with pytest.raises(StoreUnavailable):
+            await session.close()
+        monkeypatch.setattr(crib.store, "commit", commit)
+        assert (await session.close()).waiting == 0
+        assert [event.kind for event in await crib.store.read("s")].count("closed") == 1
