@@ -258,7 +258,8 @@ async def test_the_log_says_of_a_call_what_it_should(open_crib: OpenCrib) -> Non
     assert events["progress"] == {"status": "running", "progress": 0.5, "loaded": 1, "total": 2, "message": "half"}
     assert events["step"] == {"key": "one", "value": 1}
     done = events["done"]
-    assert done["state"] == {"base": 0, "revision": 1, "changes": [{"op": "set", "key": "n", "value": 1}]}
+    changes = [{"op": "set", "key": "n", "value": 1}]
+    assert done["state"] == {"base": 0, "revision": 1, "changes": changes, "keys": {"n": "exclusive"}}
     assert (done["ok"], done["data"], done["handover"]["to"], done["metadata"]) == (True, "Bob", "bob", {"m": 1})
     assert done["duration_ms"] >= 0
 
