@@ -601,6 +601,10 @@ RELIABILITY: dict[str, str] = {
     "reliability.rescue.3": "A call whose child waits outlives its process.",
     "reliability.rescue.4": "A restored dump and a copied file go on in their new place.",
     # Stopping
+    "reliability.stop.1": "A process ends in time although a tool swallows its cancellation or blocks a thread.",
+    "reliability.stop.4": "A full disk at start is one clear error.",
+    "reliability.stop.5": "A mute MCP server keeps nobody from being ready, unless it is required.",
+    "reliability.stop.6": "A server or worker waits for a store and an engine that are not there yet, and says so.",
     # Streams
     "reliability.stream.1": "pages of a log and the tails of its followers are bounded in bytes",
     "reliability.stream.2": "readers that do not read hold little memory, and nobody waits for them",

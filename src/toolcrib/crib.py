@@ -8,7 +8,6 @@ import logging
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
@@ -18,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from toolcrib.calls import approving, archive
+from toolcrib.calls.adrift import bounded, forsake
 from toolcrib.calls.declarations import announce
 from toolcrib.calls.overdue import end_overdue
 from toolcrib.calls.pausing import look_after_all
 from toolcrib.calls.recovery import recover, take_up_lost
 from toolcrib.calls.rescue import Rescue
 from toolcrib.calls.scheduler import Clock, SystemClock
+from toolcrib.calls.threads import Threads
 from toolcrib.calls.tracing import traced
 from toolcrib.catalog import Catalog
 from toolcrib.context import Agents, Deps
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
 SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 WEEK = timedelta(days=7)
 SWEEP_S, SHORTEST_S = 3600.0, 1.0
+SOURCES_S = 10.0
+"""How long a start waits for sources, unless they are required; what they have comes later then."""
+
+PART_S = 5.0
+"""How long a part of a crib has to stop."""
 
 log = logging.getLogger("toolcrib")
 
@@ -102,6 +108,7 @@ class Crib:
         self.ending = False
         self.recovering: set[str] = set()
         self.rescue = Rescue()
+        self.patience = SOURCES_S
         given = [Fixed("builtin", builtins()), *(as_source(one, workspace) for one in sources)]
         pinned = getattr(self.pipeline.policy, "pin", None) is not None
         pins = Pins(lambda: self.store, self.pipeline.clock.now) if pinned else None
@@ -154,7 +161,7 @@ class Crib:
         self.pipeline.worker = f"w-{secrets.token_hex(8)}"  # what an earlier start left behind is not alive
         limits = self.pipeline.limits
         # A plain function keeps its thread while it waits for one that it called.
-        self.pipeline.attach(ThreadPoolExecutor(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
+        self.pipeline.attach(Threads(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
         self.pipeline.layer = traced(self.pipeline.layer)
         if hasattr(self.store, "facts"):
             self.store.facts["state_keys"] = declared(self.state_keys)
@@ -163,15 +170,20 @@ class Crib:
         if isinstance(clock, SystemClock):  # where machines share a store, they share its time
             clock.now = getattr(self.store, "now", clock.now)
         try:
+            self.pipeline.starting = True  # what can not be written then is a reason not to start
             await self._begin()
         except BaseException:  # what was started is let go
+            self.ending = self.pipeline.stopping = True
             await self.rescue.stop()
+            await self._leave_to_recovery(1.0)
             await self.stock.stop()
             await self.store.close()
             raise
+        finally:
+            self.pipeline.starting = False
 
     async def _begin(self) -> None:
-        await self.stock.start(self.pipeline.aside)
+        await self.stock.start(self.pipeline.aside, self.patience)
         self.warnings = await announce(self)
         if hasattr(self.store, "own_changed"):
             store: Any = self.store
@@ -186,36 +198,41 @@ class Crib:
             self.agents.start(self)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Waits a little for what runs, and leaves the rest to recovery. It is no logout: nothing is ended for it."""
+        """Waits a little for what runs, and leaves the rest to recovery. It is no logout: nothing is ended for it.
+
+        The last part of `grace` is for bodies that clean up when they are cancelled. One that does not end even then is
+        left behind, and keeps nobody waiting.
+        """
         if self.pipeline.stopping:
             return
         self.pipeline.stopping = True
         if self.agents is not None:
-            await self.agents.stop()
+            await bounded(self.agents.stop(), PART_S, "a run of an agent")
         if self.pipeline.engine is not None:
-            await self.pipeline.engine.quiet()
+            await bounded(self.pipeline.engine.quiet(), PART_S, "the engine")
+        cleanup = min(self.pipeline.limits.cleanup_s, max(grace / 5, 1.0))
         try:
-            async with asyncio.timeout(grace):
+            async with asyncio.timeout(max(grace - cleanup, 0.0)):
                 while running := [live for session in self._in_memory() for live in session.live.values()]:
                     await asyncio.wait([asyncio.ensure_future(live.ended()) for live in running])
         except TimeoutError:
             pass
         self.ending = True
-        await self.rescue.stop()
-        await self._leave_to_recovery()
+        await bounded(self.rescue.stop(), PART_S, "the rescue of calls")
+        await self._leave_to_recovery(cleanup)
         self.pipeline.scheduler.stop()
         self.pipeline.starter.close()
         self._cancel_timers()
         if self.agents is not None:
-            await self.agents.close()
-        await self.stock.stop()
+            await bounded(self.agents.close(), PART_S, "a script of an agent")
+        await bounded(self.stock.stop(), PART_S, "a source")
         await self.store.close()
         if self.pipeline.engine is not None:
-            await self.pipeline.engine.close()
+            await bounded(self.pipeline.engine.close(), PART_S, "the engine")
         if self.pipeline.threads is not None:
             self.pipeline.threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _leave_to_recovery(self) -> None:
+    async def _leave_to_recovery(self, cleanup: float) -> None:
         """What still runs is cancelled without a word in the log, and has a while to clean up."""
         tasks = []
         for session in self._in_memory():
@@ -226,7 +243,8 @@ class Crib:
                 live.end()
             session.live.clear()
         if tasks:
-            await asyncio.wait(tasks, timeout=self.pipeline.limits.cleanup_s)
+            await asyncio.wait(tasks, timeout=cleanup)
+        forsake([*tasks, *self.pipeline.adrift])
         self._sessions.clear()
         self._attached.clear()
 
@@ -271,6 +289,8 @@ class Crib:
         return await self.stock.accept(ids, actor)
 
     def _tools_changed(self) -> None:
+        if self.stock.pending:
+            self.rescue.soon()  # calls may have waited for these tools
         for session in self._in_memory():
             if session.renewed() and session.id in self._sessions:
                 self.pipeline.aside(session.log("tools_changed", {"tools": session.names()}))

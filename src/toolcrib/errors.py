@@ -63,7 +63,14 @@ class StoreError(ToolcribError):
 
 
 class StoreUnavailable(StoreError):
-    """The store is away, locked or full; nothing of the write was kept."""
+    """The store is away, locked or full; nothing of the write was kept.
+
+    `absent` says that nothing is there yet that would answer: it may be worth to wait for it.
+    """
+
+    def __init__(self, message: str = "", *, absent: bool = False) -> None:
+        super().__init__(message)
+        self.absent = absent
 
 
 class StoreTooNew(StoreError):
@@ -71,7 +78,11 @@ class StoreTooNew(StoreError):
 
 
 class EngineUnavailable(ToolcribError):
-    """The engine of a cluster is away, or is not what it has to be."""
+    """The engine of a cluster is away, or is not what it has to be; `absent` as for a store."""
+
+    def __init__(self, message: str = "", *, absent: bool = False) -> None:
+        super().__init__(message)
+        self.absent = absent
 
 
 class ToolFailure(Exception):

@@ -7,11 +7,13 @@ runs. Whatever happens, an accepted call gets exactly one `done`.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from typing import Any
+from weakref import WeakSet
 
 from toolcrib.calls import assent, records
 from toolcrib.calls.bodies import run_body
@@ -32,6 +34,9 @@ from toolcrib.store.codec import LARGE
 from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
 
 RETRY_S = 1.0
+QUIET = 30
+"""Attempts to record a call of which one is told."""
+
 CONFLICT_RETRIES = 3
 STATE_RETRIES = 3
 """How often changes of the state are tried again although nobody else has changed it."""
@@ -58,12 +63,13 @@ class Pipeline(Checks):
         self.lapsed: Callable[[float], bool] | None = None
         self.worker = f"w-{secrets.token_hex(8)}"
         self.refused_after_done = 0
-        self.stopping = False
+        self.stopping = self.starting = False
         self.loop: asyncio.AbstractEventLoop
         self.thread = 0
         self.threads: Executor | None = None
         self.expiry_changed: Callable[[float], None] = lambda when: None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.adrift: WeakSet[asyncio.Task[None]] = WeakSet()
 
     def attach(self, threads: Executor) -> None:
         """Binds it to the running loop."""
@@ -500,18 +506,20 @@ class Pipeline(Checks):
 
     async def durably(self, live: LiveCall, write: Write) -> Conflict | None:
         """What has happened is written as soon as the store can; a call that never ran may fail instead."""
-        while True:
+        for attempt in itertools.count():
             try:
                 return await self.store.commit(write)
             except StoreUnavailable as error:
-                if write.expect is None or self.stopping:
+                if write.expect is None or self.stopping or self.starting:
                     raise
-                trace.error("call %s can not be recorded yet: %s", live.id, error)
+                if attempt % QUIET == 0:
+                    trace.error("call %s can not be recorded yet: %s", live.id, error)
                 if live.halted or live.late_stop is not None:
                     if write.row is not None and write.row.state == "done":
                         self.aside(self._durably_later(live, write))  # its caller is told before
                     raise
                 await asyncio.sleep(RETRY_S)
+        raise AssertionError("it is tried for ever")
 
     async def _durably_later(self, live: LiveCall, write: Write) -> None:
         """Writes what has happened when the store is back, unless the crib ends before: then recovery finds it."""
@@ -549,6 +557,7 @@ class Pipeline(Checks):
         if not live.finished and not live.concluding:
             if live.task is not None:
                 live.task.cancel()
+                self.adrift.add(live.task)
             self.give_up(live)
 
     def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -33,20 +33,57 @@ class Stock:
         self._given: dict[int, list[Tool]] = {}
         self._shown: dict[int, list[Tool]] = {}
         self._telling: dict[Tool, Source] = {}
+        self._late: dict[asyncio.Future[None], Source] = {}
         for source in self.sources:
             if isinstance(source, Fixed):
                 self._register(source, source.tools)
 
-    async def start(self, aside: Callable[[Coroutine[Any, Any, None]], object]) -> None:
-        """Starts all sources; what comes of them later is done `aside`."""
+    async def start(self, aside: Callable[[Coroutine[Any, Any, None]], object], patience: float = 10.0) -> None:
+        """Starts all sources; what comes of them later is done `aside`.
+
+        One that takes longer than `patience` keeps nobody waiting: its tools are there when it is ready. A source that
+        is `required` is waited for.
+        """
         self._aside = aside
         if self._pins is not None:
             await self._pins.start(self._look_again)
             self._look_again()
-        beginning = [self._begin(source) for source in self.sources if id(source) not in self._given]
-        for outcome in await asyncio.gather(*beginning, return_exceptions=True):  # one is told of after all
-            if outcome is not None:
-                raise outcome
+        beginning = {
+            asyncio.ensure_future(self._begin(source)): source
+            for source in self.sources
+            if id(source) not in self._given
+        }
+        required = {task for task, source in beginning.items() if getattr(source, "required", False)}
+        try:
+            if beginning:
+                await asyncio.wait(beginning, timeout=patience)
+            if required:
+                await asyncio.wait(required)
+        except BaseException:
+            for task in beginning:
+                task.cancel()
+            raise
+        late = {task: source for task, source in beginning.items() if not task.done()}
+        for task, source in late.items():
+            log.warning("%s has not answered within %g s: its tools are there when it has", source.name, patience)
+            self._late[task] = source
+            task.add_done_callback(self._came)
+        for task in beginning.keys() - late.keys():  # one is told of after all
+            task.result()
+
+    def _came(self, task: asyncio.Future[None]) -> None:
+        source = self._late.pop(task)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            log.warning("%s could not be started: %s", source.name, error)
+        else:
+            log.info("%s is ready", source.name)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are sources whose tools are not known yet."""
+        return bool(self._late)
 
     async def _begin(self, source: Source) -> None:
         """Starts one; what it will have some day may be opened from now on."""
@@ -57,6 +94,12 @@ class Stock:
 
     async def stop(self) -> None:
         """Has all sources let go of what they hold; a crib that is started again starts them again."""
+        late = dict(self._late)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
+            await asyncio.gather(*(source.stop() for source in late.values()), return_exceptions=True)
         for source in self.sources:
             if isinstance(source, Fixed) or self._given.pop(id(source), None) is not None:
                 await source.stop()

@@ -37,11 +37,14 @@ async def take_up_lost(crib: Crib) -> None:
             return None
         lost = await crib.store.lost()
         for row in lost.rows:
-            if not await _recover(crib, row, foreign=not inherits) and row.tool not in missing:
+            foreign = not inherits or crib.stock.pending
+            if not await _recover(crib, row, foreign=foreign) and row.tool not in missing:
                 missing.add(row.tool)
                 log.warning("calls of %s wait for a process that has it: this one does not", row.tool)
         await crib.look_for_expiry()
-        inherits = inherits and not lost.sure  # what is found from then on was left while this process lived
+        inherits = inherits and not (
+            lost.sure and not crib.stock.pending
+        )  # what is found from then on was left while this process lived
         return lost.again
 
     crib.rescue.add(look, await look())
@@ -51,7 +54,7 @@ async def recover(crib: Crib, rows: Iterable[Row]) -> None:
     """Takes up calls that nobody runs."""
     for row in rows:
         if not row.worker or not await crib.store.alive(row.worker):
-            await _recover(crib, row)
+            await _recover(crib, row, foreign=crib.stock.pending)
 
 
 async def _recover(crib: Crib, row: Row, *, foreign: bool = False) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import logging
+import os
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +22,16 @@ if TYPE_CHECKING:
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 DEMO = "toolcrib.demo:crib"
+SOON_S = 2.0
+"""How long a server waits for its sources before it serves."""
+
+WAIT, WAIT_S = "TOOLCRIB_WAIT", 30.0
+"""How long a server waits for its store and its engine."""
+
+TELL_S = 10.0
+RETRY_S = 0.5
+
+log = logging.getLogger("toolcrib.cli")
 
 
 def chosen(choice: Choice) -> Crib:
@@ -84,19 +98,61 @@ def _made(choice: str, make: Any) -> Any:
 
 @asynccontextmanager
 async def at_work(
-    choice: Choice, *, worker: bool = False, prepare: Callable[[Crib], object] | None = None
+    choice: Choice,
+    *,
+    worker: bool = False,
+    serves: bool = False,
+    prepare: Callable[[Crib], object] | None = None,
 ) -> AsyncIterator[Crib]:
     """The crib, started: it takes up what a crash left behind, and runs calls. In a cluster, workers do that.
 
-    What is to be changed about it before, `prepare` does.
+    What is to be changed about it before, `prepare` does. One that `serves` others is there for them soon, whatever its
+    sources do, and waits for a store and an engine that are not there yet.
     """
     crib = chosen(choice)
     if prepare is not None:
         prepare(crib)
     if crib.pipeline.engine is not None:
         crib.pipeline.engine.works = worker
+    if serves:
+        await started(crib)
+        try:
+            yield crib
+        finally:
+            await crib.stop()
+        return
     async with crib:
         yield crib
+
+
+async def started(crib: Crib) -> None:
+    """Starts a crib that serves others, as soon as its store and its engine are there."""
+    from toolcrib.errors import EngineUnavailable, StoreUnavailable
+
+    crib.patience = SOON_S
+    until = time.monotonic() + _patience()
+    told = float("-inf")
+    while True:
+        try:
+            await crib.start()
+            return
+        except (StoreUnavailable, EngineUnavailable) as error:
+            now = time.monotonic()
+            if not error.absent or now >= until:
+                raise
+            if now - told >= TELL_S:
+                told = now
+                log.warning("waiting for it, up to %g s: %s", until - now, error)
+        await asyncio.sleep(RETRY_S)
+
+
+def _patience() -> float:
+    """How long to wait for a store or an engine that is not there, in seconds."""
+    given = os.environ.get(WAIT, str(WAIT_S))
+    try:
+        return max(float(given), 0.0)
+    except ValueError:
+        raise Trouble(f"{WAIT} is a number of seconds, not '{given}'", f"unset it, or say {WAIT}=60") from None
 
 
 @asynccontextmanager

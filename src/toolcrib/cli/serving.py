@@ -159,7 +159,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
         from toolcrib.serve.origins import LOCAL
     from toolcrib.cli.choose import at_work
 
-    async with at_work(terminal.crib) as crib:
+    async with at_work(terminal.crib, serves=True) as crib:
         guard = None if auth == "off" else await _guard(crib, said, known, asked=auth == "keys")
         local = _is_local(said.host)
         if not local and guard is None and not insecure:

@@ -93,14 +93,15 @@ def server_of(item: yaml.Node) -> Mcp:
     from toolcrib.sources.mcp import Mcp
     from toolcrib.sources.mcp.settings import is_address
 
-    given = nodes.known(item, "mcp", "name", "trusted", "env", "headers", "timeout")
+    given = nodes.known(item, "mcp", "name", "trusted", "required", "env", "headers", "timeout")
     command = nodes.texts(given["mcp"]) if "mcp" in given else ()
     if len(command) == 1 and not is_address(command[0]):
         command = _words(given["mcp"])
     return Mcp(
         *command,
         name=nodes.text(given["name"]) if "name" in given else None,
-        trusted=_flag(given["trusted"]) if "trusted" in given else False,
+        trusted=_flag(given["trusted"], "trusted") if "trusted" in given else False,
+        required=_flag(given["required"], "required") if "required" in given else False,
         timeout=nodes.number(given["timeout"], float, "timeout") if "timeout" in given else None,
         **{key: _filled(given[key]) for key in ("env", "headers") if key in given},
     )
@@ -125,10 +126,10 @@ def document_of(item: yaml.Node, folder: Path) -> OpenApi | None:
     return OpenApi(place if is_address(place) else _there(folder / place, item), **settings)
 
 
-def _flag(node: yaml.Node) -> bool:
+def _flag(node: yaml.Node, name: str = "trusted") -> bool:
     flag = nodes.plain(node)
     if not isinstance(flag, bool):
-        raise Wrong(f"trusted: expected true or false, got {flag!r}", node)
+        raise Wrong(f"{name}: expected true or false, got {flag!r}", node)
     return flag
 
 

@@ -27,7 +27,7 @@ async def worker(
     grace: Annotated[float, typer.Option("--grace", min=0, help="Seconds for what runs when told to stop.")] = 30.0,
 ) -> None:
     """Run calls of the cluster: one more node. Ctrl-C or SIGTERM lets it finish what it has."""
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.choose import chosen, started
 
     if role not in ROLES:
         raise Trouble(f"There is no role '{role}'", f"--role is {' or '.join(ROLES)}")
@@ -36,7 +36,15 @@ async def worker(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await crib.start()
+    starting = asyncio.ensure_future(started(crib))
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():  # told to stop while it waited for others
+        starting.cancel()
+        await asyncio.wait({starting})
+        return
+    starting.result()
     _calm()
     sweeping = asyncio.ensure_future(crib.sweep_hourly())
     try:

@@ -142,7 +142,8 @@ class Nats:
         except Exception as error:  # noqa: BLE001 - whatever it is, a person has to know where and what
             said = why.result() if why.done() else error
             await hang_up(client)
-            raise EngineUnavailable(f"Can not connect to {self._shown()}: {_plainly(said)}") from None
+            absent = isinstance(said, (OSError, TimeoutError, nats.errors.NoServersError))
+            raise EngineUnavailable(f"Can not connect to {self._shown()}: {_plainly(said)}", absent=absent) from None
         return client
 
     def _shown(self) -> str:

@@ -96,7 +96,8 @@ class Address:
                 self.dsn, timeout=ANSWER_S, command_timeout=answer_s or ANSWER_S, server_settings=settings
             )
         except Exception as error:  # noqa: BLE001 - a peer that is no Postgres may break the driver in any way
-            raise StoreUnavailable(f"Can not open {self.shown}: {self._reason(error)}") from None
+            absent = isinstance(error, (OSError, TimeoutError, asyncpg.CannotConnectNowError))
+            raise StoreUnavailable(f"Can not open {self.shown}: {self._reason(error)}", absent=absent) from None
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, (asyncpg.InvalidPasswordError, asyncpg.InvalidAuthorizationSpecificationError)):

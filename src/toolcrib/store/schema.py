@@ -53,7 +53,8 @@ def migrate(db: sqlite3.Connection, shown: str) -> int:
             db.execute(f"PRAGMA user_version = {number}")
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # a full disk has ended it already, and is what is to be told
+            db.execute("ROLLBACK")
         raise
     return migrations()[-1][0]
 

@@ -8,6 +8,7 @@ A second process may use the same file: numbers are given out under SQLite's loc
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sqlite3
 import time
@@ -50,6 +51,9 @@ LOOK_S, WATCH_LOOKS = 0.1, 10
 
 MOVES_S = 0.1
 """How often it is looked, in memory, whether another process changed what belongs to a session itself."""
+
+ROOM = 64 * 1024
+"""With fewer bytes than that an SQLite file can not be opened."""
 
 T = TypeVar("T")
 
@@ -103,7 +107,7 @@ class SqliteStore:
                 undo.callback(self._workers.leave)
                 checkpoints = Checkpoints(self._writing, self._path, self._workers)
             except (sqlite3.Error, OSError) as error:
-                raise StoreUnavailable(f"Can not open {self._path}: {error}") from None
+                raise StoreUnavailable(f"Can not open {self._path}: {self._reason(error)}") from None
             undo.pop_all()
         self._readers = ThreadPoolExecutor(1, "toolcrib-read")
         self._moves = Moves(self._workers)
@@ -112,6 +116,16 @@ class SqliteStore:
         )
         self._moved = self._moves.of_others()
         self._polling = self._loop.call_later(MOVES_S, self._poll)
+
+    def _reason(self, error: Exception) -> str:
+        """What went wrong; SQLite has no better word than an error of the disk where there is no room for its index."""
+        try:
+            room = os.statvfs(self._path.parent)
+        except OSError:
+            return str(error)
+        if "full" in str(error) or room.f_bavail * room.f_frsize < ROOM:
+            return "the disk is full: free some space"
+        return str(error)
 
     def _connect(self) -> sqlite3.Connection:
         if not self._path.parent.is_dir():

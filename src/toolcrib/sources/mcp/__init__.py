@@ -31,8 +31,9 @@ class Mcp:
     """The tools of one MCP server: `Mcp("npx", "-y", "some-server")`, or `Mcp("https://host/mcp")`.
 
     `name` is the namespace of its tools; without one it is made of the command or the address, never of what the server
-    calls itself. `trusted` says that what the server tells of its tools is true. `timeout` bounds each call. The rest
-    stands in `Settings`.
+    calls itself. `trusted` says that what the server tells of its tools is true. `timeout` bounds each call. A crib
+    waits for a `required` server, and does not start without it; for any other it does not wait long. The rest stands
+    in `Settings`.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Mcp:
         name: str | None = None,
         trusted: bool = False,
         timeout: float | None = None,
+        required: bool = False,
         **settings: Any,
     ) -> None:
         if not command:
@@ -48,17 +50,24 @@ class Mcp:
         self.name = name_of(command) if name is None else legal(name)
         self.namespaces = (self.name,)  # which may be opened also while the server is away
         self.trusted = trusted
+        self.required = required
         self._limits = Limits(timeout_s=timeout)
         at = {"url": command[0]} if is_address(command[0]) and len(command) == 1 else {"command": command}
         self.server = Server(Settings(name=self.name, **at, **settings))
         self._retrying: asyncio.Task[None] | None = None
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
-        """Its tools now. Where the server can not be asked, it is tried again later, and the crib starts without it."""
+        """Its tools now. Where the server can not be asked, it is tried again later, and the crib starts without it.
+
+        Raises:
+            ToolcribError: it is required, and can not be asked.
+        """
         self.server.changed = lambda offered: changed(self._made(offered))
         try:
             return self._made(await self.server.tools())
         except ToolFailure as error:
+            if self.required:
+                raise ToolcribError(f"A required MCP server is missing: {error.message}") from None
             log.warning("%s", error.message)
             self._retrying = asyncio.create_task(self._retry(changed))
             return []
