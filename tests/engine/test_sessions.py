@@ -80,6 +80,43 @@ class deaf:  # noqa: N801 - read as an adjective
         await asyncio.wait_for(self._listens.wait(), SOON_S)
 
 
+def guarded(log: Log, node: str) -> list[Any]:
+    """Tools of two namespaces, which go by the engine."""
+
+    @tool(namespace="open", idempotent=True)
+    async def hold(order: str) -> str:
+        """Run until told to go on."""
+        log.note(node, order)
+        await log.stay()
+        return order
+
+    @tool(namespace="secret", idempotent=True)
+    async def pay(order: str) -> str:
+        """Not for everybody."""
+        log.note(node, order)
+        return order
+
+    return [hold, pay]
+
+
+@requirement("store.4", "engine.2")
+async def test_a_worker_that_heard_nothing_runs_no_queued_call_that_was_revoked_meanwhile(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    async with cluster(urls, log, kit=guarded, slots=1) as (api, worker):
+        session = await api.open("s", owner="ada", namespaces=["open", "secret"])
+        held = await session.submit("open.hold", {"order": "A"})
+        await log.until_running(1)
+        queued = await session.submit("secret.pay", {"order": "B"})
+        async with deaf(worker, monkeypatch):
+            await api.open("s", owner="ada", namespaces=["open"])
+            log.go.set()
+            assert (await result(session, held.id)).ok
+            assert code(await result(session, queued.id)) == "denied"
+        assert log.ran == [("w1", "A")]
+
+
 @requirement("store.4")
 async def test_an_open_session_hears_of_changes_however_many_others_were_met(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch

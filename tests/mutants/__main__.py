@@ -8,9 +8,11 @@ tests where they changed (`--record tests/engine`).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutants.faults import Fault, faults
+from tests.mutants.limit import HUNG, LIMIT
 from tests.mutants.touched import FOLDER, HOOK, Touched
 
 ROOT = Path(__file__).parents[2]
@@ -61,11 +64,12 @@ RECORDED = [
 TEST_S, TESTS = 30.0, 120
 """How long the tests of a fault may take by what was recorded, and how many they may be."""
 
-PATIENCE_S = 60.0
+HANGS_S = 120.0
+"""A test that takes longer hangs: the slowest that are chosen take a few seconds, on a busy machine some more."""
 
 
 class Outcome(NamedTuple):
-    """What came of a fault, and the test that noticed it or how many did not."""
+    """What came of a fault, and the test that failed or hung, or how many passed."""
 
     fault: Fault
     noticed: bool
@@ -95,41 +99,44 @@ class Copy:
         self._tick += 2
         os.utime(path, (self._tick, self._tick))
 
-    def pytest(
-        self, *arguments: str, patience: float | None = None, data: Path | None = None
-    ) -> tuple[int | None, str]:
-        """Run tests; the code they end with, None where their time is over, and what they print."""
-        path = f"{self.folder / 'src'}{os.pathsep}{self.folder}"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *arguments]
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": path, **({} if data is None else {FOLDER: str(data)})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            out, _ = process.communicate(timeout=patience)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.communicate()
-            return None, ""
-        return process.returncode, out
+    def pytest(self, *arguments: str, data: Path | None = None) -> tuple[int, str]:
+        """Run tests; the code they end with and what they print. Whatever they started ends with them."""
+        own = {"PYTHONPATH": f"{self.folder / 'src'}{os.pathsep}{self.folder}", LIMIT: str(HANGS_S)}
+        with tempfile.TemporaryFile("w+") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *arguments],
+                cwd=self.folder,
+                env={**os.environ, **own, **({} if data is None else {FOLDER: str(data)})},
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(None if data is not None else 10 * HANGS_S)
+            except subprocess.TimeoutExpired:
+                code = HUNG
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            out.seek(0)
+            return code, out.read()
 
-    def notices(self, tests: list[str], seconds: float) -> tuple[bool, str]:
-        """Whether one of these tests fails here, and which."""
-        code, out = self.pytest("-x", *tests, patience=PATIENCE_S + 3 * seconds)
-        if code is None:
-            return True, "timed out"
+    def notices(self, tests: list[str]) -> tuple[bool, str]:
+        """Whether one of these tests fails or hangs here, and which."""
+        code, out = self.pytest("-x", "-p", "tests.mutants.limit", *tests)
+        gone = [line for line in out.splitlines() if line.startswith("ERROR: not found: ")]
+        if gone:  # renamed since they were recorded
+            tests[:] = [test for test in tests if not any(line.endswith(f"/{test}") for line in gone)]
+            return self.notices(tests) if tests else (False, "")
+        if code == HUNG:
+            return True, out.rpartition("HUNG ")[2].strip() if "HUNG " in out else "timed out"
         lines = [line.partition(" ")[2] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         failed = [line.partition(" - ")[0] for line in lines]
         return code != 0, failed[0] if failed else out.strip().splitlines()[-1] if code else ""
 
     def right(self, test: str) -> bool:
         """Whether a test passes where there is no fault; one that does not says nothing about a fault."""
-        if test not in self._right and self.pytest(test, patience=4 * PATIENCE_S)[0] == 0:
+        if test not in self._right and self.pytest(test, "-p", "tests.mutants.limit")[0] == 0:
             self._right.add(test)
         return test in self._right
 
@@ -168,11 +175,11 @@ def judge(copy: Copy, fault: Fault, package: str, touched: Touched) -> Outcome:
     """Put a fault in, run its tests, and take it out again."""
     began = time.monotonic()
     source = (ROOT / "src" / "toolcrib" / fault.file).read_bytes()
-    tests, seconds = chosen(fault, package, touched)
+    tests, _ = chosen(fault, package, touched)
     noticed, by = False, "no test runs it"
     while tests:
         copy.write(fault.file, fault.apply(source))
-        noticed, by = copy.notices(tests, seconds)
+        noticed, by = copy.notices(tests)
         copy.write(fault.file, source)
         if not noticed or by not in tests or copy.right(by):
             by = by or f"{len(tests)} tests passed"
@@ -207,13 +214,12 @@ def show(outcomes: dict[str, list[Outcome]], seed: int) -> None:
                 where = f"src/toolcrib/{outcome.fault.file}:{outcome.fault.line} {outcome.fault.function}"
                 print(f"\n{package}: {where} ({outcome.fault.kind}; {outcome.by})")
                 print(f"{outcome.fault.diff(source)}\n# {outcome.fault.key(source)}")
-    print(f"\nseed {seed}\n| package | faults | noticed | of these timed out | not noticed | share |")
-    print("|---|---|---|---|---|---|")
+    print(f"\nseed {seed}\n| package | faults | noticed | not noticed | share |")
+    print("|---|---|---|---|---|")
     for package, some in outcomes.items():
         noticed = [outcome for outcome in some if outcome.noticed]
-        late = sum(outcome.by == "timed out" for outcome in noticed)
         share = len(noticed) / max(1, len(some))
-        print(f"| {package} | {len(some)} | {len(noticed)} | {late} | {len(some) - len(noticed)} | {share:.0%} |")
+        print(f"| {package} | {len(some)} | {len(noticed)} | {len(some) - len(noticed)} | {share:.0%} |")
 
 
 def arguments() -> argparse.Namespace:

@@ -1,9 +1,13 @@
 """The tool that puts faults into copies of the source: which faults there are, and that a test notices one."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.mutants.__main__ import ROOT, Copy, chosen, judge
 from tests.mutants.faults import Fault, faults
+from tests.mutants.limit import HUNG, LIMIT
 from tests.mutants.touched import Touched
 from tests.requirements import requirement
 
@@ -105,3 +109,16 @@ def test_the_nearest_and_fastest_tests_come_first_and_the_map_can_be_kept(tmp_pa
     order, seconds = chosen(fault, "store", Touched.load(tmp_path / "map"))
     assert order == ["tests/store/b", "tests/store/a", "tests/store/d", "tests/agent/c"]
     assert round(seconds, 3) == 4.2
+
+
+@requirement("reliability.proof.19")
+def test_a_test_that_hangs_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_slow.py").write_text("import time\n\ndef test_waits(): time.sleep(600)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutants.limit", "--rootdir", tmp_path, tmp_path],
+        env={**os.environ, LIMIT: "0.2", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip().splitlines()[-1]) == (HUNG, "HUNG test_slow.py::test_waits")
