@@ -619,6 +619,8 @@ RELIABILITY: dict[str, str] = {
     "reliability.state.5": "Verify folds the state and compares its revision with the store's; rebuild mends it.",
     "reliability.state.6": "Processes that declare the keys of the state differently are told at start.",
     # Handovers
+    "reliability.handover.1": "Every route to another agent goes through one gate that refuses with a code.",
+    "reliability.handover.2": "A log that was handed to an unknown agent opens and works.",
     # Logout
     "reliability.logout.1": "A closed session takes no calls in any process, by any door, until it is opened again.",
     "reliability.logout.2": "A logout waits for and ends what other processes and nodes run.",

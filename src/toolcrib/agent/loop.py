@@ -24,12 +24,12 @@ from toolcrib.agent.thread import Queued, Run
 from toolcrib.calls.answering import paused
 from toolcrib.calls.history import result
 from toolcrib.calls.pausing import look_after
-from toolcrib.errors import Refused, StoreError, ToolcribError
+from toolcrib.errors import Refused, StoreError, ToolcribError, ToolFailure
 from toolcrib.schema.hidden import parted, suspect
 from toolcrib.store import Row
 from toolcrib.store.codec import encode
 from toolcrib.tools import Tool
-from toolcrib.types import By
+from toolcrib.types import By, Result
 
 if TYPE_CHECKING:
     from toolcrib.agent.room import Room
@@ -245,6 +245,7 @@ class Loop:
         kept = await room.store.kept(session.id, f"args:{note.id}:model") if note.secret else None
         live = session.new_call(note.tool, note.args if kept is None else kept.decode(), options)
         live.id, live.wanted = note.id, True
+        live.wishes = self._gated
         if self.parent is not None:
             await self.parent.meet()
             live.maker = self.parent
@@ -260,6 +261,10 @@ class Loop:
             room.thread.ended(note, live.result)
         elif live.background:
             room.thread.to_background(note)
+
+    def _gated(self, result: Result) -> Result:
+        """What a tool returned, without a handover that may not be."""
+        return transfers.gated(self.room.desk(self.run, self.run.agent), result)
 
     async def _look(self) -> bool:
         """Looks up the calls that this process does not run; whether others are at work."""
@@ -311,6 +316,10 @@ class Loop:
             (n.result.metadata["finish"] for n in run.notes if n.result and "finish" in n.result.metadata), None
         )
         given = next((note for note in run.notes if note.transferred), None)
+        if given is not None and (refused := self._refused(given)) is not None:
+            said = {"role": "note", "content": harmless(refused), "run": run.id}
+            await room.write(("message", said), turn, run=run)
+            return
         if ended is not None:
             await self._end("answered", turn, answer=ended["answer"])
         elif not run.notes:
@@ -326,6 +335,16 @@ class Loop:
         said = {"run": run.id, "turn": run.turn, "agent": run.agent, "model": self._model()}
         said |= {"usage": run.turn_usage.data(), "finish": reply.finish}
         return "turn_finished", said | {"duration_ms": round((now - run.turn_at) * 1000, 3)}
+
+    def _refused(self, note: Note) -> str | None:
+        """Why a handover that the log holds may not be; whoever ran the tool may not have looked."""
+        assert note.result is not None
+        handover = note.result.handover
+        try:
+            transfers.gate(self.room.desk(self.run, self.run.agent), "" if handover is None else str(handover.to))
+        except ToolFailure as error:
+            return error.message
+        return None
 
     async def _handed(self, note: Note) -> list[Event]:
         assert note.result is not None and note.result.handover is not None
@@ -400,7 +419,7 @@ class Loop:
         """Writes the one `run_finished` of the run, behind what ends with it."""
         run, room = self.run, self.room
         back: list[Event] = []
-        if reason == "answered" and run.back is not None:
+        if reason == "answered" and run.back is not None and run.back in room.book(run):
             history = {"policy": "full"}
             data = {"run": run.id, "from": run.agent, "to": run.back, "reason": "returned", "history": history}
             back.append(("handover", data))

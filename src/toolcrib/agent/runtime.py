@@ -274,8 +274,17 @@ class Agents:
         loop = Loop(room, run)
         if not await loop.waits() and await room.lease.take(run):
             await room.catch_up(whole=True)  # another process may have gone on with it until now
+            await self._returned(room, run)
             await self._go(room, run, loop)
         return run.finished is not None
+
+    async def _returned(self, room: Room, run: Run) -> None:
+        """Gives a run back that the log has handed to nobody, or to somebody who is gone."""
+        book = room.book(run)
+        if run.agent not in book:
+            to = run.first if run.first in book else self.default
+            data = {"run": run.id, "from": run.agent, "to": to, "reason": "returned", "history": {"policy": "full"}}
+            await room.write(("handover", data), run=run)
 
     async def _go(self, room: Room, run: Run, loop: Loop) -> None:
         """Goes on with a run that this process holds until it is over, waits, or is another's."""
@@ -332,7 +341,9 @@ class Agents:
         number, active = room.thread.foreground_runs, room.thread.line.active
         if room.thread.foreground is not None:
             return None
-        definition = self._known(agent or active or self.default)
+        known = active if active in self.book else self.default  # a log may name one that is not there
+        wanted = known if taken and agent not in self.book else agent  # who was asked for may be gone meanwhile
+        definition = self._known(wanted or known)
         events: list[Event] = []
         if active and definition.name != active:
             history = {"policy": "full"}

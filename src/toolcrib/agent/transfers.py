@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.agent.lines import passing
 from toolcrib.agent.thread import Run
 from toolcrib.errors import ToolFailure
-from toolcrib.types import Handover, Result
+from toolcrib.types import Failure, Handover, Result
 
 if TYPE_CHECKING:
     from toolcrib.agent.definition import Agent, Via
@@ -23,9 +23,20 @@ def checked(desk: Desk, to: str, reason: str | None, message: str | None) -> Res
     Raises:
         ToolFailure: `not_found` or `denied`, in the words that the model reads.
     """
-    run = desk.now
-    if any(note.transferred for note in run.notes):
+    if any(note.transferred for note in desk.now.notes):
         return Result(dict(SKIPPED))
+    gate(desk, to)
+    data = {"status": "transferred", "to": to, "reason": reason}
+    return Result(data, handover=Handover(to, reason, message))
+
+
+def gate(desk: Desk, to: str) -> None:
+    """The one way by which a conversation is handed over, whatever wants it: a tool, its result, or an old log.
+
+    Raises:
+        ToolFailure: `not_found` or `denied`, in the words that the model reads.
+    """
+    run = desk.now
     target(desk, to, "transfer")
     most = desk.room.agent(run.first, run).handover.max
     if len(run.handovers) >= most:
@@ -33,8 +44,20 @@ def checked(desk: Desk, to: str, reason: str | None, message: str | None) -> Res
     circle = _circle(run, to)
     if circle is not None:
         raise ToolFailure("denied", f"Transfer refused: {' > '.join(circle)} without anything new")
-    data = {"status": "transferred", "to": to, "reason": reason}
-    return Result(data, handover=Handover(to, reason, message))
+
+
+def gated(desk: Desk, result: Result) -> Result:
+    """The result of a tool that hands over by what it returns; a failure where it may not."""
+    handover = result.handover
+    if handover is None or result.failure is not None:
+        return result
+    if any(note.transferred for note in desk.now.notes):
+        return Result(None, result.content, None, result.changes, None, result.metadata, json=result.json)
+    try:
+        gate(desk, str(getattr(handover, "to", "")))  # a tool may return whatever it likes
+    except ToolFailure as error:
+        return Result(failure=Failure(error.code, error.message, hint="The tool itself has run."))
+    return result
 
 
 def target(desk: Desk, name: str, via: Via) -> Agent:
