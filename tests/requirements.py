@@ -590,6 +590,9 @@ RELIABILITY: dict[str, str] = {
     "reliability.fence.1": "A store writes on behalf of a call only while that call runs in that attempt.",
     "reliability.fence.2": "What a body causes is refused by the store once another process has taken its call over.",
     "reliability.fence.3": "A body whose call was taken over is stopped where it next meets the runtime.",
+    "reliability.fence.4": "A call that was stopped ends after what ended with it.",
+    "reliability.fence.5": "Text that was put out before a call of another tool stands before that call.",
+    "reliability.fence.6": "A body that catches its own question waits all the same.",
     # Messages and runs
     "reliability.send.1": "One key is one message, and one run whose outcome all who sent it get.",
     "reliability.send.2": "A session has one run in the foreground at a time, by a lease in the store.",
@@ -626,6 +629,10 @@ RELIABILITY: dict[str, str] = {
     "reliability.logout.2": "A logout waits for and ends what other processes and nodes run.",
     "reliability.logout.3": "Cancel and interrupt reach a call in whatever process it runs.",
     # Counting
+    "reliability.count.1": "`ctx.attempt` grows with every run of a body.",
+    "reliability.count.2": "A call that kills its process is given up after exactly as many attempts as it may have.",
+    "reliability.count.3": "Only what failed of itself counts for the breaker.",
+    "reliability.count.4": "`Limits.repeat` is the number of failures in a row that it says.",
     # Backup and retention
     "reliability.keep.1": "Verifying a store finds damaged pages and bytes that changed inside a value.",
     "reliability.keep.2": "A copy of an SQLite file that lost its WAL is noticed by verify and when it is opened.",

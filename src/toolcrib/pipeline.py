@@ -25,6 +25,7 @@ from toolcrib.calls.live import LiveCall
 from toolcrib.calls.outcome import conflicting, on_purpose, presentable, to_result
 from toolcrib.calls.pausing import child_ended, pause
 from toolcrib.calls.scheduler import Clock, Scheduler
+from toolcrib.calls.stopping import end_children
 from toolcrib.catalog import Catalog
 from toolcrib.context import Deps, Parked, Stopped
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
@@ -236,7 +237,7 @@ class Pipeline(Checks):
 
     async def claim(self, live: LiveCall) -> bool:
         """Makes this process the one that runs it. A `once` body never starts before that is durable, nor does one that
-        another process may be about to take up as well.
+        another process may be about to take up as well, or whose acceptance was acknowledged: each run counts.
         """
         live.started_at = self.clock.now()
         old = live.row
@@ -245,12 +246,12 @@ class Pipeline(Checks):
         else:
             row = old.but(state="running", attempt=old.attempt + 1, worker=self.worker, expires_at=None)
             events = [records.started(live, row.attempt)] if live.announce else []
-        if row.effect != "once" and live.history is None:
+        if row.effect != "once" and live.history is None and not live.durable:
             self._write(live, row, events)
             return True
         await self._keep_secrets(live)
         write = live.write(events, row)
-        write.first = True
+        write.first = row.effect == "once" or live.history is not None
         # One that a call made has its parent's place: both would wait for each other.
         write.bounded, write.serial = live.taken and live.parent_id is None, live.taken and live.serial
         live.row = row
@@ -335,6 +336,8 @@ class Pipeline(Checks):
 
     async def conclude(self, live: LiveCall, result: Result) -> None:
         """Writes the one `done` of a call; the second of two that try does nothing."""
+        if live.children is not None and live.stopping is not None:
+            await end_children(live)
         if live.concluding or live.finished:
             return
         if live.given_away:
@@ -415,6 +418,7 @@ class Pipeline(Checks):
         """Runs the body again, on the state of now: its changes came too late. One that ended elsewhere does not."""
         if live.finished:
             return
+        self.begin_behind(live)  # so that the next run is another attempt
         live.again()
         if await self.claim(live):
             result = await self.execute(live)

@@ -76,6 +76,8 @@ def _check_rates(limits: Any, *names: str) -> None:
 class Limits:
     """Bounds of one tool; None takes the crib's default. `rate`, such as `30/min`, is that of all its calls together.
 
+    After `repeat` failures of the same call in a row the next is refused: 3 by default, with None as many as come.
+
     Raises:
         ValueError: the rate is none.
     """
@@ -84,7 +86,7 @@ class Limits:
     output_bytes: int | None = None
     concurrency: int | None = None
     wait_s: float | None = None
-    repeat: int | None = 5
+    repeat: int | Literal["default"] | None = "default"
     idle_timeout: float | None = None
     rate: str | None = None
 

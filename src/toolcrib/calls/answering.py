@@ -404,10 +404,14 @@ async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
     """Ends a call that nobody answered; whether it still waited."""
     history = await session.history(row)
     live = await revive(session, row, history)
-    ended = await session.pipeline.end_parked(live, row, Result(failure=failure), [])
-    if ended and paused(row):
+    if paused(row):
+        # It is taken first, so that the end of a child does not let it go on; its own end comes last.
+        held = row.but(state="running", worker=session.pipeline.worker, expires_at=None)
+        if await session.crib.store.commit(Write(session.id, [], held, (row.state, row.attempt))) is not None:
+            return False
         await _end_children(session, row)
-    return ended
+        row = live.row = held
+    return await session.pipeline.end_parked(live, row, Result(failure=failure), [])
 
 
 def paused(row: Row) -> bool:

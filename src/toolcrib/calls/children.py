@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.calls.answering import child_before
 from toolcrib.calls.live import LiveCall
-from toolcrib.calls.stopping import stop
+from toolcrib.calls.stopping import WITH_PARENT, stop
 from toolcrib.errors import Refused
 from toolcrib.types import By, Failure, Result
 
 if TYPE_CHECKING:
     from toolcrib.session import Session
 
-WITH_PARENT = "Cancelled with the call that made it"
-
 
 async def call_child(session: Session, parent: LiveCall, tool: str, args: Any) -> Result:
     """A call made by another call; one that an earlier pass of its parent made is not made again."""
     assert parent.tool is not None
     session.pipeline.begin_behind(parent)
+    parent.flush_text()  # what it put out before stands before what it calls
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
     live = session.new_call(tool, args, options)
     if parent.history is not None:
@@ -46,6 +45,7 @@ async def _for(parent: LiveCall, outcome: Awaitable[Result]) -> Result:
 async def keyed_child(session: Session, parent: LiveCall, key: str, tool: str, args: Any) -> tuple[str, Result | None]:
     """The one call of that key that a call makes, in whichever pass; its id, and its result if it ended just now."""
     await parent.meet()
+    parent.flush_text()
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
     live = session.new_call(tool, args, {**options, "key": f"{parent.id}:{key}"})
     _join(live, parent)

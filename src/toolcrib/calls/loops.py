@@ -1,4 +1,4 @@
-"""Calls that go round in circles: an agent's by what they gave, anybody else's by three failures in a row."""
+"""Calls that go round in circles: an agent's by what they gave, anybody else's by failures in a row."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from toolcrib.calls.live import LiveCall
 from toolcrib.policy import Verdict
-from toolcrib.policy.loops import Run, digest, hint, signature
+from toolcrib.policy.loops import SPARED, Run, digest, failures, hint, signature
 from toolcrib.store.codec import canonical
 from toolcrib.types import Result
 
-ROW = 3
 REST_S = 60.0
 MOST = 100
 RUNS = 16
@@ -57,6 +56,8 @@ class Loops:
         if result.failure is None:
             self._rows.pop(key, None)
             return
+        if not _failed(result):
+            return
         row = self._rows.pop(key, _Row(0, 0.0))
         self._rows[key] = _Row(row.failures + 1, live.pipeline.clock.now())
         if len(self._rows) > MOST:
@@ -65,9 +66,11 @@ class Loops:
     def _note_run(self, live: LiveCall, result: Result) -> None:
         run, call = self._run(live), self._signature(live)
         refused = live.verdict is not None and live.verdict.by == "limit"
+        if not refused and result.failure is not None and not _told(result):
+            return
         self._runs.pop(live.run or "", None)
         self._runs[live.run or ""] = (
-            run.note_refused(call) if refused else run.note(call, self._outcome(result), result.failure is not None)
+            run.note_refused(call) if refused else run.note(call, self._outcome(result), _failed(result))
         )
         if len(self._runs) > RUNS:
             del self._runs[next(iter(self._runs))]
@@ -79,7 +82,9 @@ class Loops:
         if live.by.kind == "agent":
             return self._run(live).verdict(live.tool.name, self._signature(live), repeat)
         row = self._rows.get(self._key(live))
-        if repeat is None or row is None or row.failures < ROW or live.pipeline.clock.now() - row.at > REST_S:
+        if repeat is None or row is None or row.failures < failures(repeat):
+            return None
+        if live.pipeline.clock.now() - row.at > REST_S:
             return None
         text = f"Loop: '{live.tool.name}' was called {row.failures} times with the same arguments and the same result"
         return Verdict("deny", "limit", text)
@@ -109,3 +114,13 @@ class Loops:
             named = digest(canonical(result.json))
             self._end = result.json, named
         return named
+
+
+def _failed(result: Result) -> bool:
+    """Whether a call failed of itself: no person, limit or outage ended it, and no other call was quicker."""
+    return result.failure is not None and result.failure.code not in SPARED and "conflict" not in result.metadata
+
+
+def _told(result: Result) -> bool:
+    """Whether an end that is no success says something of the call that an agent could learn from."""
+    return _failed(result) or (result.failure is not None and result.failure.code in ("denied", "declined"))

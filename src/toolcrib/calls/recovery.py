@@ -83,19 +83,20 @@ async def take_over(crib: Crib, session: Session, live: LiveCall) -> None:
     assert row is not None
     once = row.state == "running" and row.effect == "once" and not (live.tool is not None and live.tool.resumes)
     if not once and await _orphan(crib, row):
+        await _end_children(crib, session, row)
         await crib.pipeline.conclude(live, Result(failure=INTERRUPTED))
     elif row.state == "queued":
         await go_on(session, live)
     elif once:
+        await _end_children(crib, session, row)
         await _once(crib, live)
-        await _end_children(session, row)
     elif live.left or await _waits(crib, row):
         live.announce = True
         await go_on(session, live)
     elif row.crashes + 1 >= crib.pipeline.limits.attempts:
         message = f"Given up: the process died {row.crashes + 1} times while it ran"
+        await _end_children(crib, session, row)
         await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
-        await _end_children(session, row)
     else:
         live.row = row.but(crashes=row.crashes + 1)
         live.announce = True
@@ -116,10 +117,22 @@ async def _waits(crib: Crib, row: Row) -> bool:
     return False
 
 
-async def _end_children(session: Session, row: Row) -> None:
-    """What a call had called and still waits for somebody ends with it; one that runs again finds it as it is."""
-    for child in await session.crib.store.calls(row.session, ("waiting", "queued"), parent=row.id):
-        await end_waiting(session, child, INTERRUPTED)
+async def _end_children(crib: Crib, session: Session, row: Row) -> None:
+    """What a call had called and nobody runs ends before it; one that runs again finds it as it is."""
+    for child in await crib.store.calls(row.session, ("waiting", "queued", "running"), parent=row.id):
+        if child.state != "running":
+            await end_waiting(session, child, INTERRUPTED)
+        elif child.id not in session.live and not await crib.store.alive(child.worker or ""):
+            await _end_children(crib, session, child)
+            await _interrupt(crib, await revive(session, child, await session.history(child)))
+
+
+async def _interrupt(crib: Crib, live: LiveCall) -> None:
+    """Ends a call whose process is gone; of one that may happen once it may be known what became of it."""
+    if live.row is not None and live.row.effect == "once":
+        await _once(crib, live)
+    else:
+        await crib.pipeline.conclude(live, Result(failure=INTERRUPTED))
 
 
 async def _once(crib: Crib, live: LiveCall) -> None:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from toolcrib.calls.answering import end_waiting, revive
+from toolcrib.calls.live import LiveCall
+from toolcrib.errors import Refused, StoreError
 from toolcrib.store import Row
 from toolcrib.types import Failure, Result
 
 if TYPE_CHECKING:
     from toolcrib.session import Session
 
+log = logging.getLogger("toolcrib")
+
+WITH_PARENT = "Cancelled with the call that made it"
+OPEN = ("queued", "running", "waiting")
 LOOK_S = 1.0
 ASK_S = 0.5
 """How long the worker that runs a call has to hear of it before the store is asked whether it still lives."""
@@ -47,6 +55,22 @@ async def stop(session: Session, row: Row, failure: Failure) -> bool:
             return True
         asked, row = True, await session.row(row.id)
     return asked and row.code == failure.code
+
+
+async def end_children(parent: LiveCall) -> None:
+    """Returns when what a stopped call had called has ended, wherever it is: no `done` comes before that of a child."""
+    session, failure = parent.session, Failure("cancelled", WITH_PARENT)
+    while halted := [child for child in parent.children or () if child.halted]:
+        await halted[0].ended()
+    if parent.given_away:
+        return
+    try:
+        for row in await session.crib.store.calls(session.id, OPEN, parent=parent.id):
+            if row.id not in session.live and not row.background:
+                with suppress(Refused):
+                    await stop(session, row, failure)
+    except StoreError as error:
+        log.info("the children of call %s end later: %s", parent.id, error)
 
 
 async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:

@@ -16,6 +16,11 @@ WINDOW = 20
 REPEAT = 5
 FAILURES = 3
 WARN = 3
+SPARED = ("cancelled", "unavailable", "rate_limited", "denied", "declined")
+"""Ends of which the call itself knows nothing: a person, a limit or an outage decided."""
+
+Repeat = int | Literal["default"] | None
+"""How often a tool may fail in a row, as its limits say it."""
 
 Action = Literal["run", "warn", "refuse"]
 
@@ -43,28 +48,28 @@ class Run(NamedTuple):
 
     past: tuple[Past, ...] = ()
 
-    def repeats(self, call: str, repeat: int | None = REPEAT) -> int:
+    def repeats(self, call: str, repeat: Repeat = "default") -> int:
         """How often this call came in vain, if that is too often; else 0. `repeat` is that of the tool's limits."""
         same = [past for past in self.past if past.signature == call]
         if not same or repeat is None:
             return 0
         equal = sum(past.outcome == same[-1].outcome for past in same)
-        if equal >= repeat - 1:
+        if equal >= _equal(repeat, same[-1].failed):
             return equal
         row = _row_of_failures(same)
-        return row if row >= FAILURES else 0
+        return row if row >= failures(repeat) else 0
 
     def equal(self, call: str, outcome: str) -> int:
         """How often this call will have given that outcome, this time included."""
         return 1 + len([past for past in self.past if past.signature == call and past.outcome == outcome])
 
-    def action(self, call: str, outcome: str, repeat: int | None = REPEAT) -> Action:
+    def action(self, call: str, outcome: str, repeat: Repeat = "default") -> Action:
         """What happens to a call that would give this outcome."""
         if self.repeats(call, repeat):
             return "refuse"
         return "run" if hint(self.equal(call, outcome), repeat) is None else "warn"
 
-    def verdict(self, tool: str, call: str, repeat: int | None = REPEAT) -> Verdict | None:
+    def verdict(self, tool: str, call: str, repeat: Repeat = "default") -> Verdict | None:
         """The refusal of a call that goes round in circles."""
         times = self.repeats(call, repeat)
         if not times:
@@ -82,7 +87,19 @@ class Run(NamedTuple):
         return Run((*self.past[-WINDOW + 1 :], last))
 
 
-def hint(equal: int, repeat: int | None = REPEAT) -> str | None:
+def failures(repeat: int | Literal["default"]) -> int:
+    """After how many failures in a row the next call like them is refused."""
+    return FAILURES if repeat == "default" else repeat
+
+
+def _equal(repeat: int | Literal["default"], failed: bool) -> int:
+    """After how many equal outcomes it is refused; failures have a number of their own."""
+    if repeat == "default":
+        return REPEAT - 1
+    return repeat if failed else repeat - 1
+
+
+def hint(equal: int, repeat: Repeat = "default") -> str | None:
     """What the model reads beside a result that came so often."""
     if repeat is None or equal < WARN:
         return None

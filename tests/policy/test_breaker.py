@@ -1,0 +1,157 @@
+"""Which ends of a call count for the breaker, and how many of them it takes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.requirements import requirement
+from toolcrib import By, Context, Crib, Result, Session, tool
+from toolcrib.errors import ToolFailure
+from toolcrib.types import Change
+
+AGENT, USER = By("agent", "helper"), By("user", "ada")
+
+
+async def ends(session: Session, count: int, by: By, **args: Any) -> list[str]:
+    """How so many calls of the same kind ended, one after the other."""
+    results = [await session.call("work", args, by=by, run="r") for _ in range(count)]
+    return ["ok" if result.failure is None else result.failure.code for result in results]
+
+
+@requirement("reliability.count.4")
+@pytest.mark.parametrize("by", [AGENT, USER])
+@pytest.mark.parametrize("repeat", [1, 2, 3, 5, 7])
+async def test_as_many_failures_as_the_limit_says_and_no_more(repeat: int, by: By) -> None:
+    @tool(repeat=repeat)
+    def work() -> str:
+        """Fail."""
+        raise ToolFailure("failed", "Broken")
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        assert await ends(session, repeat + 2, by) == ["failed"] * repeat + ["denied"] * 2
+
+
+@requirement("reliability.count.4")
+@pytest.mark.parametrize("by", [AGENT, USER])
+async def test_by_default_it_takes_three_failures(by: By) -> None:
+    @tool
+    def work() -> str:
+        """Fail."""
+        raise ToolFailure("failed", "Broken")
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        assert await ends(session, 4, by) == ["failed"] * 3 + ["denied"]
+
+
+@requirement("reliability.count.3")
+@pytest.mark.parametrize("by", [AGENT, USER])
+@pytest.mark.parametrize("code", ["unavailable", "cancelled", "rate_limited"])
+async def test_what_others_decide_counts_for_nothing(code: str, by: By) -> None:
+    @tool(read_only=True)
+    def work() -> str:
+        """Be ended by others."""
+        raise ToolFailure(code, "Not now")
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        assert await ends(session, 8, by) == [code] * 8
+
+
+@requirement("reliability.count.3")
+@pytest.mark.parametrize("by", [AGENT, USER])
+async def test_who_cancels_the_same_call_again_and_again_may_make_it_again(by: By) -> None:
+    @tool(read_only=True)
+    async def work() -> str:
+        """Wait."""
+        await asyncio.sleep(3600)
+        return "never"
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        for _ in range(6):
+            call = await session.submit("work", by=by, run="r")
+            assert await session.cancel(call.id)
+            assert (await session.result(call.id)).failure.code == "cancelled"  # type: ignore[union-attr]
+
+
+@requirement("reliability.count.3")
+async def test_changes_that_came_too_late_count_for_nothing() -> None:
+    @tool(effect="once")
+    async def work(ctx: Context) -> Result:
+        """Change what another call changes first."""
+        if ctx.parent is None:
+            await ctx.call("change")
+        return Result("worked", changes=[Change("set", "key", "late")])
+
+    @tool
+    def change() -> Result:
+        """Change it."""
+        return Result(changes=[Change("set", "key", "first")])
+
+    async with Crib([work, change]) as crib:
+        session = await crib.open("s", owner="ada")
+        assert await ends(session, 6, USER) == ["failed"] * 6
+
+
+@requirement("reliability.count.3")
+async def test_what_was_spared_neither_adds_to_failures_nor_takes_any_away() -> None:
+    codes = iter(["failed", "failed", "unavailable", "failed"])
+
+    @tool
+    def work() -> str:
+        """Fail in several ways."""
+        raise ToolFailure(next(codes), "Broken")
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        assert await ends(session, 5, USER) == ["failed", "failed", "unavailable", "failed", "denied"]
+
+
+@requirement("reliability.count.1")
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+async def test_a_body_that_runs_again_on_newer_state_is_in_its_next_attempt(effect: str) -> None:
+    attempts: list[int] = []
+
+    @tool(effect=effect, on_conflict="retry")
+    async def work(ctx: Context) -> Result:
+        """Change what another call changes first."""
+        attempts.append(ctx.attempt)
+        if len(attempts) < 3:
+            await ctx.call("change", {"to": len(attempts)})
+        return Result("worked", changes=[Change("set", "key", "late")])
+
+    @tool
+    def change(to: int) -> Result:
+        """Change it."""
+        return Result(changes=[Change("set", "key", to)])
+
+    async with Crib([work, change]) as crib:
+        session = await crib.open("s", owner="ada")
+        assert (await session.call("work")).ok
+        assert attempts == [1, 2, 3]
+
+
+@requirement("reliability.count.1")
+@pytest.mark.parametrize("effect", ["read", "idempotent", "once"])
+async def test_a_body_that_runs_again_after_an_answer_is_in_its_next_attempt(effect: str) -> None:
+    attempts: list[int] = []
+
+    @tool(effect=effect)
+    async def work(ctx: Context) -> str:
+        """Ask twice."""
+        attempts.append(ctx.attempt)
+        await ctx.ask("One?", key="one")
+        await ctx.ask("Two?", key="two")
+        return "answered"
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        call = await session.submit("work")
+        async with asyncio.timeout(30):
+            async for event in session.events(call=call.id):
+                if event.kind == "waiting":
+                    await session.answer(event.data["question"]["id"], "accept", "yes")
+        assert attempts == [1, 2, 3]
