@@ -270,6 +270,9 @@ class Check:
                 else:
                     going.remove(run)
         yield from (Violation("stuck", f"run {run} of {session} has not ended") for run in going)
+        queued = {event.seq for event in log if event.kind == "message_queued"}
+        taken = {event.data.get("queued") for event in log if event.kind == "message"}
+        yield from (Violation("lost", f"message {seq} of {session} was taken by no run") for seq in queued - taken)
 
     def _logouts(self) -> Iterator[Violation]:
         """Nothing runs in a session after its logout."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.faults import tools
 from tests.faults.client import Client
-from toolcrib import Crib, StoreError
+from toolcrib import Crib, Event, StoreError
 from toolcrib.engine.nats import Nats
 
 CLIENTS = 6
@@ -83,8 +83,8 @@ class Node:
 
 
 async def unfinished(crib: Crib) -> list[str]:
-    """Runs of agents that have begun and not ended, as the logs of the chats tell."""
-    going: dict[str, str] = {}
+    """Runs of agents that have not ended, and messages that no run has taken, as the logs of the chats tell."""
+    going: dict[tuple[str, Any], None] = {}
     for row in await crib.store.sessions(limit=1000):
         if not row.id.startswith("chat"):
             continue
@@ -92,8 +92,18 @@ async def unfinished(crib: Crib) -> list[str]:
         while page := await crib.store.read(row.id, after, limit=1000):
             after = page[-1].seq
             for event in page:
-                if event.kind == "run_started":
-                    going[event.data["run"]] = row.id
-                elif event.kind == "run_finished":
-                    going.pop(event.data["run"], None)
-    return [f"{run} of {session}" for run, session in going.items()]
+                note_run(going, row.id, event)
+    return [f"{what} of {session}" for session, what in going]
+
+
+def note_run(going: dict[tuple[str, Any], None], session: str, event: Event) -> None:
+    """Adds what an event begins, and takes out what it ends: a run by its id, a queued message by its number."""
+    match event.kind:
+        case "run_started":
+            going[session, event.data["run"]] = None
+        case "run_finished":
+            going.pop((session, event.data["run"]), None)
+        case "message_queued":
+            going[session, event.seq] = None
+        case "message" if event.data.get("queued"):
+            going.pop((session, event.data["queued"]), None)

@@ -190,7 +190,7 @@ class Round:
                 continue
             left += [f"a client of {status['life']} waits for {kind} {n}" for n, kind in status["busy"].items()]
             left += [f"call {' '.join(map(str, row))} is open" for row in status["open"]]
-            left += [f"run {run} has not ended" for run in status["runs"]]
+            left += [f"run or message {one} has not ended" for one in status["runs"]]
         return list(dict.fromkeys(left))
 
     async def _stop(self) -> None:
