@@ -9,7 +9,7 @@ from tests.requirements import requirement
 from tests.services import NO_PIDFD
 
 FAULTS = 6
-SHORT: dict[str, tuple[str, ...]] = {"sqlite": (), "sqlite-two": (), "postgres": ("order",), "cluster": ("order",)}
+SHORT: dict[str, tuple[str, ...]] = {"sqlite": (), "sqlite-two": (), "postgres": (), "cluster": ()}
 """The set-ups of the short run, each with what it leaves out."""
 
 

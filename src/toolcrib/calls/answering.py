@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from toolcrib.calls import assent, records
 from toolcrib.calls.checks import confirm
+from toolcrib.calls.elsewhere import patiently
 from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import BadTool, Refused
@@ -376,9 +377,13 @@ def _unapproved(live: LiveCall) -> Failure | None:
 async def child_before(parent: LiveCall, name: str, given: bytes) -> str | None:
     """The call that an earlier pass of the parent made here: a body that runs again has nothing done twice."""
     session = parent.session
-    if parent.earlier is None:
+
+    async def earlier() -> list[History]:
         rows = await session.crib.store.calls(session.id, parent=parent.id, limit=100_000)
-        parent.remember([await session.history(row) for row in rows])
+        return [await session.history(row) for row in rows]
+
+    if parent.earlier is None:
+        parent.remember(await patiently(session.crib, earlier))
     tool = session.tool(name)
     for history in parent.earlier or ():
         if history.accepted["tool"] == (name if tool is None else tool.id) and _same(history, tool, given):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.calls.answering import child_before
+from toolcrib.calls.elsewhere import patiently
 from toolcrib.calls.live import LiveCall
 from toolcrib.calls.stopping import WITH_PARENT, stop
 from toolcrib.errors import Refused
@@ -89,7 +90,7 @@ async def _outcome(session: Session, parent: LiveCall, child: str, live: LiveCal
             if live.result is not None:
                 return live.result
         parent.excused = lambda: _waits(session, child)
-        return await session.result(child)
+        return await patiently(session.crib, lambda: session.result(child))
     except asyncio.CancelledError:
         if session.crib.ending or parent.fenced:
             raise  # the parent is left to others, who go on with the child that it has

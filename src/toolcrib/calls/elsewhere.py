@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toolcrib.errors import Refused, StoreError, StoreUnavailable
 from toolcrib.store import Conflict, Row, Store, Write
@@ -15,9 +15,21 @@ if TYPE_CHECKING:
     from toolcrib.crib import Crib
     from toolcrib.session import Session
 
+T = TypeVar("T")
 PAGE = 1000
 RETRY_S = 0.5
 ENDED = ("done", "settled")
+
+
+async def patiently(crib: Crib, read: Callable[[], Awaitable[T]]) -> T:
+    """Reads for a body that runs: a store that is away is waited for, until the call is stopped or the crib ends."""
+    while True:
+        try:
+            return await read()
+        except StoreUnavailable:
+            if crib.ending:
+                raise
+            await asyncio.sleep(RETRY_S)
 
 
 class Engine(Protocol):

@@ -1,11 +1,11 @@
-"""A store that goes away between the end of a body and the commit of its state."""
+"""A store that is away while a call runs: it is waited for, and no body fails for it."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
 from tests.requirements import requirement
-from toolcrib import Change, Crib, Result, StoreUnavailable, tool
+from toolcrib import Change, Context, Crib, Result, StoreUnavailable, tool
 from toolcrib.store.sqlite import SqliteStore
 
 KEYS: dict[str, Any] = {"total": "add"}
@@ -21,6 +21,46 @@ class Shaky(SqliteStore):
             self.away -= 1
             raise StoreUnavailable("away")
         return await super().read(*args, **more)
+
+
+class ShakyIndex(SqliteStore):
+    """A store that cannot tell all children of a call for a while."""
+
+    away = 0
+
+    async def calls(self, session: str | None = None, *states: Any, **more: Any) -> Any:
+        if self.away and more.get("parent") and not states:
+            self.away -= 1
+            raise StoreUnavailable("away")
+        return await super().calls(session, *states, **more)
+
+
+@requirement("reliability.proof.4")
+async def test_a_parent_that_runs_again_while_the_store_is_away_finds_its_child(tmp_path: Path) -> None:
+    begun, url = asyncio.Event(), f"sqlite:///{tmp_path}/log.db"
+    store = ShakyIndex(url)
+
+    @tool(idempotent=True)
+    async def inner(ctx: Context) -> int:
+        """Wait in the first attempt."""
+        begun.set()
+        await asyncio.sleep(3600 if ctx.attempt == 1 else 0)
+        return ctx.attempt
+
+    @tool(idempotent=True)
+    async def outer(ctx: Context) -> Any:
+        """Have another do it."""
+        store.away = 0 if ctx.attempt == 1 else 2
+        return (await ctx.call("inner")).data
+
+    async with Crib([inner, outer], store=url) as crib:
+        call = await (await crib.open("s", owner="ada")).submit("outer")
+        await begun.wait()
+        await crib.stop(grace=0)
+    async with Crib([inner, outer], store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        assert (await asyncio.wait_for(session.result(call.id), 30)).data == 2
+        assert store.away == 0
 
 
 @requirement("reliability.proof.3")
