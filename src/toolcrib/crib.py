@@ -121,7 +121,7 @@ class Crib:
         self._expiry: tuple[float, Any] | None = None
         self._swept = float("-inf")
         self._sweep_timer: Any = None
-        self.moved: Callable[[], int] = getattr(self.store, "moved", lambda: 0)
+        self.moved: Callable[[], int] = lambda: 0
         self.catalog.listen(self._tools_changed)
 
     def _judge(self, policy: Policy | Mapping[str, Any] | None) -> Policy:
@@ -163,6 +163,7 @@ class Crib:
         # A plain function keeps its thread while it waits for one that it called.
         self.pipeline.attach(Threads(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
         self.pipeline.layer = traced(self.pipeline.layer)
+        self.moved = getattr(self.store, "moved", self.moved)
         if hasattr(self.store, "facts"):
             self.store.facts["state_keys"] = declared(self.state_keys)
         await self.store.start(self.pipeline.worker)

@@ -60,7 +60,7 @@ class Pipeline(Checks):
         self.credentials: Credentials | None = None
         self.observer: Callable[[LiveCall], None] | None = None
         self.engine: Engine | None = None
-        self.revision: Callable[[str], Awaitable[int]] | None = getattr(store, "revision", None)
+        self.revision: Callable[[str], Awaitable[int]] | None = None
         self.lapsed: Callable[[float], bool] | None = None
         self.worker = f"w-{secrets.token_hex(8)}"
         self.refused_after_done = 0
@@ -73,11 +73,12 @@ class Pipeline(Checks):
         self.adrift: WeakSet[asyncio.Task[None]] = WeakSet()
 
     def attach(self, threads: Executor) -> None:
-        """Binds it to the running loop."""
+        """Binds it to the running loop, and to what its store can tell."""
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
         self.threads = threads
         self.starter = Starter(self.loop)
+        self.revision = getattr(self.store, "revision", None)
         self.lapsed = getattr(self.store, "lapsed", None)
 
     async def accept(self, live: LiveCall) -> None:

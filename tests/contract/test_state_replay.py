@@ -268,3 +268,27 @@ async def test_verify_finds_a_state_that_does_not_follow_from_the_log(
     assert any(one.startswith(problem.replace("event 8", f"event {last}")) for one in found), found
     with pytest.raises(AssertionError):
         await check_index(crib.store, "s")
+
+
+@requirement("reliability.state.4")
+async def test_a_store_that_was_put_in_later_tells_what_others_committed(tmp_path: Path) -> None:
+    """As `toolcrib --store` does."""
+    url = f"sqlite:///{tmp_path}/log.db"
+
+    @tool(idempotent=True)
+    def count() -> Result:
+        """Count."""
+        return Result("counted", changes=[Change("add", "total", 1)])
+
+    @tool(read_only=True)
+    def total(ctx: Context) -> int:
+        """How many were counted."""
+        return int(ctx.state.get("total", 0))
+
+    made = Crib([count, total], state_keys={"total": "add"})
+    made.store = made.pipeline.store = open_store(url)
+    async with made, Crib([count, total], store=url, state_keys={"total": "add"}) as other:
+        session, elsewhere = await made.open("s", owner="ada"), await other.open("s", owner="ada")
+        for number in range(1, 4):
+            assert (await elsewhere.call("count")).ok
+            assert (await session.call("total")).data == number
