@@ -1,6 +1,7 @@
 """Hints: one for each call at a time, for as many calls as there are slots, and none lost for good."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -423,3 +424,33 @@ def limited(number: int) -> Any:
         return [held]
 
     return kit
+
+
+@requirement("engine.4")
+async def test_of_calls_that_are_looked_up_together_one_that_can_not_be_read_holds_up_no_other(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cluster(urls, Log()) as (api, worker):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        with monkeypatch.context() as unsaid:
+            unsaid.setattr(nats_of(api), "dispatch", lambda row, why="": None)
+            calls = [await session.submit("shop.pay", {"order": order}) for order in "ABC"]
+        take, backs = shared(worker).take, dict[str, Any]()
+
+        async def taken(ids: list[str]) -> dict[str, Taken]:
+            if calls[0].id in ids:
+                raise StoreError("The store could not do it: InternalServerError")
+            return await take(ids)
+
+        monkeypatch.setattr(worker.store, "take", taken)
+        for call in calls:
+            nats_of(worker)._work.hint(call.id, partial(backs.__setitem__, call.id))
+        assert all([(await result(session, call.id)).ok for call in calls[1:]])
+        await until(lambda: told(backs, 3))
+        assert backs == {calls[0].id: work.LATER_S, calls[1].id: None, calls[2].id: None}
+        assert nats_of(worker)._work._refreshing == {}
+
+
+async def told(backs: dict[str, Any], number: int) -> bool:
+    """Whether so many hints were given back."""
+    return len(backs) == number

@@ -246,6 +246,15 @@ async def test_whoever_follows_a_store_that_closes_hears_of_it(file: Path) -> No
         await asyncio.wait_for(reader, 60)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not tell which files are open")
+async def test_a_closed_store_leaves_no_file_open(file: Path) -> None:
+    for _ in range(2):
+        async with opened(file):
+            pass
+        links = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        assert [link for link in links if str(file) in link] == []
+
+
 async def test_a_closed_store_takes_no_writes(file: Path) -> None:
     async with opened(file) as store:
         pass
