@@ -147,3 +147,28 @@ async def test_a_decline_that_the_last_yes_overtakes_is_refused_and_the_call_run
         assert (await late).code == "already_answered"
     assert (await kinds(session)).count("done") == 1
     assert ran == ["A"]
+
+
+@requirement("reliability.proof.10")
+async def test_a_cancel_that_comes_while_the_end_is_written_stops_nothing(
+    open_crib: OpenCrib, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @tool(effect="once")
+    async def pay() -> str:
+        """Pay."""
+        ran.append("paid")
+        return "paid"
+
+    crib = await open_crib(pay)
+    session = await crib.open("s", owner="ada")
+    async with held(crib, "done", monkeypatch) as holding:
+        call = await session.submit("pay")
+        await until(holding)
+        cancelled = asyncio.ensure_future(session.cancel(call.id))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        holding.go.set()
+        assert not await asyncio.wait_for(cancelled, PATIENCE_S)
+    assert (await asyncio.wait_for(session.result(call.id), PATIENCE_S)).data == "paid"
+    assert (await kinds(session)).count("done") == 1
+    assert ran == ["paid"]
