@@ -598,6 +598,7 @@ RELIABILITY: dict[str, str] = {
     "reliability.send.2": "A session has one run in the foreground at a time, by a lease in the store.",
     "reliability.send.3": "Who lost the lease of a run writes nothing more of it.",
     "reliability.send.4": "A run or a message of a dead process goes on by itself in another.",
+    "reliability.send.5": "A client whose server dies while it sends gets the one run from the next address.",
     # Recovery
     "reliability.rescue.1": "A restarted process takes up what a kill left, in every store and without an engine.",
     "reliability.rescue.2": "A process that lives on takes up what another left when its lease is over, and each once.",
