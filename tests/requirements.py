@@ -648,6 +648,8 @@ RELIABILITY: dict[str, str] = {
     "reliability.proof.2": "The harness counts outside of Toolcrib, and notices what is lost, doubled, stuck or torn.",
     "reliability.proof.3": "A store that is away while a state is committed keeps no call from its end.",
     "reliability.proof.4": "A parent that runs again while the store is away waits for it, and finds its children.",
+    "reliability.proof.5": "A call that was stopped while the store was away ends when it is back.",
+    "reliability.proof.6": "Who waits for a call gets its end, whoever else leaves.",
     "reliability.proof.10": "Late and overtaken answers are refused and leave no trace.",
     "reliability.proof.11": "One settles a call, the others are refused.",
     "reliability.proof.12": "An end waits for a store that is away.",

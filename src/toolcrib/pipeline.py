@@ -182,7 +182,7 @@ class Pipeline(Checks):
             return
         live.task = task
         live.session.live[live.id] = live
-        if not live.concluding:
+        if live.started_at and not live.concluding:
             self.begin_behind(live)
         self.scheduler.watch(live, live.timeout_s)
         if live.stopping is not None and live.in_body:
@@ -264,6 +264,8 @@ class Pipeline(Checks):
         if live.row is not None or live.tool.does != "read":  # type: ignore[union-attr]
             return False
         live.started_at = self.clock.now()
+        if live.task is not None:  # it was held up before it could start, so it is not over at once
+            self.begin_behind(live)
         return True
 
     def begin_behind(self, live: LiveCall) -> None:
@@ -520,22 +522,43 @@ class Pipeline(Checks):
                 if attempt % QUIET == 0:
                     trace.error("call %s can not be recorded yet: %s", live.id, error)
                 if live.halted or live.late_stop is not None:
-                    if write.row is not None and write.row.state == "done":
-                        self.aside(self._durably_later(live, write))  # its caller is told before
+                    self.aside(self._durably_later(live, write))  # its caller is told before
                     raise
                 await asyncio.sleep(RETRY_S)
         raise AssertionError("it is tried for ever")
 
     async def _durably_later(self, live: LiveCall, write: Write) -> None:
-        """Writes what has happened when the store is back, unless the crib ends before: then recovery finds it."""
+        """Ends a stopped call when the store is back, unless the crib ends before: then recovery finds it.
+
+        Where its end was not being written yet, or was refused, it ends on the row that stands, while that is ours.
+        """
+        assert write.row is not None and write.expect is not None
+        state, attempt = write.expect
+        standing = write.row.but(state=state, attempt=attempt)
+        if write.row.state != "done":
+            write = self._end(live, standing)
         while not self.stopping:
             await asyncio.sleep(RETRY_S)
             try:
-                await self.store.commit(write)
+                conflict = await self.store.commit(write)
             except StoreUnavailable as error:
                 trace.error("call %s can not be recorded yet: %s", live.id, error)
-            else:
+                continue
+            if conflict is None or conflict.fenced:
                 return
+            standing = conflict.row or standing  # none stands in its way where only the state has moved
+            if standing.state == "done" or standing.worker != self.worker:
+                return
+            write = self._end(live, standing)
+
+    def _end(self, live: LiveCall, row: Row) -> Write:
+        """The end of a call that was stopped, on the row that stands."""
+        now, result = self.clock.now(), self._stopped(live)
+        assert result.failure is not None
+        done = row.but(state="done", code=result.failure.code, expires_at=None)
+        return Write(
+            live.session_id, [(now, live.id, "done", records.done(live, result, now))], done, (row.state, row.attempt)
+        )
 
     # 7. deliver
 

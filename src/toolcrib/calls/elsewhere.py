@@ -144,6 +144,7 @@ class Awaited:
             self._waiting[call] = waiting
         elif not self._waiting and self._reader is not None:
             self._reader.cancel()
+            self._reader = None  # it ends in a moment; who asks before that needs another
 
     async def _read(self) -> None:
         try:

@@ -185,7 +185,7 @@ class Telling:
         self.unwritten_bytes += size
         write = self.write([(self.pipeline.clock.now(), self.id, kind, data)], self.row)
         write.on_commit = lambda: self._written(size)
-        write.on_conflict = self.refused
+        write.on_conflict = lambda conflict: self._refused(conflict, size)
         self.pipeline.store.put(write)
         if self.unwritten_bytes > self.pipeline.limits.unwritten_bytes:
             self._flood()
@@ -200,6 +200,10 @@ class Telling:
         self.unwritten_bytes -= size
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
+
+    def _refused(self, conflict: Conflict, size: int) -> None:
+        self._written(size)  # who waits for room goes on, and is stopped at the next contact
+        self.refused(conflict)
 
     @property
     def crowded(self) -> bool:

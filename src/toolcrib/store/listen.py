@@ -129,8 +129,8 @@ class Listener:
 
     async def _check(self) -> None:
         try:
-            await self._connection.execute("SELECT 1")
-        except BROKEN:
+            await self._connection.execute("SELECT 1", timeout=CHECK_S)
+        except BROKEN:  # also a cable that swallows everything: it never answers
             self._connection.terminate()
             self._lost.set()
 
