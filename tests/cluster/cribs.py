@@ -7,11 +7,14 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 from tests.durability.effects import append
 from toolcrib import Context, Crib, CribLimits, tool
+from toolcrib.agent import Agent, Agents
+from toolcrib.agent.models import Delta, ModelCall, Request, Text
 from toolcrib.tools import Tool
 
 FOLDER = "TOOLCRIB_TEST_FOLDER"
@@ -190,6 +193,34 @@ LIMITS = CribLimits(per_session=1000, per_crib=1000, cleanup_s=1.0)
 def crib(**more: Any) -> Crib:
     """All tools, and the older version of one that changed."""
     return Crib([*TOOLS, _paint("Paint it red.")], limits=LIMITS, **more)
+
+
+@tool(timeout=120, idempotent=True)
+async def jot(ctx: Context, n: int, wait: str = "") -> str:
+    """Leave a note for the model behind a gate."""
+    effect("jot", n)
+    await gate(wait)
+    effect("jotted", n)
+    ctx.run.note(f"noted by {os.getpid()}")
+    await ctx.step("after", lambda: None)
+    effect("left", n)
+    return "jotted"
+
+
+class Boss:
+    """A model that has something noted, and is done."""
+
+    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+        if all(one.role != "tool" for one in request.messages):
+            yield ModelCall("1", "jot", '{"n": 1, "wait": "go"}')
+        else:
+            yield Text("done")
+
+
+def agency(**more: Any) -> Crib:
+    """An agent that has things noted."""
+    agents = Agents([Agent(name="boss", tools=["jot"])], model=Boss())
+    return Crib([jot], limits=LIMITS, agents=agents, **more)
 
 
 def newer() -> Crib:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.cluster import cribs
 from tests.cluster.place import Place, kinds, log
 from tests.requirements import requirement
 from toolcrib import Session
@@ -78,3 +79,23 @@ async def test_a_function_in_a_thread_is_stopped_where_it_next_uses_its_context(
         place.open("go")
         assert (await asyncio.wait_for(session.result(call.id), 60)).data == "loud"
         assert place.by("ended") == {two.pid}
+
+
+@requirement("reliability.fence.7")
+async def test_a_note_of_a_body_that_another_worker_took_over_is_refused(place: Place) -> None:
+    one = await place.worker("w1", crib="agency")
+    async with cribs.agency(store=place.store, engine=f"{place.engine}&work=no") as crib:
+        session = await crib.open("s", owner="ada")
+        sending = asyncio.ensure_future(session.send("jot it down"))
+        await place.happened(1, "jot")
+        two = await place.worker("w2", crib="agency")
+        one.halt()
+        await place.happened(2, "jot")
+        place.open("go")
+        assert (await asyncio.wait_for(sending, 60)).answer == "done"
+        one.go_on()
+        await place.happened(2, "jotted")
+        assert await one.stop() == 0
+        notes = [event.data["content"] for event in await log(session) if event.data.get("role") == "note"]
+        assert notes == [f"noted by {two.pid}"]
+        assert place.by("left") == {two.pid}

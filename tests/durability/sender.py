@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.durability.effects import append, heard, say
 from toolcrib import Crib, Refused, Session, tool
-from toolcrib.agent import Agent, Agents
+from toolcrib.agent import Agent, Agents, AgentSource
 from toolcrib.agent.models import Delta, ModelCall, Request, Text
 
 STORE, FOLDER, NAME, *ENGINE = sys.argv[1:]
@@ -26,15 +26,20 @@ async def opened(gate: str) -> None:
 
 
 class Gated:
-    """A model that echoes the last message of its user; `call` in it has it call a tool first."""
+    """A model that echoes the last message of its user; `call` has it call a tool first, `delegate` an agent."""
 
     async def respond(self, request: Request) -> AsyncIterator[Delta]:
         text = [one.text for one in request.messages if one.role == "user" and not one.text.startswith("[[")][-1]
         called = any(one.role == "tool" for one in request.messages)
         append(f"{FOLDER}/asked", f"{request.session} {text}")
+        append(f"{FOLDER}/asked_by", f"{NAME} {text}")
         say(["asked", NAME, text])
         yield Text(f"{NAME} ")
         await opened(f"gate-{text}")
+        say(["replies", NAME, text])
+        if text == "delegate" and not called:
+            yield ModelCall("1", "call_agent", '{"agent": "helper", "prompt": "call-help"}')
+            return
         if text.startswith("call") and not called:
             yield ModelCall("1", "work", "{}")
             return
@@ -60,8 +65,11 @@ async def send(session: Session, text: str, options: dict[str, Any]) -> None:
 
 
 async def main() -> None:
-    agents = Agents([Agent(name="main", tools=["work"])], model=Gated())
-    async with Crib([work], store=STORE, engine=ENGINE[0] if ENGINE else None, agents=agents) as crib:
+    both = [Agent(name="main", tools=["work"], sub_agents=["helper"]), Agent(name="helper", tools=["work"])]
+    agents = Agents(both, model=Gated())
+    async with Crib(
+        [work, AgentSource(agents, "default")], store=STORE, engine=ENGINE[0] if ENGINE else None, agents=agents
+    ) as crib:
         say("ready")
         sent: set[asyncio.Task[None]] = set()
         while True:
@@ -69,6 +77,9 @@ async def main() -> None:
             if said[0] == "open":
                 await crib.open(said[1], owner="ada")
                 say("opened")
+            elif said[0] == "submit":
+                session = await crib.open(said[1], owner="ada")
+                say(["submitted", (await session.submit(*said[2:])).id])
             elif said[0] == "send":
                 _, at, id, text, options = said
                 session = await crib.open(id, owner="ada")

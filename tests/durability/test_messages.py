@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.place import until
 from tests.durability.processes import Script, lines
 from tests.requirements import requirement
 from toolcrib import Crib, Event
@@ -194,3 +195,52 @@ async def test_a_process_that_was_paused_writes_nothing_more_of_a_run_that_anoth
     assert one_after_the_other(log)
     answers = [event.data["content"] for event in log if event.kind == "message" and event.data["role"] == "assistant"]
     assert answers[0] == "two says go"
+
+
+async def asker(folder: Path, text: str) -> str:
+    """The process that was the first to ask the model for a reply to that."""
+
+    def askers() -> list[str]:
+        return [line.split()[0] for line in lines(folder / "asked_by") if line.endswith(f" {text}")]
+
+    await until(askers)
+    return askers()[0]
+
+
+async def runs_of(where: list[str], id: str) -> list[Event]:
+    """All that runs wrote."""
+    return [event for event in await log_of(where, id) if "run" in event.data]
+
+
+def over(log: list[Event]) -> bool:
+    """Whether the first run has ended."""
+    return bool(log) and (log[-1].kind, log[-1].data["run"]) == ("run_finished", log[0].data["run"])
+
+
+@requirement("reliability.fence.7")
+@pytest.mark.parametrize("where", ["postgres", "cluster"], indirect=True)
+@pytest.mark.parametrize("how", ["send", "submit"])
+async def test_an_agent_below_a_call_of_a_paused_process_writes_nothing_more(
+    senders: Senders, where: list[str], tmp_path: Path, how: str
+) -> None:
+    for gate in ("delegate", "work"):
+        (tmp_path / f"gate-{gate}").touch()
+    with senders() as (one, two):
+        if how == "send":
+            one.say(["send", 0, "s", "delegate", {"key": "k"}])
+        else:
+            one.say(["submit", "s", "helper", {"prompt": "call-help"}])
+        name = await asker(tmp_path, "call-help")
+        (first, second), (other,) = ((one, two) if name == "one" else (two, one)), set(PROCESSES) - {name}
+        os.kill(first.process.pid, signal.SIGSTOP)
+        second.until(["asked", other, "call-help"])
+        (tmp_path / "gate-call-help").touch()
+        while not over(before := await runs_of(where, "s")):
+            pass
+        os.kill(first.process.pid, signal.SIGCONT)
+        first.until(["replies", name, "call-help"])
+        first.say(["send", 0, "t", "call-help", {}])  # when it is answered, all that came before it is written
+        assert outcome(first, "call-help")[1:] == ["done", "answered"]
+    assert await runs_of(where, "s") == before
+    assert [event.kind for event in before].count("run_started") == (2 if how == "send" else 1)
+    assert len(lines(tmp_path / "worked")) == 2  # one of them is that of the last message

@@ -143,7 +143,7 @@ class RunView:
 
     def note(self, text: str) -> None:
         """Leaves a note in the history, which the model reads in its next turn."""
-        self._desk.room.note(self._desk.now, text)
+        self._desk.room.note(self._desk.now, text, self._call)
 
     def spawn(self, agent: str, prompt: str, mode: str = "wait") -> Awaitable[Result]:
         """Runs a sub-agent as `call_agent` does; its result."""

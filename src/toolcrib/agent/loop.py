@@ -85,6 +85,10 @@ class Loop:
                 return None  # whoever runs it below has not seen it yet
         return asked
 
+    async def _write(self, *events: Event, read: bool = False) -> None:
+        """Appends events of the run, as long as this process has its lease, or the call that it belongs to."""
+        await self.room.write(*events, run=self.run, read=read, maker=self.parent)
+
     @property
     def agent(self) -> Agent:
         """The agent that runs it now."""
@@ -101,7 +105,7 @@ class Loop:
         events = [*await late(self.room, run), *(self._taken(one) for one in waiting_for(self.room, run))]
         said = {"run": run.id, "turn": run.turn + 1, "agent": run.agent, "model": self._model()}
         events.append(("turn_started", said | ({"last": True} if last else {})))
-        await self.room.write(*events, run=run, read=run.parent is None)
+        await self._write(*events, read=run.parent is None)
 
     def _model(self) -> str | None:
         """The name of the model, where it has one."""
@@ -113,7 +117,7 @@ class Loop:
     async def _ask(self) -> None:
         """Has the model reply, and commits what it said with the calls that it makes."""
         room, run = self.room, self.run
-        stream = Stream(room, run)
+        stream = Stream(room, run, self.parent)
         try:
             request = room.request(run)
             reply = await self._guarded(self._replied(stream, request))
@@ -171,7 +175,7 @@ class Loop:
         if reply.calls and not run.last_words:
             tools = room.offer(run, self.agent).callable
             said["calls"] = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
-        await room.write(*stream.rest(), ("message", said), run=run)
+        await self._write(*stream.rest(), ("message", said))
 
     async def _declared(self, call: ModelCall, tool: Tool | None) -> dict[str, Any]:
         """A call as the message tells it. What nobody may see is kept beside the log."""
@@ -212,7 +216,7 @@ class Loop:
             if asked is None:
                 await self._resumed()
             elif run.waiting_since is None:
-                await room.write(("run_waiting", {"run": run.id, "questions": asked}), run=run)
+                await self._write(("run_waiting", {"run": run.id, "questions": asked}))
                 rings = room.rings
             if asked is not None and self.parent is None:
                 return "waiting"
@@ -232,7 +236,7 @@ class Loop:
 
     async def _resumed(self) -> None:
         if self.run.waiting_since is not None:
-            await self.room.write(("run_resumed", {"run": self.run.id}), run=self.run)
+            await self._write(("run_resumed", {"run": self.run.id}))
 
     async def _start(self, note: Note, tool: Tool | None) -> None:
         """Hands one call to the pipeline, under the id that the log has given it."""
@@ -318,7 +322,7 @@ class Loop:
         given = next((note for note in run.notes if note.transferred), None)
         if given is not None and (refused := self._refused(given)) is not None:
             said = {"role": "note", "content": harmless(refused), "run": run.id}
-            await room.write(("message", said), turn, run=run)
+            await self._write(("message", said), turn)
             return
         if ended is not None:
             await self._end("answered", turn, answer=ended["answer"])
@@ -327,7 +331,7 @@ class Loop:
         elif (stop := stopped(agent.stop if given else agent.stops, run.course_now(now))) is not None:
             await self._stopped(turn, given, *stop)
         else:
-            await room.write(*(await self._handed(given) if given else ()), turn, run=run)
+            await self._write(*(await self._handed(given) if given else ()), turn)
 
     def _turn_finished(self, now: float) -> Event:
         run, reply = self.run, self.run.reply
@@ -361,7 +365,7 @@ class Loop:
         messages = request.messages if view is None else (request.messages[0], *rendered(view))
         request = replace(request, messages=(*messages, Message("user", SUMMARISE)), tools=())
         try:
-            reply = await self._replied(Stream(self.room, self.run, silent=True), request)
+            reply = await self._replied(Stream(self.room, self.run, self.parent, silent=True), request)
         except ToolcribError as error:
             log.warning("agent %s could not summarise: %s", self.run.agent, error)
             return None
@@ -384,7 +388,7 @@ class Loop:
         if summary is None:
             return False
         about = {"run": self.run.id, "agent": self.run.agent, "from_seq": old[0].seq, "to_seq": old[-1].seq}
-        await self.room.write(("compacted", {**about, "summary": summary, **self._since(1)}), run=self.run)
+        await self._write(("compacted", {**about, "summary": summary, **self._since(1)}))
         return True
 
     async def _window(self, view: Sequence[Item]) -> int | None:
@@ -400,7 +404,7 @@ class Loop:
         assert reply is not None
         cut = reply.finish == "length" and run.cut < MOST_CUT
         if cut or (waiting_for(self.room, run) and not run.last_words):
-            await self.room.write(turn, run=self.run)
+            await self._write(turn)
         elif run.last_words:
             code, detail = _limit(run, self.agent, self.room.clock.now())
             await self._end("stopped", turn, code=code, detail=detail, answer=run.answer())
@@ -411,7 +415,7 @@ class Loop:
         handed = await self._handed(given) if given is not None else ()
         if self.agent.on_limit == "answer" and given is None:
             self.run.last_words = True
-            await self.room.write(turn, run=self.run)
+            await self._write(turn)
         else:
             await self._end("stopped", *handed, turn, code=code, detail=detail)
 
@@ -426,7 +430,7 @@ class Loop:
         told = {name: value for name, value in said.items() if value is not None}
         finished = {"run": run.id, "agent": run.agent, "reason": reason, **told, "turns": run.turn}
         ended: Event = ("run_finished", {**finished, "usage": run.usage.data()})
-        await room.write(*before, *back, ended, run=run, read=run.parent is None)
+        await self._write(*before, *back, ended, read=run.parent is None)
         room.forget(run)
         if room.session.state.scoped:
             await room.session.end_run(run.id)

@@ -25,6 +25,7 @@ from toolcrib.agent.models import (
 if TYPE_CHECKING:
     from toolcrib.agent.room import Room
     from toolcrib.agent.thread import Run
+    from toolcrib.calls.live import LiveCall
 
 JOIN_S = 0.05
 RETRIES = 2
@@ -47,9 +48,10 @@ class Reply:
 class Stream:
     """Tells readers what a model says while it speaks; pieces that come close together are one event."""
 
-    def __init__(self, room: Room, run: Run, *, silent: bool = False) -> None:
+    def __init__(self, room: Room, run: Run, maker: LiveCall | None = None, *, silent: bool = False) -> None:
         self._room = room
         self._run = run
+        self._maker = maker
         self._about = {"run": run.id, "turn": run.turn}
         self._silent = silent
         self._pieces: list[tuple[str, str]] = []
@@ -58,7 +60,9 @@ class Stream:
         self.asked = 0
 
     def add(self, kind: str, piece: str) -> None:
-        """The next piece."""
+        """The next piece; a model whose call is another process's is not listened to any more."""
+        if self._maker is not None and self._maker.fenced:
+            self._maker.heed()
         if self._silent or not piece:
             return
         if self._pieces and self._pieces[-1][0] == kind:
@@ -71,7 +75,7 @@ class Stream:
     def _flush(self) -> None:
         for kind, data in self.rest():
             self.told = True
-            self._room.put(kind, data, self._run)
+            self._room.put(kind, data, self._run, self._maker)
 
     def rest(self) -> list[tuple[str, dict[str, Any]]]:
         """What was not told yet, as events."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -77,16 +78,26 @@ class Room:
                     self.thread.advance(event)
             self._read = True
 
-    async def write(self, *events: tuple[str, dict[str, Any]], run: Run | None = None, read: bool = False) -> None:
+    async def write(
+        self,
+        *events: tuple[str, dict[str, Any]],
+        run: Run | None = None,
+        read: bool = False,
+        maker: LiveCall | None = None,
+    ) -> None:
         """Appends events in one piece, and takes them in; with `read` the cursor of the model moves with them.
 
-        Those of a `run` in the foreground are written only as long as this process holds its lease.
+        Those of a `run` in the foreground are written only as long as this process holds its lease; those that the body
+        of a call causes, its `maker`, only as long as it holds that call.
 
         Raises:
             LeaseLost: another process goes on with the run.
+            Stopped: another process has the call.
         """
         write = await self._write(events, read)
-        if run is not None and run.parent is None:
+        if maker is not None:
+            await _commit(write, maker)
+        elif run is not None and run.parent is None:
             await self.lease.commit(write)
         else:
             await self.store.commit(write)
@@ -148,18 +159,28 @@ class Room:
             read = row.done_seq or read
         return read
 
-    def put(self, kind: str, data: dict[str, Any], run: Run | None = None) -> None:
-        """Appends an event soon, behind what was written before; of a run in the foreground only with its lease."""
+    def put(self, kind: str, data: dict[str, Any], run: Run | None, maker: LiveCall | None) -> None:
+        """Appends an event soon, behind what was written before, on the conditions of `write`."""
         draft: Draft = (self.clock.now(), None, kind, data)
-        if run is not None and run.parent is None:
+        if maker is not None:
+            write = Write(self.session.id, [draft])
+            if maker.hold(write):
+                self.store.put(write)
+        elif run is not None and run.parent is None:
             self.lease.put(draft)
         else:
             self.store.put(Write(self.session.id, [draft]))
 
-    def note(self, run: Run, text: str) -> None:
-        """Leaves a note for the model, from whichever thread."""
+    def note(self, run: Run, text: str, maker: LiveCall) -> None:
+        """Leaves a note for the model on behalf of a call, from whichever thread."""
+        if maker.fenced:
+            maker.heed()
         data = {"role": "note", "content": text, "run": run.id}
-        self.session.pipeline.loop.call_soon_threadsafe(self.put, "message", data)
+        pipeline = self.session.pipeline
+        if threading.get_ident() == pipeline.thread:  # before the end of the call, which may come at once
+            self.put("message", data, run, maker)
+        else:
+            pipeline.loop.call_soon_threadsafe(self.put, "message", data, run, maker)
 
     # What wakes whoever waits
 
@@ -325,6 +346,15 @@ class Room:
         now = datetime.fromtimestamp(self.clock.now(), UTC).isoformat(timespec="seconds")
         known = {"session": self.session.id, "owner": self.session.owner, "agent": agent.name, "now": now}
         return {**known, **agent.vars}
+
+
+async def _commit(write: Write, maker: LiveCall) -> None:
+    await maker.meet()
+    maker.hold(write)
+    conflict = await maker.pipeline.store.commit(write)
+    if conflict is not None:
+        maker.fence(conflict.row)
+        maker.heed()
 
 
 def _loaded(view: Iterable[Any]) -> set[str]:

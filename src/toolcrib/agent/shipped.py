@@ -61,6 +61,7 @@ async def call_agent(
 
 async def worked(room: Room, live: LiveCall, agent: Agent, prompt: str, above: str | None) -> Any:
     """Has an agent work as a child run of a call; one that was begun before is gone on with."""
+    await room.catch_up()  # another process may have begun it
     run = room.thread.child(live.id)
     if run is None:
         run = await _begun(room, live, agent, prompt, above)
@@ -68,7 +69,7 @@ async def worked(room: Room, live: LiveCall, agent: Agent, prompt: str, above: s
     try:
         await loop.go()
     except asyncio.CancelledError:
-        if live.stopping is not None:
+        if live.stopping is not None and not live.fenced:
             await loop.cancelled()
         raise
     return _answer(run)
@@ -79,7 +80,7 @@ async def _begun(room: Room, live: LiveCall, agent: Agent, prompt: str, above: s
     started = {"run": id, "agent": agent.name, "origin": "api" if above is None else "call", "call": live.id}
     started |= {"definition": await room.keep(agent)} | ({} if above is None else {"parent": above})
     said = {"role": "user", "content": prompt, "run": id}
-    await room.write(("run_started", started), ("message", said))
+    await room.write(("run_started", started), ("message", said), maker=live)
     return room.thread.runs[id]
 
 
@@ -172,7 +173,7 @@ async def message_agent(ctx: Context, id: str, text: str) -> dict[str, str]:
     run = room.thread.child(_own(ctx, id).id)
     if run is None or run.finished is not None:
         raise ToolFailure("failed", f"Call {id} is no agent that is still at work")
-    await room.write(("message_queued", {"mode": "steer", "text": text, "run": run.id}))
+    await room.write(("message_queued", {"mode": "steer", "text": text, "run": run.id}), maker=ctx.host)
     return {"status": "queued"}
 
 

@@ -37,7 +37,6 @@ class AgentSource:
         async def run(ctx: Any, values: Mapping[str, Any]) -> Any:
             live: LiveCall = ctx.host
             room = self._agents.room(live.session)
-            await room.catch_up()
             return await shipped.worked(room, live, self._agents.book[agent.name], values["prompt"], live.run)
 
         made: Tool = Tool(

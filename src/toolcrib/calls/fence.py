@@ -7,6 +7,7 @@ meets the runtime, whatever it catches. One that meets it no more runs to its en
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from toolcrib.calls.telling import Telling
 from toolcrib.context import Parked, Stopped
@@ -82,10 +83,21 @@ class Fence(Telling):
     def on_behalf(self, write: Write, maker: Fence) -> None:
         """Has the store refuse what the body of another call makes when that call is not this process's any more."""
         if maker.in_body:
-            self.pipeline.begin_behind(maker)  # type: ignore[arg-type]  # as above
-            assert maker.row is not None
-            write.holder = maker.id, maker.row.attempt
-            write.on_conflict = self.refused
+            maker._guard(write, self.refused)
+
+    def hold(self, write: Write) -> bool:
+        """Has the store refuse what its own body writes elsewhere once it is another's; False where it is over."""
+        if self.finished or self.concluding:
+            return False
+        if self.in_body:
+            self._guard(write, lambda conflict: self.fence(conflict.row))
+        return True
+
+    def _guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
+        self.pipeline.begin_behind(self)  # type: ignore[arg-type]  # as above
+        assert self.row is not None
+        write.holder = self.id, self.row.attempt
+        write.on_conflict = on_conflict
 
     def refused(self, conflict: Conflict) -> None:
         """A write was refused: another process has the call, or the one that made it and now has no such child."""
