@@ -1,5 +1,7 @@
 """Handovers by whatever route go through one gate, and a log that holds a bad one can be gone on with."""
 
+from typing import Any
+
 import pytest
 
 from tests.agent.place import calls, text, world
@@ -47,4 +49,59 @@ async def test_a_log_that_was_handed_to_nobody_opens_and_works(place: Place) -> 
     async with world(place, TEAM, {"main": [text("one"), text("two")]}) as here:
         assert (await here.send("go")).answer == "one"
         await here.session.log("handover", {"from": "main", "to": "nobody", "history": {"policy": "full"}})
+        assert (await here.send("more")).answer == "two"
+
+
+def routes(to: str) -> Any:
+    """A tool whose result hands over."""
+
+    @tool(name=f"to_{to}", idempotent=True)
+    async def route() -> Result:
+        """Route."""
+        return Result("routed", handover=Handover(to))
+
+    return route
+
+
+@requirement("reliability.handover.1")
+async def test_a_result_can_not_hand_over_to_an_agent_that_may_only_be_called(place: Place) -> None:
+    team = [Agent(name="main", sub_agents=[{"agent": "friend", "via": "call"}]), Agent(name="friend")]
+    script = {"main": [calls(("to_friend", {})), text("mine")]}
+    async with world(place, team, script, routes("friend")) as here:
+        assert (await here.send("go")).answer == "mine"
+        assert (await here.result("to_friend"))["failure"]["code"] == "denied"
+        assert await here.log("handover") == []
+
+
+@requirement("reliability.handover.1")
+async def test_a_result_that_goes_in_a_circle_is_refused(place: Place) -> None:
+    team = [Agent(name="main", sub_agents=["friend"]), Agent(name="friend", sub_agents=["main"])]
+    script = {"main": [calls(("to_friend", {}))], "friend": [calls(("to_main", {})), text("here")]}
+    async with world(place, team, script, routes("friend"), routes("main")) as here:
+        assert (await here.send("go")).answer == "here"
+        assert (await here.result("to_main"))["failure"]["code"] == "denied"
+        assert [event.data["to"] for event in await here.log("handover")] == ["friend"]
+
+
+@requirement("reliability.handover.1")
+async def test_a_result_beyond_the_limit_of_handovers_is_refused(place: Place) -> None:
+    team = [
+        Agent(name="main", sub_agents=["friend"], handover={"max": 1}),
+        Agent(name="friend", sub_agents=["third"]),
+        Agent(name="third"),
+    ]
+    script = {"main": [calls(("to_friend", {}))], "friend": [calls(("to_third", {})), text("here")]}
+    async with world(place, team, script, routes("friend"), routes("third")) as here:
+        assert (await here.send("go")).answer == "here"
+        failure = (await here.result("to_third"))["failure"]
+        assert failure["code"] == "denied"
+        assert "limit of 1" in failure["message"]
+
+
+@requirement("reliability.handover.2")
+async def test_a_log_on_disk_that_was_handed_to_nobody_is_gone_on_with_after_a_restart(file_place: Place) -> None:
+    async with world(file_place, TEAM, {"main": [text("one")]}) as here:
+        assert (await here.send("go")).answer == "one"
+        await here.session.log("handover", {"from": "main", "to": "nobody", "history": {"policy": "full"}})
+    async with world(file_place, TEAM, {"main": [text("one"), text("two")]}) as here:
         assert (await here.send("more")).answer == "two"
