@@ -9,6 +9,7 @@ from tests.requirements import requirement
 from tests.sessions.place import Place
 from toolcrib import Result, tool
 from toolcrib.agent import Agent
+from toolcrib.store import Write
 from toolcrib.types import Handover
 
 TEAM = [Agent(name="main", sub_agents=["friend"]), Agent(name="friend"), Agent(name="stranger")]
@@ -105,3 +106,55 @@ async def test_a_log_on_disk_that_was_handed_to_nobody_is_gone_on_with_after_a_r
         await here.session.log("handover", {"from": "main", "to": "nobody", "history": {"policy": "full"}})
     async with world(file_place, TEAM, {"main": [text("one"), text("two")]}) as here:
         assert (await here.send("more")).answer == "two"
+
+
+async def going(place: Place, *more: tuple[str | None, str, dict[str, Any]]) -> None:
+    """Leaves a run of `main` behind that has asked its model and called one tool; and what else the log says."""
+    reply = {
+        "role": "assistant",
+        "content": "",
+        "run": "r1",
+        "turn": 1,
+        "agent": "main",
+        "usage": {},
+        "finish": "calls",
+    }
+    made = {"id": "c1", "tool": "to_friend", "args": "{}", "provider_id": "1"}
+    events: list[tuple[str | None, str, dict[str, Any]]] = [
+        (None, "run_started", {"run": "r1", "agent": "main", "origin": "user"}),
+        (None, "message", {"role": "user", "content": "go", "run": "r1", "key": "k"}),
+        (None, "turn_started", {"run": "r1", "turn": 1, "agent": "main"}),
+        (None, "message", {**reply, "calls": [made]}),
+        *more,
+    ]
+    async with world(place, TEAM, {"main": []}) as here:
+        store = here.session.crib.store
+        await store.commit(Write("s", [(1.0, call, kind, data) for call, kind, data in events]))
+
+
+@requirement("reliability.handover.2")
+@pytest.mark.parametrize(
+    "handover", ["nobody", ["friend"], {"to": "nobody"}, {"to": "stranger", "odd": 1}, {"reason": "x"}, 7]
+)
+async def test_a_handover_in_an_old_log_that_may_not_be_is_refused_at_the_end_of_its_turn(
+    file_place: Place, handover: Any
+) -> None:
+    await going(file_place, ("c1", "done", {"ok": True, "status": "completed", "data": 1, "handover": handover}))
+    async with world(file_place, TEAM, {"main": [text("mine"), text("mine")]}) as here:
+        assert (await here.send("go", key="k")).answer == "mine"
+        assert await here.log("handover") == []
+        assert [event.data["role"] for event in await here.log("message")].count("note") == 1
+
+
+@requirement("reliability.handover.2")
+async def test_a_run_in_progress_that_the_log_handed_to_nobody_is_given_back(file_place: Place) -> None:
+    history = {"policy": "full"}
+    await going(
+        file_place,
+        ("c1", "done", {"ok": True, "status": "completed", "data": 1}),
+        (None, "handover", {"run": "r1", "from": "main", "to": "nobody", "history": history}),
+        (None, "turn_finished", {"run": "r1", "turn": 1, "agent": "main", "usage": {}, "finish": "calls"}),
+    )
+    async with world(file_place, TEAM, {"main": [text("mine"), text("mine")]}) as here:
+        assert (await here.send("go", key="k")).answer == "mine"
+        assert [(e.data["from"], e.data["to"]) for e in await here.log("handover")][-1] == ("nobody", "main")

@@ -194,6 +194,13 @@ def fold(session: str, events: Iterable[Event]) -> dict[str, History]:
     return calls
 
 
+def _handover(value: Any) -> Handover:
+    """A handover as a log tells it; of one in a form that nobody writes only the name counts, which may be nobody's."""
+    if not isinstance(value, dict):
+        return Handover(str(value))
+    return Handover(str(value.get("to", "")), value.get("reason"), value.get("message"))
+
+
 def result(done: dict[str, Any]) -> Result:
     """The result that a `done` holds."""
     failure = done.get("failure")
@@ -203,7 +210,7 @@ def result(done: dict[str, Any]) -> Result:
         content=done.get("content") or (),
         failure=None if failure is None else Failure(**failure),
         changes=[Change(**change) for change in done.get("state", {}).get("changes", ())],
-        handover=None if handover is None else Handover(**handover),
+        handover=None if handover is None else _handover(handover),
         metadata=done.get("metadata"),
     )
 
