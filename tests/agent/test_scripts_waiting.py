@@ -236,11 +236,12 @@ async def test_an_interruption_leaves_the_script_of_an_agent_in_the_background_a
 
 
 async def test_a_script_that_runs_is_cancelled_with_its_calls(place: Place) -> None:
-    shop, stopped = Shop(), asyncio.Event()
+    shop, begun, stopped = Shop(), asyncio.Event(), asyncio.Event()
 
     @tool(read_only=True)
     async def wait() -> None:
         """Wait."""
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -251,6 +252,7 @@ async def test_a_script_that_runs_is_cancelled_with_its_calls(place: Place) -> N
     ) as here:
         sending = asyncio.ensure_future(here.send("go"))
         await here.seen("waiting")
+        await begun.wait()
         await here.session.interrupt()
         await stopped.wait()
         outcome = await sending

@@ -552,11 +552,12 @@ async def test_a_call_with_8_mb_unwritten_ends_too_large_and_ctx_output_never_wa
 
 @requirement("aomi.sched.8")
 async def test_a_thread_that_floods_ends_too_large_as_well(file_place: Place) -> None:
-    blocked, made = threading.Event(), threading.Event()
+    begun, blocked, made = threading.Event(), threading.Event(), threading.Event()
 
     @tool(read_only=True)
     def flood(ctx: Context) -> None:
         """Flood."""
+        begun.set()
         blocked.wait(SOON)
         for _ in range(300):
             ctx.output("x" * 100_000)
@@ -565,6 +566,7 @@ async def test_a_thread_that_floods_ends_too_large_as_well(file_place: Place) ->
     async with file_place.crib(flood) as crib:
         session = await crib.open(owner="ada")
         call = await session.submit("flood")
+        assert await asyncio.to_thread(begun.wait, SOON)
         blocked.set()
         assert made.wait(SOON)  # the loop stands still meanwhile
         events = await follow(session, call.id)
