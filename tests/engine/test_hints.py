@@ -396,36 +396,6 @@ async def holds(crib: Crib, number: int) -> bool:
     return sum(lane.held for lane in nats_of(crib).lanes.values()) == number
 
 
-@requirement("engine.3", "engine.5")
-async def test_a_limit_that_is_changed_holds_from_then_on(urls: tuple[str, str]) -> None:
-    log = Log()
-    async with cluster(urls, log, kit=limited(1)) as nodes:
-        api = nodes[0]
-        session = await api.open("s", owner="ada", namespaces=["shop"])
-        for crib in reversed(nodes):
-            crib.add(*limited(3)(log, "w1"), replace=True)
-        calls = [await session.submit("shop.held", {"order": str(number)}) for number in range(4)]
-        await log.until_running(3)
-        log.go.set()
-        assert all([(await result(session, call.id)).ok for call in calls])
-        assert log.most == 3
-
-
-def limited(number: int) -> Any:
-    """The tools of a node with one of that limit."""
-
-    def kit(log: Log, node: str) -> list[Any]:
-        @tool(namespace="shop", idempotent=True, concurrency=number)
-        async def held(order: str) -> str:
-            """Run until told to go on."""
-            await log.stay()
-            return order
-
-        return [held]
-
-    return kit
-
-
 @requirement("engine.4")
 async def test_of_calls_that_are_looked_up_together_one_that_can_not_be_read_holds_up_no_other(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
