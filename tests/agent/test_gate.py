@@ -158,3 +158,33 @@ async def test_a_run_in_progress_that_the_log_handed_to_nobody_is_given_back(fil
     async with world(file_place, TEAM, {"main": [text("mine"), text("mine")]}) as here:
         assert (await here.send("go", key="k")).answer == "mine"
         assert [(e.data["from"], e.data["to"]) for e in await here.log("handover")][-1] == ("nobody", "main")
+
+
+async def plant(place: Place, *events: tuple[str, dict[str, Any]]) -> None:
+    """A log that says so."""
+    async with world(place, TEAM, {"main": []}) as here:
+        await here.session.crib.store.commit(Write("s", [(1.0, None, kind, data) for kind, data in events]))
+
+
+@requirement("reliability.handover.2")
+async def test_a_queued_message_to_an_agent_that_is_gone_is_answered_by_another(file_place: Place) -> None:
+    said = {"mode": "followup", "text": "go", "agent": "gone", "key": "k", "id": "m1"}
+    await plant(file_place, ("message_queued", said))
+    async with world(file_place, TEAM, {"main": [text("mine"), text("again")]}) as here:
+        assert (await here.send("go", key="k")).answer == "mine"
+        assert (await here.send("more")).answer == "again"
+
+
+@requirement("reliability.handover.2")
+async def test_a_run_that_was_to_return_to_an_agent_that_is_gone_stays_where_it_is(file_place: Place) -> None:
+    handed = {"run": "r1", "from": "gone", "to": "friend", "history": {"policy": "full"}, "returns": True}
+    await plant(
+        file_place,
+        ("run_started", {"run": "r1", "agent": "gone", "origin": "user"}),
+        ("message", {"role": "user", "content": "go", "run": "r1", "key": "k"}),
+        ("handover", handed),
+    )
+    async with world(file_place, TEAM, {"friend": [text("here"), text("still here")]}) as here:
+        assert (await here.send("go", key="k")).answer == "here"
+        assert (await here.send("more")).answer == "still here"
+        assert [event.data["to"] for event in await here.log("handover")] == ["friend"]
