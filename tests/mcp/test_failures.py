@@ -194,7 +194,7 @@ async def test_a_server_that_quits_over_the_newest_revision_is_asked_in_the_old_
 @requirement("mcp.client.5", "yaml.run.mcp.3")
 async def test_a_server_starts_when_it_is_needed_and_stops_when_it_is_not(tmp_path: Path) -> None:
     notes = tmp_path / "started"
-    source = raw(idle_s=0.05, env={"STARTED": str(notes)})
+    source = raw(idle_s=1.5, env={"STARTED": str(notes)})
     assert not notes.exists()
     async with opened(source) as (_, session):
         first = (await session.call("raw.pid", {})).data
