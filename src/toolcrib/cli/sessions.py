@@ -183,7 +183,10 @@ async def export_session(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to, such as s-1.jsonl.")],
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
-    """Write a session into a file: its log, large values and cursors, with a checksum and without secrets."""
+    """Write a session into a file.
+
+    It holds the log, large values and cursors, with a checksum and without secrets.
+    """
     from toolcrib.cli.choose import reading
 
     if file.exists() and not force:
@@ -238,7 +241,7 @@ async def delete_session(
     session: SessionArgument,
     force: Annotated[bool, typer.Option("--force", help="Stop what runs or waits in it first.")] = False,
 ) -> None:
-    """Delete a session with all that is its; the audit keeps a tombstone."""
+    """Delete a session for good; the audit keeps a tombstone."""
     from toolcrib.cli.choose import reading
 
     async with reading(terminal.crib) as crib:

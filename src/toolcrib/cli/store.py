@@ -108,7 +108,7 @@ async def migrate(terminal: Terminal) -> None:
 
 @command(app, "verify")
 async def verify(terminal: Terminal) -> int:
-    """Check the database itself, and compare the log of every session with the index of calls."""
+    """Check the database, and compare all logs with the index of calls."""
     from toolcrib.cli.choose import chosen, opened
     from toolcrib.cli.verify import damaged, damaged_file, differences, every_session
 
@@ -144,7 +144,10 @@ def _damaged(terminal: Terminal, found: list[Difference]) -> int:
 
 @command(app, "vacuum")
 async def vacuum(terminal: Terminal) -> None:
-    """Give the space of deleted sessions back to the disk; an SQLite file must not be in use."""
+    """Give the space of deleted sessions back to the disk.
+
+    An SQLite file must not be in use.
+    """
     from toolcrib.cli.choose import chosen, file_of, missing, opened
 
     crib = chosen(terminal.crib)
@@ -186,7 +189,10 @@ async def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `toolcrib store backup` wrote.")],
     force: Annotated[bool, typer.Option("--force", help="Write over a store that is not empty.")] = False,
 ) -> None:
-    """Put a backup into an empty store; --store names another than the crib's."""
+    """Put a backup into an empty store.
+
+    `--store` names another than the crib's.
+    """
     from toolcrib.cli.choose import chosen
     from toolcrib.store.backup import restore as restored
 
