@@ -102,7 +102,14 @@ class Pipeline(Checks):
             await self._see_through(live, self._hand_over(live, self.engine))
         elif live.durable:
             await self._see_through(live, self._take_durably(live))
-        elif self.scheduler.enter(live):
+        elif self.revision is not None and await self._catch_up(live) and (gone := self._gone(live)) is not None:
+            await self._see_through(live, self.conclude(live, Result(failure=gone)))
+        else:
+            self._enter(live)
+
+    def _enter(self, live: LiveCall) -> None:
+        """Starts a call, or queues it."""
+        if self.scheduler.enter(live):
             self.start(live)
         else:
             live.session.live[live.id] = live
@@ -182,7 +189,7 @@ class Pipeline(Checks):
             return
         live.task = task
         live.session.live[live.id] = live
-        if live.started_at and not live.concluding:
+        if not live.concluding:
             self.begin_behind(live)
         self.scheduler.watch(live, live.timeout_s)
         if live.stopping is not None and live.in_body:
@@ -193,7 +200,7 @@ class Pipeline(Checks):
         try:
             if live.stopping is not None:
                 await self.conclude(live, self._stopped(live))
-            elif (self.revision is None or await self._catch_up(live)) and (
+            elif (self.revision is None or live.row is None or await self._catch_up(live)) and (
                 self._needs_no_claim(live) or await self.claim(live)
             ):
                 result = await self.execute(live)
@@ -264,8 +271,6 @@ class Pipeline(Checks):
         if live.row is not None or live.tool.does != "read":  # type: ignore[union-attr]
             return False
         live.started_at = self.clock.now()
-        if live.task is not None:  # it was held up before it could start, so it is not over at once
-            self.begin_behind(live)
         return True
 
     def begin_behind(self, live: LiveCall) -> None:
