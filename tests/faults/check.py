@@ -275,8 +275,11 @@ class Check:
         yield from (Violation("lost", f"message {seq} of {session} was taken by no run") for seq in queued - taken)
 
     def _logouts(self) -> Iterator[Violation]:
-        """Nothing runs in a session after its logout."""
+        """Nothing runs in a session after its logout, unless a power cut took the logout back."""
         closed = {words[1]: words[2] for words in self._ledger if words[0] == "closed"}
+        if not self._durable:
+            kept = {session for session, log in self._logs.items() if any(event.kind == "closed" for event in log)}
+            closed = {session: at for session, at in closed.items() if session in kept}
         for effect in self._effects:
             if effect.at > closed.get(effect.session, float("inf")):
                 yield Violation("wrong", f"{effect.kind} {effect.n} happened after the logout of {effect.session}")
