@@ -50,6 +50,11 @@ def needs(command: str) -> list[tuple[str, str, str]]:
         "PROMPT_COMMAND='rm x'",
         "PS4='$(id)'; set -x; ls",
         "jobs -x ls",
+        "x='a[$(id)]'; declare -a 'a=([$x]=1)'",
+        "declare -a 'a=([$(id)]=1)'",
+        "export 'a=($(id))'",
+        "echo \"$( echo ${!$'a[\\x24(id)]'} )\"",
+        "echo \"$( : ${x:=$'\\x24(id)'} )\"",
     ],
 )
 def test_what_is_evaluated_twice_is_unknown(command: str) -> None:

@@ -371,6 +371,7 @@ class Scanner:
             if character == "'" and quoted:
                 self._tame()
             elif character == "$":
+                self._ansi_in_braces()
                 self._dollar(draft, quoted=quoted)
             elif character in "'\"\\`":
                 self._active(character, draft)
@@ -382,6 +383,12 @@ class Scanner:
             # The value is expanded once more, whatever it holds.
             self.found.append(Simple([Word(self.text[start - 2 : self.at], None)]))
 
+    def _ansi_in_braces(self) -> None:
+        """Note `$'...'` in braces: between double quotes further out, bash expands what it stands for once more."""
+        match = _ANSI_C.match(self.text, self.at + 2) if self.text.startswith("$'", self.at) else None
+        if match is not None and any(mark in ansi(match[1]) for mark in "$`"):
+            self.evaluations.unknown = True
+
     def _parameter(self, start: int) -> int | None:
         """Read the name of a parameter; give the place where arithmetic follows it, as in `${x:1:2}`, or None."""
         match = _PARAMETER.match(self.text, start)
@@ -392,8 +399,8 @@ class Scanner:
         name = match[2] or ""
         if self.peek() == "[" and NAME.fullmatch(name):
             self._subscript()
-        if match[1] == "!" and name:
-            self.evaluations.expression(name if NAME.fullmatch(name) else f"${name}")
+        if match[1] == "!" and (name or self.peek() != "}"):
+            self.evaluations.expression(name if NAME.fullmatch(name) else "$")
         if NAME.fullmatch(name) and (default := _DEFAULT.match(self.text, self.at)):
             self.evaluations.assign(name, None)
             self.at = default.end()

@@ -202,6 +202,8 @@ class _Analysis:
             elif word.literal[:1] not in ("-", "+"):
                 name, _, value = word.literal.partition("=")
                 self.evaluations.element(Word(name, name))
+                if value.startswith("("):  # a list in quotes is read and expanded like one without
+                    self.lost(word.source)
                 self.declared(Assignment(name, Word(value, value)), integer="i" in letters)
                 if word.injects:
                     self.lost(word.source)
