@@ -1,7 +1,6 @@
 """Whatever tools, servers and disks do, a process ends in time; and it starts without what is not there yet."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -204,24 +203,3 @@ def test_a_full_disk_at_the_first_start_is_one_clear_error(size: str, tmp_path: 
         said, _ = server.communicate(timeout=PATIENCE_S)
     assert server.returncode == 1
     assert len([line for line in said.splitlines() if "is full" in line]) == 1, said
-
-
-@requirement("reliability.stop.4")
-def test_a_disk_too_full_to_recover_is_one_clear_error(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "1m") as disk:
-        (tmp_path / "kit.py").write_text(TOOLS)
-        (tmp_path / "crib.yaml").write_text("sources: [kit]\nstore: sqlite:///disk/log.db\n")
-        with script("stubborn.py", f"sqlite:///{disk}/log.db", "again") as program:
-            program.hear()
-        (disk / "rest").write_bytes(b"")
-        with (disk / "rest").open("wb", 0) as rest, contextlib.suppress(OSError):
-            while True:
-                rest.write(bytes(512))
-        server = toolcrib(tmp_path, "serve", "--port", "0")
-        said, _ = server.communicate(timeout=PATIENCE_S)
-        assert server.returncode == 1
-        assert len([line for line in said.splitlines() if "is full" in line]) == 1, said
-        (disk / "rest").unlink()
-        server = toolcrib(tmp_path, "serve", "--port", "0")
-        until(server, "Ctrl-C stops")
-        end(server)
