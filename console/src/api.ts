@@ -96,10 +96,10 @@ export async function meet(): Promise<void> {
   }
 }
 
-/** An event whose question is a reference, with its question: it has to be answered. Other large values stay references. */
-async function whole<T>(said: T): Promise<T> {
+/** An event with its large values, which a stream tells as references: what came of a call is shown, and a question answered. */
+export async function whole<T>(said: T): Promise<T> {
   const { session, seq, large } = said as Event;
-  return large?.question === undefined ? said : await get<T>(at("sessions", session, "events", seq));
+  return large === undefined ? said : await get<T>(at("sessions", session, "events", seq));
 }
 
 /**

@@ -1,7 +1,7 @@
 // One call with all that is known of it.
 
 import { useSignal } from "@preact/signals";
-import { at, get, post } from "../api";
+import { at, get, post, whole } from "../api";
 import { folded, over, take, type Answered, type Card } from "../fold";
 import { go, to } from "../router";
 import type { Event, Page } from "../types";
@@ -118,7 +118,7 @@ const SOME = 1000;
 /** All that the log says of a call and of those that it made. */
 export async function fetched(session: string, call: string): Promise<Map<string, Card>> {
   const events = at("sessions", session, "events");
-  const own = (await get<Page<Event>>(events, { call, limit: SOME })).items;
+  const own = await Promise.all((await get<Page<Event>>(events, { call, limit: SOME })).items.map((event) => whole(event)));
   const cards = folded(own);
   const card = cards.get(call);
   if (!card) return cards;

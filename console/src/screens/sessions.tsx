@@ -2,7 +2,7 @@
 
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { at, follow, get, me, Problem, returns } from "../api";
+import { at, follow, get, me, Problem, returns, whole } from "../api";
 import type { Card } from "../fold";
 import { Log } from "../log";
 import { Choice, Do, Nothing, plain, Said, Search, State, Time, Trouble, useAsked, usePages, Value } from "../parts/basics";
@@ -231,7 +231,7 @@ async function save(id: string): Promise<void> {
   for (let after = 0; ; ) {
     const { items } = await get<Page<Event>>(at("sessions", id, "events"), { after, limit: 1000 });
     if (!items.length) break;
-    lines.push(...items.map((event) => JSON.stringify(event) + "\n"));
+    for (const event of items) lines.push(JSON.stringify(await whole(event)) + "\n");
     after = items.at(-1)!.seq;
   }
   saved(`${id.replace(/[^\w.-]/g, "_")}.ndjson`, lines);
