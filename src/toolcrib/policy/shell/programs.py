@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib.policy.shell import git
+from toolcrib.policy.shell.git import may_run_others as git_runs_others
 from toolcrib.policy.shell.options import computed, harmless
 from toolcrib.policy.shell.words import Word
 from toolcrib.policy.shell.wrappers import Options
@@ -160,7 +160,7 @@ _BUNDLED = frozenset({"tar"})
 def may_run_others(name: str, words: Sequence[Word]) -> bool:
     """True if a known program has an option that is not known to be harmless."""
     if name == "git":
-        return git.may_run_others(words[1:])
+        return git_runs_others(words[1:])
     if name == "wget":
         return any(computed(word) or word.plain.startswith(_WGET_RUNS) for word in words[1:])
     if name in _COMPILERS:
