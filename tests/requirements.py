@@ -213,6 +213,7 @@ STORE: dict[str, str] = {
     "store.7": "Numbered migrations bring an older store up to date; a newer one is refused with a clear message.",
     "store.8": "session_tool_state is a view that plain SQL reads.",
     "store.9": "A full, locked or broken file is a clear error; nothing is half written and nothing told is lost.",
+    "store.10": "A log of an earlier version means what it meant, goes on, and is never rewritten.",
 }
 
 ENGINE: dict[str, str] = {
