@@ -9,7 +9,7 @@ import pytest
 from tests.agent.place import calls, text, world
 from tests.requirements import requirement
 from tests.sessions.place import Place
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib import Context, Refused, Tool, tool
 from toolcrib.agent import Agent, builtin, builtins, todos
 from toolcrib.agent.distri import from_builtin
@@ -156,7 +156,7 @@ async def test_of_many_tools_most_are_only_named_until_they_are_looked_for(place
 
 @requirement("agents.builtin.7")
 def test_todos_change_as_the_cases_say() -> None:
-    for case in shared_data("agents/todos.json"):
+    for case in case_data("agents/todos.json"):
         new = todos.read(case["next"])
         assert todos.changes(todos.read(case["prev"]), new) == case["changes"]
         assert (todos.display(new), todos.all_done(new)) == (case["display"], case["all_done"])
@@ -200,7 +200,7 @@ def test_history_is_repaired_as_the_cases_say() -> None:
         made = tuple(ModelCall(id, "t", "{}") for id in said.get("calls", ()))
         return Message(said["role"], said["text"], made, said.get("call"))
 
-    for case in shared_data("agents/orphans.json"):
+    for case in case_data("agents/orphans.json"):
         assert repaired(map(message, case["before"])) == [message(one) for one in case["after"]], case["note"]
 
 

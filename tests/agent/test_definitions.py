@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import DATA, case_data
 from toolcrib.agent import Agent, BadAgent, Book, load
 from toolcrib.agent.awaken import to_agent
 from toolcrib.agent.book import Shelf
@@ -37,8 +37,8 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 @requirement("agents.def.1", "agents.def.2", "agents.def.3", "agents.def.4")
 def test_the_shared_files_load_or_say_everything_that_is_wrong() -> None:
-    folder = SHARED / "data" / "agents" / "definitions"
-    for case in shared_data("agents/definitions.json"):
+    folder = DATA / "agents" / "definitions"
+    for case in case_data("agents/definitions.json"):
         paths = list(dict.fromkeys(folder / name for name in (*GOOD, case["file"])))
         if case["ok"]:
             agent = load(*paths)[case["agent"]["name"]]
@@ -52,7 +52,7 @@ def test_the_shared_files_load_or_say_everything_that_is_wrong() -> None:
 
 @requirement("agents.def.3")
 def test_specs_of_awaken_become_agents() -> None:
-    for case in shared_data("agents/awaken_specs.json"):
+    for case in case_data("agents/awaken_specs.json"):
         if case["ok"]:
             agent = to_agent(case["input"])
             for key, value in case["agent"].items():
@@ -75,7 +75,7 @@ def test_a_spec_of_awaken_keeps_what_only_awaken_knows_and_calls_its_delegates()
 
 @requirement("agents.run.7")
 def test_stop_conditions_load_or_say_what_is_wrong() -> None:
-    for case in shared_data("agents/stop_conditions.json"):
+    for case in case_data("agents/stop_conditions.json"):
         findings = Findings()
         made = read_stop(json.loads(case["input"]), (), findings)
         assert (made is not None and not findings.problems) == case["ok"], case
@@ -103,7 +103,7 @@ def test_a_bad_stop_condition_is_an_error(given: Any, problem: str) -> None:
 
 @requirement("agents.def.5")
 def test_tools_are_selected_by_globs_and_bare_names() -> None:
-    for case in shared_data("agents/tool_selection.json"):
+    for case in case_data("agents/tool_selection.json"):
         if case.get("error"):
             with pytest.raises(BadAgent, match="policy rules"):
                 Agent(name="a", tools=[case["pattern"]])
@@ -118,7 +118,7 @@ def test_tools_are_selected_by_globs_and_bare_names() -> None:
 
 @requirement("agents.transfer.2", "agents.def.4")
 def test_sub_agents_are_checked_when_loading_and_when_asked() -> None:
-    for case in shared_data("agents/sub_agents.json"):
+    for case in case_data("agents/sub_agents.json"):
         given = {case["from"]: case["sub_agents"]}
         if "load_error" in case:
             with pytest.raises(BadAgent) as caught:

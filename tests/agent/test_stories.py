@@ -8,12 +8,11 @@ import pytest
 from tests.agent.stories import Story
 from tests.requirements import requirement
 from tests.sessions.place import Place
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 
 
 def stories() -> list[Any]:
-    path = SHARED / "data" / "agents" / "runs.json"
-    return [pytest.param(one, id=one["id"]) for one in shared_data("agents/runs.json")] if path.is_file() else []
+    return [pytest.param(one, id=one["id"]) for one in case_data("agents/runs.json")]
 
 
 @requirement("agents.run.2", "agents.run.3", "agents.model.2")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.project import Project
-from tests.shared import SHARED, shared_data
+from tests.shared import RECORDINGS, require_recordings
 
 PEER = Path(__file__).parent.parent / "files" / "peer.py"
 GREET = """\
@@ -77,5 +77,5 @@ def served(log: Path, id: str, tools: list[dict[str, Any]], more: str = "") -> s
 
 def real_tools() -> Path:
     """The folder of the shared definition files."""
-    shared_data("yaml-tools/README.md")
-    return SHARED / "data/yaml-tools/tools"
+    require_recordings()
+    return RECORDINGS / "tools"

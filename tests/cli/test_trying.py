@@ -8,7 +8,7 @@ import pytest
 from tests.cli.definitions import GREET, greeting, real_tools, served
 from tests.cli.project import Project, Screen, command
 from tests.requirements import requirement
-from tests.shared import SHARED
+from tests.shared import RECORDINGS
 
 ROOT = ("--root", ".toolcrib/tools")
 
@@ -102,7 +102,7 @@ def test_a_real_tool_that_does_otherwise_than_its_example_fails_live(tmp_path: P
 @pytest.mark.parametrize(("name", "count"), [("clickup.validators", 77), ("clickup.helpers", 42)])
 def test_recorded_cases_are_replayed(tmp_path: Path, name: str, count: int) -> None:
     root = real_tools()
-    cases = SHARED / f"data/yaml-tools/cases/{name}.jsonl"
+    cases = RECORDINGS / f"cases/{name}.jsonl"
     ran = Project(tmp_path).run("tools", "test", "--cases", str(cases), "--root", str(root), "--json")
     assert [(one["id"], one["passed"], one["failed"]) for one in ran.json["tools"]] == [("clickup", count, [])]
 

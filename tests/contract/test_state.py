@@ -8,11 +8,11 @@ import pytest
 from tests.contract.conftest import OpenCrib
 from tests.contract.looking import code, log, message, only, parked
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 from toolcrib import Change, Context, Handover, Result, Session, tool
 from toolcrib.state import State
 
-CASES = shared_data("contract/state.json") if (SHARED / "data/contract/state.json").is_file() else []
+CASES = case_data("contract/state.json")
 each_case = pytest.mark.parametrize("case", CASES, ids=[case["case"].replace(" ", "-") for case in CASES])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import recorded
 from toolcrib.sources.files.definition import Command, Definition
 from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.reading import read
@@ -106,7 +106,7 @@ def test_of_two_commands_of_one_name_in_a_block_the_first_stands() -> None:
 
 @requirement("yaml.cmd.2")
 def test_real_command_groups_become_commands_with_a_prefix() -> None:
-    definition = read(shared_data("yaml-tools/tools/cli/github-cli.yaml"))
+    definition = read(recorded("tools/cli/github-cli.yaml"))
     found = definition.command("repo_create")
     assert found is not None
     assert (found.program, found.prefix, found.argv) == ("gh", ("repo", "create"), True)

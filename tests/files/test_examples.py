@@ -6,7 +6,7 @@ import pytest
 
 from tests.files.test_verdicts import ACCEPTS, defined, open_sandboxes
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import recorded
 from toolcrib.sources.files.definition import Definition
 from toolcrib.sources.files.examples import Example, Report, examples_of, replay, try_examples
 from toolcrib.sources.files.reading import read
@@ -27,7 +27,7 @@ def shown(*entries: dict[str, Any], **others: Any) -> Definition:
 
 
 def known(name: str) -> Definition:
-    return read(shared_data(f"yaml-tools/tools/mcp/{name}.yaml"))
+    return read(recorded(f"tools/mcp/{name}.yaml"))
 
 
 @requirement("yaml.test.1")
@@ -161,14 +161,14 @@ RECORDED = {
 @requirement("yaml.test.3")
 @pytest.mark.parametrize("name", RECORDED)
 async def test_all_recorded_cases_match(sandboxes: Sandboxes, name: str) -> None:
-    cases = shared_data(f"yaml-tools/cases/{name}.jsonl")
+    cases = recorded(f"cases/{name}.jsonl")
     report = await replay(cases, known, sandboxes)
     assert report == Report("", RECORDED[name])
 
 
 @requirement("yaml.test.1")
 async def test_the_examples_of_known_tools_go_as_recorded(sandboxes: Sandboxes) -> None:
-    for case in shared_data("yaml-tools/cases/own-examples.jsonl"):
+    for case in recorded("cases/own-examples.jsonl"):
         report = await try_examples(known(case["tool"]), sandboxes)
         failed = [{"command": each.command, "scenario": each.scenario} for each in report.failed]
         assert {"passed": report.passed, "failed": failed} == case["expect"], json.dumps(report.data())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import recorded
 from toolcrib.sources.files.filters import CUT, Filtered, filtered, plain, tokens
 
 
@@ -21,7 +21,7 @@ def length(value: Any) -> int:
 
 @requirement("yaml.filter.1", "yaml.filter.2")
 def test_results_are_filtered_as_the_shared_cases_say() -> None:
-    for case in shared_data("yaml-tools/cases/own-filters.jsonl"):
+    for case in recorded("cases/own-filters.jsonl"):
         found = filtered(case["input"], case["filter"])._asdict()
         assert {name: found[name] for name in case["expect"]} == case["expect"], case["about"]
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.files.test_verdicts import defined
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import recorded
 from toolcrib.sources.files.checks import Finding
 from toolcrib.sources.files.definition import Definition
 from toolcrib.sources.files.filters import tokens
@@ -106,9 +106,9 @@ def test_a_rejection_carries_the_hint() -> None:
 
 @requirement("yaml.know.2")
 def test_known_tools_give_their_hints() -> None:
-    clickup = read(shared_data("yaml-tools/tools/mcp/clickup.yaml"))
+    clickup = read(recorded("tools/mcp/clickup.yaml"))
     assert "assignees: [456]" in str(hinted(clickup, "assignees", command="create_task"))
-    gh = read(shared_data("yaml-tools/tools/cli/github-cli.yaml"))
+    gh = read(recorded("tools/cli/github-cli.yaml"))
     told = hinted(gh, command="pr_list", said="You are not logged into any GitHub hosts. To log in, run: ...")
     assert told == "Run 'gh auth login' to authenticate"
 

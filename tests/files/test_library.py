@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import RECORDINGS, recorded, require_recordings
 from toolcrib.sources.files.definition import Definition
 from toolcrib.sources.files.library import Library, Unresolved, Uses
 from toolcrib.sources.files.roots import Root
@@ -448,8 +448,8 @@ async def test_many_at_once_read_a_file_once(tmp_path: Path) -> None:
 
 @requirement("yaml.find.4", "yaml.find.5")
 def test_ids_are_resolved_as_the_shared_cases_say() -> None:
-    cases = shared_data("yaml-tools/cases/own-resolve.jsonl")
-    library = Library([SHARED / "data" / "yaml-tools" / "tools"])
+    cases = recorded("cases/own-resolve.jsonl")
+    library = Library([RECORDINGS / "tools"])
     for case in cases:
         found, expect = library.resolve_many([case["id"]])[case["id"]], case["expect"]
         assert isinstance(found, Definition) is expect["found"], case["about"]
@@ -460,8 +460,8 @@ def test_ids_are_resolved_as_the_shared_cases_say() -> None:
 
 @requirement("yaml.find.6")
 def test_the_shared_files_are_listed_completely() -> None:
-    shared_data("yaml-tools/README.md")
-    listed = Library([SHARED / "data" / "yaml-tools" / "tools"]).list()
+    require_recordings()
+    listed = Library([RECORDINGS / "tools"]).list()
     assert [one.id for one in listed if one.status == "invalid"] == ["llm-routing"]
     assert len(listed) == 8
 

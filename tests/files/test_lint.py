@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import recorded
 from toolcrib.sandbox import Sandbox
 from toolcrib.sandbox.javascript import JavaScript
 from toolcrib.sandbox.python import Python
@@ -46,8 +46,8 @@ def only(definition: Definition) -> Problem:
 @requirement("yaml.lint.3")
 @pytest.mark.parametrize("name", ["own-lint", "own-files"])
 async def test_lint_matches_the_recorded_cases(name: str, sandboxes: Sandboxes) -> None:
-    for case in shared_data(f"yaml-tools/cases/{name}.jsonl"):
-        text = case.get("yaml") or shared_data(f"yaml-tools/{case['path']}")
+    for case in recorded(f"cases/{name}.jsonl"):
+        text = case.get("yaml") or recorded(case["path"])
         path = Path(case.get("file") or case["path"])
         definition = await check_code(read(text, path=path), sandboxes)
         expect: dict[str, Any] = case["expect"]

@@ -9,19 +9,17 @@ import pytest
 
 from tests.files.place import PEER, Place, code, hint, message, names
 from tests.requirements import requirement
-from tests.shared import SHARED
+from tests.shared import RECORDINGS, require_recordings
 from toolcrib.sources.files import servers
 
-TOOLS = SHARED / "data" / "yaml-tools" / "tools"
 RUN = "import os, sys; os.execv(sys.executable, [sys.executable, {peer!r}, {log!r}, {tools!r}])"
 
 
 @pytest.fixture
 def wild(place: Place) -> Place:
     """The files of the specification, and an `npx` that starts a server of ours whatever it is asked for."""
-    if not TOOLS.is_dir():
-        pytest.skip("shared data 'yaml-tools' is not here; point TOOLCRIB_SHARED at the folder that holds data/")
-    shutil.copytree(TOOLS, place.root, dirs_exist_ok=True)
+    require_recordings()
+    shutil.copytree(RECORDINGS / "tools", place.root, dirs_exist_ok=True)
     offer(place, json.dumps([{"name": "create_task"}, {"name": "get_workspace_hierarchy", "says": {"spaces": []}}]))
     place.environ["CLICKUP_API_KEY"] = "pk_123"
     return place

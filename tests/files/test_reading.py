@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import RECORDINGS, require_recordings
 from toolcrib.sources.files.definition import Definition, Problem
 from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.reading import read
@@ -369,8 +369,8 @@ def test_real_files_load_with_their_versions() -> None:
         "clickup": 2,
         "google-workspace": 2,
     }
-    shared_data("yaml-tools/tools/mcp/exa.yaml")
-    files = sorted((SHARED / "data/yaml-tools/tools").rglob("*.yaml"))
+    require_recordings()
+    files = sorted((RECORDINGS / "tools").rglob("*.yaml"))
     definitions = {path.stem: read(path.read_bytes(), path=path) for path in files}
     invalid = definitions.pop("llm-routing")
     assert {name: (one.schema_version, one.status) for name, one in definitions.items()} == {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import RECORDINGS, require_recordings
 from toolcrib.sources.files.registry import Registry, Thresholds, input_examples, load, read
 
 TOOLS = {
@@ -150,8 +150,8 @@ def test_thresholds_of_advice_can_be_said() -> None:
 
 @requirement("yaml.load.1", "yaml.load.2")
 def test_the_shared_registry_is_read() -> None:
-    shared_data("yaml-tools/README.md")
-    folder = SHARED / "data" / "yaml-tools" / "registry"
+    require_recordings()
+    folder = RECORDINGS / "registry"
     registry = load(folder / "tool-registry.yaml", None, folder / "mcp-tool-examples.yaml")
     assert registry.warning is None
     assert len(registry.tools) == 34

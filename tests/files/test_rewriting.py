@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.files.test_reading import JUNK
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import RECORDINGS, require_recordings
 from toolcrib.errors import Refused
 from toolcrib.sandbox import Sandbox
 from toolcrib.sandbox.javascript import JavaScript
@@ -185,8 +185,8 @@ def test_another_encoding_stays() -> None:
 
 @requirement("yaml.mig.3")
 def test_real_files_keep_every_other_line_and_change_once() -> None:
-    shared_data("yaml-tools/tools/mcp/exa.yaml")
-    for path in sorted((SHARED / "data/yaml-tools/tools").rglob("*.yaml")):
+    require_recordings()
+    for path in sorted((RECORDINGS / "tools").rglob("*.yaml")):
         before = path.read_bytes()
         up, down = migrated(before), rolled_back(before)
         assert (migrated(up), rolled_back(down)) == (up, down)

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import RECORDINGS, recorded
 from toolcrib.sources.files.reading import read
 from toolcrib.sources.files.registry import Entry, load
 from toolcrib.sources.files.search import Subject, listed, rank, subject
@@ -17,8 +17,8 @@ def ids(query: str, *subjects: Subject, limit: int = 5) -> list[str]:
 
 @requirement("yaml.load.2")
 def test_tools_are_found_as_the_shared_cases_say() -> None:
-    cases = shared_data("yaml-tools/cases/own-search.jsonl")
-    registry = load(SHARED / "data" / "yaml-tools" / "registry" / "tool-registry.yaml")
+    cases = recorded("cases/own-search.jsonl")
+    registry = load(RECORDINGS / "registry" / "tool-registry.yaml")
     for case in cases:
         top = [one.id for one in rank(case["query"], map(listed, registry.tools.values()), 3)]
         expect = case["expect"]

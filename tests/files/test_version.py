@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import recorded
 from toolcrib.sources.files.version import detect
 
 
 @requirement("yaml.version.1")
 def test_detection_matches_the_recorded_cases() -> None:
-    cases = shared_data("yaml-tools/cases/own-detection.jsonl")
+    cases = recorded("cases/own-detection.jsonl")
     assert [(case["about"], detect(case["definition"]).version) for case in cases] == [
         (case["about"], case["expect"]["version"]) for case in cases
     ]

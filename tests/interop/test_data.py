@@ -9,7 +9,7 @@ import pytest
 
 from tests.interop.looking import Log, question
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib.interop import InteropError, aios, aomi, awaken, distri
 from toolcrib.types import Failure, Result
 
@@ -19,7 +19,7 @@ SYSTEMS = pytest.mark.parametrize("system", MODULES)
 
 
 def cases(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = shared_data(f"contract/{name}.json")
+    found: list[dict[str, Any]] = case_data(f"contract/{name}.json")
     return found
 
 
@@ -147,7 +147,7 @@ GROUPS: dict[str, Callable[[Any], Any]] = {
 
 @requirement("aomi.interop.1", "aomi.interop.2", "aomi.interop.3")
 def test_the_cases_of_aomi_give_what_they_expect() -> None:
-    found = [case for case in shared_data("aomi/cases.jsonl") if case["group"] in GROUPS]
+    found = [case for case in case_data("aomi/cases.jsonl") if case["group"] in GROUPS]
     assert found
     for case in found:
         got, expect = GROUPS[case["group"]](case["input"]), case["expect"]
@@ -159,7 +159,7 @@ def test_the_cases_of_aomi_give_what_they_expect() -> None:
 
 @requirement("aomi.interop.3")
 def test_the_plans_of_routes_that_aomi_refuses_are_refused() -> None:
-    for case in shared_data("aomi/cases.jsonl"):
+    for case in case_data("aomi/cases.jsonl"):
         if case["group"] == "sdk.route.error":
             with pytest.raises(InteropError) as refused:
                 aomi.check_routes(case["input"])
@@ -168,7 +168,7 @@ def test_the_plans_of_routes_that_aomi_refuses_are_refused() -> None:
 
 @requirement("aomi.interop.2")
 def test_the_polls_of_aomis_plugins_give_what_they_expect() -> None:
-    for case in shared_data("aomi/cases.jsonl"):
+    for case in case_data("aomi/cases.jsonl"):
         outcomes = [outcome(text) for text in case["input"]["events"]] if case["group"] == "sdk.poll" else []
         if outcomes and None not in outcomes:
             execution = aomi.Execution(outcomes)

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 from toolcrib.policy import capabilities
 from toolcrib.policy.capabilities import Capability, derive, families, kinds_of, parse
 from toolcrib.policy.grants import Grants
 from toolcrib.policy.paths import Folders
 from toolcrib.policy.problems import BadRule, Unfit
 
-CASES = shared_data("policy/derive.json") if (SHARED / "data/policy/derive.json").is_file() else []
+CASES = case_data("policy/derive.json")
 AT = Folders("/shop/desk", "/people/ada", str)
 
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 from toolcrib.policy import globs
 
-CASES = shared_data("policy/text_globs.json") if (SHARED / "data/policy/text_globs.json").is_file() else []
+CASES = case_data("policy/text_globs.json")
 
 
 @requirement("policy.match.text")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 from toolcrib.policy import capabilities, globs
 from toolcrib.policy.capabilities import Capability, parse
 from toolcrib.policy.grants import Grants, Judged, Texts, is_interpreter
@@ -16,9 +16,9 @@ from toolcrib.policy.paths import Folders
 from toolcrib.policy.presets import PRESETS
 from toolcrib.policy.problems import BadRule
 
-CASES = shared_data("policy/capabilities.json") if (SHARED / "data/policy/capabilities.json").is_file() else []
-PATHS = shared_data("policy/path_grants.json") if (SHARED / "data/policy/path_grants.json").is_file() else []
-URLS = shared_data("policy/url_grants.json") if (SHARED / "data/policy/url_grants.json").is_file() else []
+CASES = case_data("policy/capabilities.json")
+PATHS = case_data("policy/path_grants.json")
+URLS = case_data("policy/url_grants.json")
 AT = Folders("/shop/desk", "/people/ada", str)
 WORDS = {"allow": "allowed", "ask": "ask", "deny": "denied"}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib.policy.loops import WINDOW, Run, digest, hint, signature
 
 
@@ -33,7 +33,7 @@ def actions(calls: list[dict[str, Any]]) -> list[str]:
 
 
 def test_every_run_of_the_shared_data_goes_as_it_says() -> None:
-    for case in shared_data("policy/loops.json"):
+    for case in case_data("policy/loops.json"):
         assert actions(case["calls"]) == [call["action"] for call in case["calls"] if "tool" in call], case["note"]
 
 

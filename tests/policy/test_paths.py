@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 from toolcrib.policy import paths
 from toolcrib.policy.paths import Folders
 from toolcrib.policy.problems import BadRule, Unfit
 
-CASES = shared_data("policy/paths.json") if (SHARED / "data/policy/paths.json").is_file() else []
-GRANTS = shared_data("policy/path_grants.json") if (SHARED / "data/policy/path_grants.json").is_file() else []
+CASES = case_data("policy/paths.json")
+GRANTS = case_data("policy/path_grants.json")
 AT = Folders("/shop/desk", "/people/ada", str)
 
 

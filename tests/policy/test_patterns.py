@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib.policy.conditions import Call, holds
 from toolcrib.policy.paths import Folders
 from toolcrib.policy.patterns import Condition, Pattern, parse, steps
@@ -44,7 +44,7 @@ def position(text: str) -> int | None:
 
 @requirement("policy.rule.2", "policy.rule.3", "policy.rule.4", "policy.rule.5")
 def test_every_pattern_of_the_shared_data_does_as_it_says() -> None:
-    for case in shared_data("policy/patterns.json"):
+    for case in case_data("policy/patterns.json"):
         if case.get("error"):
             with pytest.raises(BadRule):
                 parse(case["pattern"])

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 from toolcrib.policy.capabilities import parse
 from toolcrib.policy.paths import Folders
 from toolcrib.policy.presets import PRESETS
 
-CASES = shared_data("policy/presets.json") if (SHARED / "data/policy/presets.json").is_file() else []
+CASES = case_data("policy/presets.json")
 AT = Folders("/shop/desk", "/people/ada", str)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib.policy import Verdict
 from toolcrib.policy.load import Place, load
 from toolcrib.policy.paths import Folders
@@ -65,7 +65,7 @@ def run(given: RulePolicy, command: str) -> tuple[str, str | None]:
 
 @requirement("policy.order.1", "policy.rule.6", "policy.shell.5", "policy.auto.1")
 def test_every_verdict_of_the_shared_data_is_as_it_says() -> None:
-    for case in shared_data("policy/rules.json"):
+    for case in case_data("policy/rules.json"):
         loaded, tool = load(case["policy"], folders=FOLDERS), made(**case["tool"])
         found = verdict(loaded, tool, **case["args"])
         said = (found.effect, found.by, found.rule, found.capability)

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib.policy.shell import Command, analyse, capabilities, program
 
 
@@ -33,7 +33,7 @@ def summary(command: Command, like: dict[str, object]) -> dict[str, object]:
 @requirement("policy.shell.1", "policy.shell.2", "policy.shell.3", "policy.match.exec")
 def test_the_shared_commands_are_read_as_they_should() -> None:
     wrong = {}
-    for case in shared_data("policy/shell.json"):
+    for case in case_data("policy/shell.json"):
         absent: dict[str, object] = {"opaque": False, "unsafe_env": False, "reads": [], "writes": []}
         expected = absent | {key: value for key, value in case.items() if key in {*absent, "programs", "texts"}}
         found = summary(analyse(case["command"]), case)

@@ -10,12 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 from toolcrib.policy import hosts, urls
 from toolcrib.policy.problems import BadRule, Unfit
 
-CASES = shared_data("policy/urls.json") if (SHARED / "data/policy/urls.json").is_file() else []
-GRANTS = shared_data("policy/url_grants.json") if (SHARED / "data/policy/url_grants.json").is_file() else []
+CASES = case_data("policy/urls.json")
+GRANTS = case_data("policy/url_grants.json")
 
 
 @requirement("policy.match.url")

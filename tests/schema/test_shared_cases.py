@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.requirements import requirement
 from tests.schema.parsing import problems, values
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib.schema import llm_schema, schema_parser, title, with_topic
 
 
@@ -19,12 +19,12 @@ def comparable(schema: Any) -> Any:
 
 
 def aomi_cases(group: str) -> list[dict[str, Any]]:
-    return [case for case in shared_data("aomi/cases.jsonl") if case["group"] == group]
+    return [case for case in case_data("aomi/cases.jsonl") if case["group"] == group]
 
 
 @requirement("contract.typed.3", "contract.typed.4", "contract.typed.5", "contract.typed.6")
 def test_arguments_are_parsed_as_the_specification_lists() -> None:
-    for case in shared_data("contract/arguments.json"):
+    for case in case_data("contract/arguments.json"):
         parser = schema_parser(case["schema"])
         if "parsed" in case:
             assert values(parser, case["given"]) == case["parsed"], case
@@ -35,7 +35,7 @@ def test_arguments_are_parsed_as_the_specification_lists() -> None:
 
 @requirement("contract.schema.1", "contract.schema.2")
 def test_schemas_for_a_model_are_those_that_the_specification_lists() -> None:
-    for case in shared_data("contract/llm_schema.json"):
+    for case in case_data("contract/llm_schema.json"):
         assert comparable(llm_schema(case["input"], case["dialect"])) == comparable(case["output"]), case
 
 

@@ -8,15 +8,12 @@ import pytest
 
 from tests.requirements import requirement
 from tests.sessions.place import first, follow, log, values
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib import By, Context, Crib, Session, StreamClosed, Tool, tool
 
 
 def cases(*groups: str) -> list[Any]:
-    try:
-        found = shared_data("aomi/cases.jsonl")
-    except pytest.skip.Exception:
-        return [pytest.param({}, marks=pytest.mark.skip("the shared data is not here"))]
+    found = case_data("aomi/cases.jsonl")
     return [pytest.param(case, id=case["id"]) for case in found if case["group"] in groups]
 
 

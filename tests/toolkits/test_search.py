@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import case_data
 from tests.toolkits.place import Seen, opened, reply, web
 from toolcrib import BadTool
 from toolcrib.toolkits import search
@@ -145,7 +145,7 @@ async def test_without_a_key_a_model_does_not_see_it() -> None:
 
 @requirement("shape.brave.1")
 async def test_every_recorded_shape_gives_what_is_expected() -> None:
-    cases = [case for case in shared_data("chain-shapes/shapes.jsonl") if case["service"] == "brave"]
+    cases = [case for case in case_data("chain-shapes/shapes.jsonl") if case["service"] == "brave"]
     assert cases
     for case in cases:
         async with web(answers(*case["replies"]["brave"])) as site, opened(search.tools(KEY, url=site.url)) as session:

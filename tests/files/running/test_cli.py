@@ -10,7 +10,7 @@ import pytest
 
 from tests.files.running.made import Programs, called, definition, made, session_with, tool_of
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import recorded
 from toolcrib import Tool
 from toolcrib.errors import ToolFailure
 from toolcrib.sources.files.reading import read
@@ -216,7 +216,7 @@ async def test_much_output_is_kept_and_told_without_loss(programs: Programs) -> 
 @pytest.fixture
 def github(programs: Programs) -> Callable[[], Tool]:
     """The command `pr_list` of the real file, with whatever `gh` there is."""
-    found = read(shared_data("yaml-tools/tools/cli/github-cli.yaml"))
+    found = read(recorded("tools/cli/github-cli.yaml"))
     return lambda: tool_of(found, "pr_list", programs.settings())
 
 
@@ -237,7 +237,7 @@ async def test_a_real_file_runs_its_program_with_exactly_what_is_given(
 async def test_a_program_that_is_not_there_says_how_to_install_it(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = read(shared_data("yaml-tools/tools/cli/github-cli.yaml"))
+    found = read(recorded("tools/cli/github-cli.yaml"))
     settings = Settings(environ={"PATH": str(tmp_path_factory.mktemp("empty"))})
     for platform, text in (("linux", "install_linux"), ("darwin", "brew install gh"), ("win32", "winget")):
         monkeypatch.setattr("toolcrib.sources.files.running.cli.sys", SimpleNamespace(platform=platform))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.files.running.made import PATH, Programs, called, definition, made, tool_of
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import recorded
 from toolcrib.sources.files.definition import Definition
 from toolcrib.sources.files.reading import read
 from toolcrib.sources.files.running import BadTemplate, Settings
@@ -90,7 +90,7 @@ def test_an_unknown_runtime_is_refused(tmp_path: Path, runtime: Any) -> None:
 
 @requirement("yaml.run.local.2")
 async def test_each_executable_of_a_real_file_is_a_command(programs: Programs) -> None:
-    found = read(shared_data("yaml-tools/tools/local/ffmpeg.yaml"))
+    found = read(recorded("tools/local/ffmpeg.yaml"))
     programs.write("ffprobe", SCRIPT)
     tool = tool_of(found, "ffprobe", programs.settings())
     assert (await called(tool, {"args": ["-v", "quiet", "a b.mp4"]})).data == [["-v", "quiet", "a b.mp4"], ""]

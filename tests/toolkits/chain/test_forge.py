@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import case_data
 from tests.toolkits.chain.explorer import Explorer, exploring
 from tests.toolkits.chain.place import (
     GRANTED,
@@ -51,7 +51,7 @@ async def chunks(session: Session, call: str) -> list[dict[str, Any]]:
 async def test_a_plan_goes_on_after_its_process_was_killed_between_question_and_answer(
     box: Anvil, tmp_path: Path
 ) -> None:
-    groups = shared_data("aomi/plans/box.json")["groups"]
+    groups = case_data("aomi/plans/box.json")["groups"]
     (tmp_path / "plan.json").write_text(json.dumps(groups), "utf-8")
     store = tmp_path / "store.db"
     call = await asyncio.to_thread(killed, "forge", box.url, str(store), str(tmp_path / "plan.json"))
@@ -79,7 +79,7 @@ async def test_a_plan_goes_on_after_its_process_was_killed_between_question_and_
 
 @requirement("forge.run.3", "forge.run.4")
 async def test_a_wallet_that_rejects_ends_one_branch_alone(box: Anvil) -> None:
-    groups = shared_data("aomi/plans/box.json")["groups"]
+    groups = case_data("aomi/plans/box.json")["groups"]
     async with opened(mainnet(box.url)) as session:
         call = await session.submit("forge_execute", {"plan": groups, "chain_id": 1})
         wallet = Wallet(box)

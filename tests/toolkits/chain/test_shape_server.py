@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import case_data
 from tests.toolkits.chain.place import MAKER, OTHER, USER, compiled, deployed, opened, send
 from tests.toolkits.chain.test_ethereum import called, over
 from tests.toolkits.place import opened as searching
@@ -60,7 +60,7 @@ def got(url: str, **headers: str) -> tuple[int, Any, Any]:
 
 @requirement("shape.etherscan.1")
 def test_every_record_has_the_fields_of_the_real_one(web: Shapes, token: str) -> None:
-    fields = shared_data("chain-shapes/fields.json")["etherscan"]
+    fields = case_data("chain-shapes/fields.json")["etherscan"]
     for action in ("txlist", "tokentx"):
         told = etherscan(web, **FIELDS, action=action, address=MAKER)
         assert (told["status"], told["message"]) == ("1", "OK")

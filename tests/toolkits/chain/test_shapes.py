@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import SHARED, shared_data
+from tests.shared import case_data
 from tests.toolkits.chain.place import CLOSED, opened, replaying
 from toolcrib.toolkits.chain import Chain, Chains
 from toolcrib.types import Result
@@ -13,9 +13,7 @@ from toolcrib.types import Result
 
 def ids() -> list[str]:
     """The cases of the services that the chain toolkits ask."""
-    if not (SHARED / "data/chain-shapes/shapes.jsonl").is_file():
-        return ["none"]
-    return [case["id"] for case in shared_data("chain-shapes/shapes.jsonl") if case["service"] != "brave"]
+    return [case["id"] for case in case_data("chain-shapes/shapes.jsonl") if case["service"] != "brave"]
 
 
 def within(expected: Any, got: Any) -> bool:
@@ -42,7 +40,7 @@ def check(expected: dict[str, Any], result: Result) -> None:
 @requirement("shape.1", "shape.etherscan.1", "shape.etherscan.2", "shape.etherscan.3", "shape.sourcify.1")
 @pytest.mark.parametrize("id", ids())
 async def test_a_recorded_reply_gives_what_is_expected(id: str) -> None:
-    case = next(case for case in shared_data("chain-shapes/shapes.jsonl") if case["id"] == id)
+    case = next(case for case in case_data("chain-shapes/shapes.jsonl") if case["id"] == id)
     async with replaying(case["replies"]) as (server, url):
         listed = {
             service: url if service in case["replies"] else CLOSED for service in ("rpc", "sourcify", "etherscan")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.shared import shared_data
+from tests.shared import case_data
 from toolcrib.errors import ToolFailure
 from toolcrib.toolkits import cast, ethereum
 from toolcrib.toolkits.chain import values
@@ -17,7 +17,7 @@ WRONG_AMOUNTS = [True, 1.5, "1.5", "", " 1", "1_000", "1e18", "0x", "0xzz", "\u0
 
 def cases(*groups: str) -> list[dict[str, Any]]:
     """The cases of some groups."""
-    return [case for case in shared_data("aomi/cases.jsonl") if case["group"] in groups]
+    return [case for case in case_data("aomi/cases.jsonl") if case["group"] in groups]
 
 
 def outcome(function: Any, given: Any) -> Any:
