@@ -231,7 +231,7 @@ export -f command_not_found_handle
 export FUNCNEST=4; ulimit -f 100; shopt -u sourcepath
 for file in command.*; do
     { "$BASH" -n "$file" && valid=0 || valid=1; } 2>/dev/null
-    text=$(<"$file")
+    IFS= read -r -d '' text <"$file"
     ( exec 9>>"ran.${file#*.}"; builtin printf '%s\\0' "$valid" >&9; cd run && eval "$text" ) </dev/null &>/dev/null
 done
 """
