@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.serve.place import BOTH, VERSION, Place, headers
+from tests.serve.tools import Doors
 from toolcrib.serve.principal import ANYONE
 
 JSON = {"Content-Type": "application/json"}
@@ -50,6 +51,19 @@ async def test_other_kinds_of_content_are_refused(place: Place) -> None:
     picky = headers(place.message("tools/list")) | JSON | {"Accept": "image/png"}
     assert (await place.http.post("/mcp", content=body, headers=picky)).status_code == 406
     assert (await place.http.get("/nowhere")).status_code == 404
+
+
+@pytest.mark.parametrize("changed", [{"Content-Type": "text/plain"}, {"Accept": "image/png"}])
+async def test_a_call_in_a_message_that_is_refused_does_not_run(
+    place: Place, doors: Doors, caplog: pytest.LogCaptureFixture, changed: dict[str, str]
+) -> None:
+    message = place.message("tools/call", {"name": "hold", "arguments": {}})
+    answer = await place.http.post("/mcp", content=json.dumps(message), headers=headers(message) | JSON | changed)
+    assert answer.status_code in (406, 415)
+    doors.go.set()
+    assert await place.call("hold")
+    assert len(await place.crib.store.calls()) == 1
+    assert "Exception in ASGI application" not in caplog.text
 
 
 async def test_a_huge_message_is_refused_without_being_read(place: Place) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from tests.requirements import requirement
 from tests.serve.place import BOTH, Place, serving
-from tests.serve.tools import TOOLS, Doors
-from toolcrib import Crib
+from tests.serve.tools import NAME, TOOLS, Doors
+from toolcrib import Context, Crib, tool
 from toolcrib.serve.mcp import Settings
 
 FORM: dict[str, Any] = {"elicitation": {}}
@@ -93,6 +93,30 @@ async def test_a_lost_stream_is_read_on_from_its_last_event(place: Place, doors:
         _, done = await anext(messages)
     assert first
     assert (done["id"], done["result"]["content"][0]["text"]) == (7, "held")
+
+
+@requirement("mcp.server.13")
+async def test_a_question_that_comes_after_a_stream_was_lost_goes_over_the_next_one() -> None:
+    go = asyncio.Event()
+
+    @tool(read_only=True)
+    async def late(ctx: Context) -> str:
+        """Ask for a name when told to."""
+        await go.wait()
+        return str((await ctx.ask("What is your name?", schema=NAME, key="user_name")).value["name"])
+
+    async with serving(Crib([late])) as place:
+        old = await place.begin(FORM)
+        async with old.stream("tools/call", {"name": "late", "arguments": {}}, id=7) as messages:
+            last, _ = await anext(messages)
+        async with old.listen(after=last) as messages:
+            await anext(messages)
+            go.set()
+            _, asked = await asyncio.wait_for(anext(messages), 30)
+            assert asked["method"] == "elicitation/create"
+            assert await old.respond(asked["id"], {"action": "accept", "content": {"name": "Ada"}}) == 202
+            _, done = await asyncio.wait_for(anext(messages), 30)
+    assert (done["id"], done["result"]["content"][0]["text"]) == (7, "Ada")
 
 
 @requirement("mcp.server.13")

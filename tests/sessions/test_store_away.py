@@ -4,8 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.requirements import requirement
-from toolcrib import Change, Context, Crib, Result, StoreUnavailable, tool
+from toolcrib import Change, Context, Crib, Result, StoreError, StoreUnavailable, tool
 from toolcrib.store.sqlite import SqliteStore
 
 KEYS: dict[str, Any] = {"total": "add"}
@@ -89,3 +91,29 @@ async def test_a_call_whose_state_was_changed_by_others_ends_although_the_store_
         assert (await asyncio.wait_for(session.result(call.id), 30)).ok
         assert (await one.store.call(call.id)).state == "done"  # type: ignore[union-attr]  # it was accepted
         assert session.state.now["total"] == 2
+
+
+class Refusing(SqliteStore):
+    """A store that refuses every end of a call, for a reason that does not pass."""
+
+    async def commit(self, write: Any) -> Any:
+        if any(kind == "done" for _, _, kind, _ in write.events):
+            raise StoreError("the end is refused")
+        return await super().commit(write)
+
+
+async def test_whoever_waits_for_a_call_whose_end_cannot_be_written_is_told_and_the_trace_has_both_errors(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async with Crib([pay], store=Refusing(f"sqlite:///{tmp_path}/log.db")) as crib:
+        session = await crib.open("s", owner="ada")
+        result = await asyncio.wait_for(session.call("pay"), 30)
+    assert result.failure is not None
+    assert result.failure.code == "internal"
+    traces = [line for line in caplog.records if line.exc_info and "the end is refused" in str(line.exc_info[1])]
+    assert len(traces) == 2

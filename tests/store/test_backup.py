@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.durability.processes import Script
@@ -216,6 +217,24 @@ async def test_a_damaged_store_is_not_backed_up(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="damaged"):
         await back_up(url, file)
     assert not list(tmp_path.glob("shop.backup*"))
+
+
+async def test_a_database_without_a_schema_or_with_an_older_one_is_not_backed_up(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreError, match="toolcrib store migrate"):
+        await back_up(f"{postgres_url}?schema=empty", tmp_path / "shop.backup")
+    async with Crib(TOOLS, store=postgres_url):
+        pass
+    await back_up(postgres_url, tmp_path / "shop.backup")
+    db = await asyncpg.connect(postgres_url)
+    try:
+        await db.execute("UPDATE schema_version SET version = version - 1")
+    finally:
+        await db.close()
+    with pytest.raises(StoreError, match="toolcrib store migrate"):
+        await back_up(postgres_url, tmp_path / "older.backup")
+    assert {path.name for path in tmp_path.iterdir()} == {"shop.backup"}
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
