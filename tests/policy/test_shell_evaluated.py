@@ -28,6 +28,8 @@ def needs(command: str) -> list[tuple[str, str, str]]:
     [
         "[ -v a['$(touch x)'] ]; ls",
         "x=a['$(id)']; [[ x -eq 0 ]]",
+        "echo \"$( echo ${$'b[$(id)]'@A} )\"",
+        "echo \"$( echo ${$'b[\\u0024\\u0028id)]'} )\"",
         "echo ${a['$(id)']}",
         "echo $[$'$(id)']",
         "declare -i x=a[\\$\\(id\\)]",

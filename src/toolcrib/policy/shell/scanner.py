@@ -397,6 +397,9 @@ class Scanner:
         # The first character is a name even where it is `#` or `$`; only a command is none.
         self.at = match.end()
         name = match[2] or ""
+        if name == "$" and self.peek() in ("'", '"'):
+            # Between double quotes further out, bash takes what the quotes stand for as the name.
+            self.evaluations.unknown = True
         if self.peek() == "[" and NAME.fullmatch(name):
             self._subscript()
         if match[1] == "!" and (name or self.peek() != "}"):
