@@ -499,6 +499,7 @@ KITS: dict[str, str] = {  # files, http, search, shell, sql, time
     "http.2": "Nothing inside the network is reached unless a grant names it.",
     "http.3": "Plain web addresses, three redirects, credentials for one host each.",
     "http.4": "Size, time, types and hosts are bounded.",
+    "http.5": "Toolkits, OpenAPI documents and definition files send by one client with one set of checks.",
     "sql.1": "Databases by name, values as parameters.",
     "sql.2": "No statement writes to a SQLite file or runs away.",
     "sql.3": "None writes to PostgreSQL, whoever the role is.",

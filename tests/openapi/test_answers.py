@@ -206,7 +206,7 @@ async def test_a_public_name_that_leads_inside_is_refused(service: Service) -> N
     async def inside(host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
-    source._wire._resolve = inside
+    source._connections._client._resolve = inside
     async with Crib([source], policy=POLICY) as crib:
         session = await crib.open(owner="ada", namespaces=["shop"])
         result = await session.call("shop.it", {})

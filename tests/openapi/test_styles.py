@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.openapi.service import Service
+from toolcrib.http import Request
 from toolcrib.policy import urls
+from toolcrib.sources.openapi.connections import Connections
 from toolcrib.sources.openapi.styles import Parameter, in_cookie, in_header, in_path, in_query
-from toolcrib.sources.openapi.wire import Request, Wire
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 FILLED = TEXT.filter(bool)
@@ -28,18 +29,19 @@ Sent = Callable[[str, str, dict[str, str]], Any]
 def sent(running: Service) -> Iterator[Sent]:
     """Sends a path, a query and headers, and gives what arrived."""
     with asyncio.Runner() as runner:
-        wire = Wire()
-        wire.inside.add("127.0.0.1")
+        connections = Connections()
+        connections.inner_hosts.add("127.0.0.1")
         port = urlsplit(running.url).port
         assert port is not None
         target = urls.Target("http", "127.0.0.1", port, True)
 
         def send(path: str, query: str, headers: dict[str, str]) -> Any:
-            runner.run(wire.send(Request("GET", target, path, query, headers)))
+            url = f"{target.text}{path}?{query}"
+            runner.run(connections.send(Request(url, target, headers=headers)))
             return running.last
 
         yield send
-        runner.run(wire.close())
+        runner.run(connections.close())
 
 
 def unpaired(pieces: list[str]) -> dict[str, str]:

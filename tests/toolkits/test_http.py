@@ -433,8 +433,7 @@ async def test_a_certificate_is_checked_for_the_name_though_a_number_is_dialled(
             return await session.call("http_fetch", {"url": f"https://{host}:{site.port}/json"})
 
         assert "no certificate that can be trusted" in (await fetched("site.test")).text
-        trusting = ssl.create_default_context(cafile=certificate)
-        monkeypatch.setattr("toolcrib.toolkits.fetching._tls", lambda: trusting)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         assert (await fetched("site.test")).data["status"] == 200
         assert "no certificate that can be trusted" in (await fetched("other.test")).text
 

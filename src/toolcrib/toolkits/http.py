@@ -1,7 +1,7 @@
 """Pages and services of the web, by addresses that a model chooses.
 
 `http_fetch` reads; `http_request` may change something, and the policy asks. Where both may go is said by grants
-(`net:egress:<host>`); what lies inside a network is refused unless a grant names it: see `fetching`.
+(`net:egress:<host>`); inner addresses are refused unless a grant names them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pydantic import Field
 
 from toolcrib.context import Context
 from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.http import Client, Request, Resolve, Response, Unanswered, resolve
+from toolcrib.http.message import SAFE
 from toolcrib.schema.hidden import without
-from toolcrib.toolkits import fetching
-from toolcrib.toolkits.fetching import Answer, Client, Request
+from toolcrib.toolkits.egress import WebEgress, WebSettings
 from toolcrib.toolkits.granted import Granted
 from toolcrib.toolkits.kit import Toolkit, kit
 from toolcrib.toolkits.markdown import markdown
@@ -50,7 +51,7 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     most: int = 2 * 1024 * 1024,
     connect_s: float = 10.0,
     total_s: float = 30.0,
-    resolve: fetching.Resolve = fetching.resolve,
+    resolve: Resolve = resolve,
 ) -> Toolkit:
     """`http_fetch` and `http_request`.
 
@@ -65,19 +66,11 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     except ImportError:
         raise BadTool("http", "toolkit", "needs httpx: pip install 'toolcrib[http]'") from None
     try:
-        client = fetching.client(
-            ports=ports,
-            allow_hosts=allow_hosts,
-            deny_hosts=deny_hosts,
-            headers=headers,
-            resolve=resolve,
-            most=most,
-            connect_s=connect_s,
-            total_s=total_s,
-        )
+        settings = WebSettings(ports, allow_hosts, deny_hosts, headers or {})
     except ValueError as error:
         raise BadTool("http", "settings", str(error)) from None
-    web = _Web(client)
+    client = Client(resolve=resolve, largest=most, connect_s=connect_s, redirects=3)
+    web = _Web(client, settings, total_s)
     shared: dict[str, Any] = {
         "capabilities": ("net:egress:{url}",),
         "open_world": True,
@@ -112,10 +105,10 @@ _REQUEST: dict[str, Any] = {
 
 
 class _Web:
-    """The tools, with what they ask by."""
+    """The tools and the client that they share."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, settings: WebSettings, total_s: float) -> None:
+        self._client, self._settings, self._total_s = client, settings, total_s
 
     async def http_fetch(
         self,
@@ -133,8 +126,7 @@ class _Web:
             max_chars: How many characters to give at the most.
             raw: Give a page as HTML and not as markdown.
         """
-        answer = await self._client.send(Request(url), Granted(ctx))
-        return await self._shown(answer, start, max_chars, raw)
+        return await self._shown(await self._send(ctx, Request.to(url)), start, max_chars, raw)
 
     async def http_request(
         self,
@@ -153,18 +145,31 @@ class _Web:
             body: What to send.
         """
         content = None if body is None else body.encode(errors="replace")
-        request = Request(url, method, _headers(headers or {}), content)
-        return await self._shown(await self._client.send(request, Granted(ctx)), 0, 100_000, raw=True)
+        request = Request.to(url, method, _headers(headers or {}), content)
+        return await self._shown(await self._send(ctx, request), 0, 100_000, raw=True)
 
-    async def _shown(self, answer: Answer, start: int, most: int, raw: bool) -> dict[str, Any]:
-        """A piece of an answer, in which nothing stands that nobody may see."""
+    async def _send(self, ctx: Context, request: Request) -> Response:
+        try:
+            return await self._client.send(request, WebEgress(self._settings, Granted(ctx)), total_s=self._total_s)
+        except Unanswered as error:
+            if not error.sent or request.method in SAFE:
+                raise ToolFailure(error.code, error.message) from None
+            raise ToolFailure(
+                "unknown",
+                f"{error.message}; the request was sent and may have been carried out",
+                hint="Find out whether it happened before asking again.",
+                retryable=False,
+            ) from None
+
+    async def _shown(self, answer: Response, start: int, most: int, raw: bool) -> dict[str, Any]:
+        """Return a piece of a response without the texts that nobody may see."""
         kind = answer.content_type
         if answer.body and (b"\0" in answer.body[:4096] or not (kind == "" or _TEXT.fullmatch(kind))):
             raise ToolFailure("failed", f"The answer ({kind or 'no type'}) can not be shown as text")
         text = answer.text
         if not raw and kind in ("text/html", "application/xhtml+xml"):
             text = await asyncio.to_thread(markdown, text, answer.url)
-        text = without(self._client.masks, text)
+        text = without(self._settings.masks, text)
         shown = {"url": answer.url, "status": answer.status, "content_type": kind, "text": text[start : start + most]}
         return {**shown, "next_start": start + most} if start + most < len(text) else shown
 

@@ -15,12 +15,12 @@ import msgspec
 from pydantic import Field
 
 from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.http import Anywhere, Client, Request, Response, Unanswered
 from toolcrib.policy import urls
 from toolcrib.policy.problems import Unfit
 from toolcrib.schema.hidden import without
-from toolcrib.toolkits import fetching
 from toolcrib.toolkits.documents import Documents
-from toolcrib.toolkits.fetching import Answer, Anywhere, Request
+from toolcrib.toolkits.egress import masks_of
 from toolcrib.toolkits.kit import Given, Toolkit, kit
 from toolcrib.types import AntiPattern, Example, Result, block
 
@@ -48,10 +48,10 @@ def tools(
     except ImportError:
         raise BadTool("search", "toolkit", "needs httpx: pip install 'toolcrib[http]'") from None
     try:
-        place = urls.canonical(url).text
+        urls.canonical(url)
     except Unfit as problem:
         raise BadTool("search", "url", str(problem)) from None
-    brave = _Brave(key, url.rstrip("/"), place, timeout)
+    brave = _Brave(key, url.rstrip("/"), timeout)
     said: dict[str, Any] = {
         "read_only": True,
         "open_world": True,
@@ -77,11 +77,11 @@ def tools(
 class _Brave:
     """The tool, with its account. One request is made at a time, as the service allows."""
 
-    def __init__(self, key: str | None, url: str, place: str, timeout: float) -> None:
+    def __init__(self, key: str | None, url: str, timeout: float) -> None:
         self._key, self._url = key, url
-        headers = {} if key is None else {place: {"X-Subscription-Token": key, "Accept": "application/json"}}
-        port = urls.canonical(place).port
-        self._client = fetching.Client(ports=frozenset({port}), headers=headers, redirects=0, total_s=timeout)
+        self._headers = {} if key is None else {"X-Subscription-Token": key, "Accept": "application/json"}
+        self._masks = masks_of([self._headers])
+        self._client, self._timeout = Client(largest=2 * 1024 * 1024, connect_s=10.0, redirects=0), timeout
         self._turn: asyncio.Lock | None = None
         self._wait_s = 0.0
 
@@ -122,7 +122,7 @@ class _Brave:
             for left in range(_TRIES - 1, -1, -1):
                 await asyncio.sleep(self._wait_s)
                 self._wait_s = 0.0
-                answer = await self._client.send(Request(url), Anywhere())
+                answer = await self._send(url)
                 second, month = _numbers(answer, "remaining")
                 if second == 0:
                     self._wait_s = min(_numbers(answer, "reset")[0] or 1, _PATIENCE_S)
@@ -130,7 +130,14 @@ class _Brave:
                     return self._read(answer, month)
         raise AssertionError("the last try returns")
 
-    def _read(self, answer: Answer, month: int | None) -> dict[str, Any]:
+    async def _send(self, url: str) -> Response:
+        try:
+            request = Request.to(url, headers=self._headers)
+            return await self._client.send(request, Anywhere(), total_s=self._timeout)
+        except Unanswered as error:
+            raise ToolFailure(error.code, error.message) from None
+
+    def _read(self, answer: Response, month: int | None) -> dict[str, Any]:
         try:
             said = msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, RecursionError):
@@ -142,14 +149,14 @@ class _Brave:
 
     def _failure(self, status: int, error: Mapping[str, Any], month: int | None) -> ToolFailure:
         code, detail = _clean(error.get("code")), _clean(error.get("detail"))
-        message = without(self._client.masks, f"Brave Search API error {status}: {code} {detail}".strip()[:300])
+        message = without(self._masks, f"Brave Search API error {status}: {code} {detail}".strip()[:300])
         if status == 429:
             return ToolFailure("rate_limited", message, retryable=month != 0)
         if code == "VALIDATION":
             wrong = _wrong(error)
             if "token" in wrong.lower():
                 return ToolFailure("unavailable", message, retryable=False)
-            return ToolFailure("invalid_arguments", without(self._client.masks, f"{wrong or detail}"[:300]))
+            return ToolFailure("invalid_arguments", without(self._masks, f"{wrong or detail}"[:300]))
         if "TOKEN" in code or status in (401, 403):
             return ToolFailure("unavailable", message, retryable=False)
         return ToolFailure("unavailable" if status >= 500 or not code else "failed", message)
@@ -165,7 +172,7 @@ def _wrong(error: Mapping[str, Any]) -> str:
     return f"{_clean(name)}: {_clean(first.get('msg'))}" if name else ""
 
 
-def _numbers(answer: Answer, name: str) -> tuple[int | None, int | None]:
+def _numbers(answer: Response, name: str) -> tuple[int | None, int | None]:
     """The two numbers of a header: of this second, and of this month."""
     parts = answer.headers.get(f"x-ratelimit-{name}", "").split(",")
     read = [int(part) if part.strip().isdecimal() else None for part in (*parts, "", "")[:2]]

@@ -19,7 +19,7 @@ from tests.files.running.made import definition, made, tool_of
 from tests.files.running.served import Asked, Served, says
 from tests.requirements import requirement
 from toolcrib import Failure, Result
-from toolcrib.sources.files.running import BadTemplate, Settings, http, runner
+from toolcrib.sources.files.running import BadTemplate, Settings, runner
 
 
 @pytest.fixture
@@ -263,7 +263,6 @@ async def test_a_certificate_is_that_of_the_name_and_not_of_the_address(
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, key)
     monkeypatch.setenv("SSL_CERT_FILE", certificate)
-    http._tls.cache_clear()
     async with serving.served(tls) as served:
         texts = {
             host: "requires: ['net:egress:private']\n" + service(f"https://{host}:{served.port}", "path: /")
@@ -271,7 +270,6 @@ async def test_a_certificate_is_that_of_the_name_and_not_of_the_address(
         }
         assert (await called(texts["api.example.com"], {}, leads_to("127.0.0.1"))).ok
         failure, _ = await failed(texts["other.example.com"], {}, leads_to("127.0.0.1"))
-    http._tls.cache_clear()
     assert failure.message == "other.example.com shows no certificate that can be trusted"
     assert len(served.asked) == 1
 

@@ -279,7 +279,8 @@ async def test_a_hundred_reads_share_a_few_connections(anvil_server: Anvil) -> N
         calls = (session.call("get_account_balance", {"address": USER}) for _ in range(100))
         results = await asyncio.gather(*calls)
         assert all(result.ok for result in results)
-        transport: Any = chains.http._transport
+        transport: Any
+        (transport,) = chains.http._client._kept.values()
         assert 1 <= len(transport._pool.connections) <= 4
 
 

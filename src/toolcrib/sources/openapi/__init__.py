@@ -18,6 +18,7 @@ from toolcrib.errors import BadTool, ToolcribError
 from toolcrib.schema import nearest
 from toolcrib.sources import OK, Health
 from toolcrib.sources.openapi.auth import Credential, Credentials, Guard
+from toolcrib.sources.openapi.connections import Connections
 from toolcrib.sources.openapi.document import Document
 from toolcrib.sources.openapi.later import LaterTool
 from toolcrib.sources.openapi.loading import Away, Loading, is_address
@@ -25,7 +26,6 @@ from toolcrib.sources.openapi.operations import Operation, operations, selection
 from toolcrib.sources.openapi.reading import BadDocument
 from toolcrib.sources.openapi.running import Desk, Service
 from toolcrib.sources.openapi.servers import configured, server
-from toolcrib.sources.openapi.wire import Wire
 from toolcrib.tools import Tool
 from toolcrib.types import Limits
 
@@ -77,9 +77,9 @@ class OpenApi:
         timeout: float | None = None,
         refresh_s: float | None = 60.0,
     ) -> None:
-        self._wire = Wire()
+        self._connections = Connections()
         place = document if isinstance(document, Mapping | str) else Path(document)
-        self._loading = Loading(place, self._wire, refs)
+        self._loading = Loading(place, self._connections, refs)
         self.name = _legal(namespace or _name(place))
         self.namespaces: tuple[str, ...] = (self.name,) if namespace else ()
         self.trusted = trusted
@@ -111,7 +111,7 @@ class OpenApi:
             self._beside = asyncio.create_task(self._look(changed, there=False))
             return []
         except BaseException:
-            await self._wire.close()
+            await self._connections.close()
             raise
         if self._refresh_s is not None and not isinstance(self._loading.place, Mapping):
             self._beside = asyncio.create_task(self._look(changed, there=True))
@@ -127,7 +127,7 @@ class OpenApi:
             self._beside.cancel()
             await asyncio.wait({self._beside})
             self._beside = None
-        await self._wire.close()
+        await self._connections.close()
 
     async def _look(self, changed: Callable[[Iterable[Tool]], None], *, there: bool) -> None:
         """Looks from time to time whether the document changed; one that no longer holds changes nothing."""
@@ -169,7 +169,7 @@ class OpenApi:
             self.namespaces = (self.name,)
             self._given = True  # one that changes its title later does not move to where others are
         guard = Guard(self.name, self._auth, self._credentials, self._headers)
-        desk = Desk(document, guard, self._wire, self._uploads)
+        desk = Desk(document, guard, self._connections, self._uploads)
         made: list[Tool] = []
         problems: list[BadTool] = []
         for one in found:
@@ -220,7 +220,7 @@ class OpenApi:
         found = self._server or server(document, (operation.node, operation.shared, document.root), self._variables)
         # What the configuration names may lie inside, and a document that lies here may name what lies here.
         if self._server is not None or (found.target.private and not is_address(document.address)):
-            self._wire.inside.add(found.target.host)
+            self._connections.inner_hosts.add(found.target.host)
         return Service(desk, operation, found, operation.effect(self.trusted))
 
     def _tool(self, service: Service) -> LaterTool:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
 
 from toolcrib.errors import ToolFailure
+from toolcrib.http import Response
 from toolcrib.schema.hidden import without
-from toolcrib.sources.openapi.wire import Answer
 from toolcrib.types import Effect, Result, block
 
 EXCERPT = 1000
@@ -37,7 +35,7 @@ _TOLD = ("location", "link")
 
 
 def outcome(
-    answer: Answer,
+    answer: Response,
     effect: Effect,
     masks: tuple[str, ...],
     check: Callable[[Any], str | None] | None = None,
@@ -68,8 +66,8 @@ def outcome(
     return Result(None, [shown], metadata={**metadata, "unexpected": problem})
 
 
-def _is_text(answer: Answer) -> bool:
-    media = answer.media
+def _is_text(answer: Response) -> bool:
+    media = answer.content_type
     if media.endswith(("/json", "+json", "+xml")) or media.startswith("text/") or media in _TEXTS:
         return True
     if media and media != "application/octet-stream":
@@ -81,9 +79,11 @@ def _is_text(answer: Answer) -> bool:
     return not media
 
 
-def _data(answer: Answer) -> Any:
+def _data(answer: Response) -> Any:
     text = answer.text
-    if answer.media.endswith(("/json", "+json")) or (not answer.media and text.lstrip()[:1] in ("{", "[")):
+    if answer.content_type.endswith(("/json", "+json")) or (
+        not answer.content_type and text.lstrip()[:1] in ("{", "[")
+    ):
         try:
             return msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
@@ -91,17 +91,17 @@ def _data(answer: Answer) -> Any:
     return text
 
 
-def _binary(answer: Answer) -> dict[str, Any]:
+def _binary(answer: Response) -> dict[str, Any]:
     data = base64.b64encode(answer.body).decode()
-    kind, media = answer.media.partition("/")[0], answer.media or "application/octet-stream"
+    kind, media = answer.content_type.partition("/")[0], answer.content_type or "application/octet-stream"
     if kind in ("image", "audio"):
         return block(kind, data=data, mime_type=media)
     return block("resource", uri="openapi:answer", mime_type=media, blob=data)
 
 
-def _failure(answer: Answer, effect: Effect, masks: tuple[str, ...], metadata: dict[str, Any]) -> ToolFailure:
+def _failure(answer: Response, effect: Effect, masks: tuple[str, ...], metadata: dict[str, Any]) -> ToolFailure:
     said = " ".join(without(masks, answer.text).split())[:EXCERPT] if _is_text(answer) else ""
-    if answer.media == "text/html":
+    if answer.content_type == "text/html":
         said = ""
     status = answer.status
     message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
@@ -109,18 +109,6 @@ def _failure(answer: Answer, effect: Effect, masks: tuple[str, ...], metadata: d
     hint, retryable = _HINTS.get(status), None
     if status >= 500 and code == "unavailable":
         retryable = effect != "once"
-    if status in (429, 503) and (after := _seconds(answer.headers.get("retry-after"))) is not None:
+    if status in (429, 503) and (after := answer.retry_after_s) is not None:
         metadata, hint = {**metadata, "retry_after_s": after}, f"Try again in {after:g} s."
     return ToolFailure(code, message, hint=hint, retryable=retryable, metadata=metadata)
-
-
-def _seconds(after: str | None) -> float | None:
-    """A number of seconds, or a date."""
-    if after is None:
-        return None
-    if after.strip().isdecimal():
-        return float(after)
-    try:
-        return max(0.0, round(parsedate_to_datetime(after).timestamp() - time.time()))
-    except ValueError:
-        return None

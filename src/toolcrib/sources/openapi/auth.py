@@ -13,15 +13,16 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urljoin
 
 import msgspec
 
 from toolcrib.errors import ToolFailure
+from toolcrib.http import Request, Response
 from toolcrib.policy import urls
 from toolcrib.policy.problems import Unfit
 from toolcrib.sources.files.running.environment import masks
-from toolcrib.sources.openapi.wire import Request, Wire
+from toolcrib.sources.openapi.connections import Connections
 
 EARLY_S = 30.0
 TOKEN_BYTES = 256 * 1024
@@ -67,7 +68,7 @@ class Guard:
         self._tokens: dict[tuple[str, ...], _Token] = {}
         self._locks: dict[tuple[str, ...], asyncio.Lock] = {}
 
-    async def proof(self, wanted: list[Wanted], owner: str, wire: Wire) -> Proof:
+    async def proof(self, wanted: list[Wanted], owner: str, connections: Connections) -> Proof:
         """What proves who asks, by the first way for which there are credentials; `wanted` are all ways.
 
         Raises:
@@ -81,7 +82,7 @@ class Guard:
             if all(value is not None for value in found.values()):
                 for name, value in found.items():
                     assert value is not None
-                    await self._prove(made, owner, name, way[name], value, wire)
+                    await self._prove(made, owner, name, way[name], value, connections)
                 return made
             lacking += [name for name, value in found.items() if value is None]
         if wanted and not self._headers:
@@ -107,14 +108,16 @@ class Guard:
         return given or None
 
     async def _prove(
-        self, made: Proof, owner: str, name: str, scheme: Mapping[str, Any], value: Credential, wire: Wire
+        self, made: Proof, owner: str, name: str, scheme: Mapping[str, Any], value: Credential, connections: Connections
     ) -> None:
         kind = (scheme.get("type"), str(scheme.get("scheme", "")).lower())
         if isinstance(value, Mapping) and kind[0] == "oauth2":
             key = (owner if name not in self._auth else "", name, str(value.get("client_id", "")))
             made.secrets.append(str(value.get("client_secret", "")))
             made.tokens.append(key)
-            made.headers["Authorization"] = f"Bearer {self._noted(made, await self._token(key, scheme, value, wire))}"
+            made.headers["Authorization"] = (
+                f"Bearer {self._noted(made, await self._token(key, scheme, value, connections))}"
+            )
         elif kind == ("http", "basic"):
             made.headers["Authorization"] = f"Basic {self._basic(made, value)}"
         elif kind[0] == "apiKey":
@@ -165,17 +168,17 @@ class Guard:
         return bool([key for key in proof.tokens if self._tokens.pop(key, None) is not None])
 
     async def _token(
-        self, key: tuple[str, ...], scheme: Mapping[str, Any], value: Mapping[str, Any], wire: Wire
+        self, key: tuple[str, ...], scheme: Mapping[str, Any], value: Mapping[str, Any], connections: Connections
     ) -> str:
         """A token by client credentials, which is renewed before it ends; nobody's is given to another."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             known = self._tokens.get(key)
             if known is None or known.until <= time.monotonic():
-                known = self._tokens[key] = await self._fetch(scheme, value, wire)
+                known = self._tokens[key] = await self._fetch(scheme, value, connections)
         return known.value
 
-    async def _fetch(self, scheme: Mapping[str, Any], value: Mapping[str, Any], wire: Wire) -> _Token:
+    async def _fetch(self, scheme: Mapping[str, Any], value: Mapping[str, Any], connections: Connections) -> _Token:
         flow = (scheme.get("flows") or {}).get("clientCredentials") or {}
         where = str(value.get("token_url") or urljoin(str(scheme.get("base", "")), str(flow.get("tokenUrl") or "")))
         client, secret = str(value.get("client_id", "")), str(value.get("client_secret", ""))
@@ -189,16 +192,16 @@ class Guard:
             pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         try:
-            target, parts = urls.canonical(where), urlsplit(where)
+            target = urls.canonical(where)
         except Unfit:
             message = f"{self._name} does not say where tokens come from"
             raise ToolFailure("unavailable", message, hint="Set token_url beside client_id.", retryable=False) from None
         if value.get("token_url"):
-            wire.inside.add(target.host)
-        request = Request("POST", target, parts.path or "/", parts.query, headers, urlencode(form).encode())
-        return self._read(await wire.send(request, TOKEN_BYTES))
+            connections.inner_hosts.add(target.host)
+        request = Request(where, target, "POST", headers, urlencode(form).encode())
+        return self._read(await connections.send(request, TOKEN_BYTES))
 
-    def _read(self, answer: Any) -> _Token:
+    def _read(self, answer: Response) -> _Token:
         try:
             said = msgspec.json.decode(answer.body)
             token, lives = said["access_token"], said.get("expires_in")

@@ -13,13 +13,14 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 from urllib.request import url2pathname
 
 from toolcrib.errors import ToolFailure
+from toolcrib.http import Request
 from toolcrib.policy import urls
 from toolcrib.policy.problems import Unfit
 from toolcrib.schema import SchemaError
 from toolcrib.schema.rules import plain_schema
+from toolcrib.sources.openapi.connections import Connections
 from toolcrib.sources.openapi.document import NOWHERE, Document
 from toolcrib.sources.openapi.reading import MOST_BYTES, BadDocument, read, shown
-from toolcrib.sources.openapi.wire import Request, Wire
 
 MOST_PARTS = 100
 _REFERENCE = re.compile(rb"""\$ref["']?\s*:\s*["']?([^#"'\s,}][^"'\s,}]*)""")
@@ -40,9 +41,9 @@ class Found:
 class Loading:
     """Reads one document; `refs` are origins of others that it may refer to."""
 
-    def __init__(self, place: str | Path | Mapping[str, Any], wire: Wire, refs: Sequence[str]) -> None:
+    def __init__(self, place: str | Path | Mapping[str, Any], connections: Connections, refs: Sequence[str]) -> None:
         self.place = place
-        self._wire = wire
+        self._connections = connections
         self._marks: dict[str, Any] = {}
         self._left = MOST_BYTES
         if isinstance(place, Mapping):
@@ -158,15 +159,15 @@ class Loading:
 
     async def _fetch(self, address: str, known: Any = None) -> Found:
         """What a server answers; it is told what was answered before, so that it need not say it again."""
-        parts, target = urlsplit(address), urls.canonical(address)
+        target = urls.canonical(address)
         if is_address(self.address) and target.host == urls.canonical(self.address).host:
-            self._wire.inside.add(target.host)
+            self._connections.inner_hosts.add(target.host)
         headers = {"Accept": "application/json, application/yaml, */*;q=0.5"}
         if isinstance(known, tuple) and known[0]:
             headers["If-None-Match"] = known[0]
-        request = Request("GET", target, parts.path or "/", parts.query, headers)
+        request = Request(address, target, "GET", headers)
         try:
-            answer = await self._wire.send(request, self._left)
+            answer = await self._connections.send(request, self._left)
         except ToolFailure as error:
             if error.code == "unavailable":
                 raise Away(f"{shown(address)}: {error.message}") from None

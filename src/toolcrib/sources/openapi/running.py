@@ -13,16 +13,17 @@ from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.http import Request, Response
 from toolcrib.schema import output_check
 from toolcrib.sources.openapi import bodies, styles, swagger
 from toolcrib.sources.openapi.answers import outcome
 from toolcrib.sources.openapi.auth import Guard, Proof, Wanted
+from toolcrib.sources.openapi.connections import Connections
 from toolcrib.sources.openapi.document import Document, Node
 from toolcrib.sources.openapi.later import Shapes
 from toolcrib.sources.openapi.operations import Operation
 from toolcrib.sources.openapi.plan import Plan, plan
 from toolcrib.sources.openapi.servers import Server
-from toolcrib.sources.openapi.wire import Answer, Request, Wire
 from toolcrib.tools import canonical
 from toolcrib.types import Effect, Result
 
@@ -35,7 +36,7 @@ class Desk:
 
     document: Document
     guard: Guard
-    wire: Wire
+    connections: Connections
     uploads: Path | None = None
 
 
@@ -108,16 +109,16 @@ class Service:
         content = None
         if made.body is not None:  # which may hold files
             content = await asyncio.to_thread(bodies.content, made.body, values, desk.uploads)
-        proof = await desk.guard.proof(wanted, ctx.owner, desk.wire)
+        proof = await desk.guard.proof(wanted, ctx.owner, desk.connections)
         answer = await self._send(ctx, values, content, proof)
         if answer.status == 401 and desk.guard.forget(proof):  # its token may have been withdrawn
-            proof = await desk.guard.proof(wanted, ctx.owner, desk.wire)
+            proof = await desk.guard.proof(wanted, ctx.owner, desk.connections)
             answer = await self._send(ctx, values, content, proof)
         return outcome(answer, self.effect, proof.masks(), check, self.operation.method)
 
     async def _send(
         self, ctx: Context, values: Mapping[str, Any], content: bodies.Content | None, proof: Proof
-    ) -> Answer:
+    ) -> Response:
         made = self.plan
         query = [*self._query(values), *proof.query]
         headers = {"Accept": made.accept, **self._headers(values)}
@@ -131,15 +132,14 @@ class Service:
         lower = {name.lower() for name in proof.headers}
         headers = {name: value for name, value in headers.items() if name.lower() not in lower} | proof.headers
         request = Request(
-            self.operation.method.upper(),
+            f"{self.server.target.text}{self._path(values)}{'?' if query else ''}{'&'.join(query)}",
             self.server.target,
-            self._path(values),
-            "&".join(query),
+            self.operation.method.upper(),
             headers,
             None if content is None else content.data,
         )
         try:
-            return await self.desk.wire.send(request)
+            return await self.desk.connections.send(request)
         except ToolFailure as error:
             if error.code == "too_large" and self.effect == "once":
                 raise ToolFailure("too_large", f"{error.message}; the request has run", retryable=False) from None

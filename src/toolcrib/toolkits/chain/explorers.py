@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.chain.http import Away, Http, Reply
+from toolcrib.http import Response
+from toolcrib.toolkits.chain.http import Away, Http
 from toolcrib.toolkits.chain.secrets import Scrubber
 from toolcrib.toolkits.chain.values import address, clean
 
@@ -109,7 +110,7 @@ class Etherscan:
                 await asyncio.sleep(PAUSE_S)
         raise ToolFailure("rate_limited", "Etherscan limits our requests", hint="Wait a while before the next call.")
 
-    def _result(self, chain: int, reply: Reply, said: Mapping[str, Any]) -> Any:
+    def _result(self, chain: int, reply: Response, said: Mapping[str, Any]) -> Any:
         result = said.get("result")
         if said.get("status") == "1":
             return result or []
@@ -137,7 +138,7 @@ def _limited(said: Mapping[str, Any]) -> bool:
     return said.get("status") == "0" and "rate limit" in str(said.get("result")).lower()
 
 
-def _json(reply: Reply) -> Any:
+def _json(reply: Response) -> Any:
     try:
         return msgspec.json.decode(reply.body)
     except (msgspec.DecodeError, RecursionError):

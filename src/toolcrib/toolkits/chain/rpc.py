@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.chain.http import Away, Http, Reply
+from toolcrib.http import Response
+from toolcrib.toolkits.chain.http import Away, Http
 from toolcrib.toolkits.chain.secrets import Scrubber
 from toolcrib.toolkits.chain.values import quantity
 
@@ -110,7 +111,7 @@ class Node:
         content = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         return self._result(method, await self._reply(content, 1 if method in WRITES else TRIES))
 
-    async def _reply(self, content: bytes, tries: int) -> Reply:
+    async def _reply(self, content: bytes, tries: int) -> Response:
         for left in reversed(range(tries)):
             try:
                 reply = await self._http.send("POST", self._url, _HEADERS, content)
@@ -128,7 +129,7 @@ class Node:
         what = "did not answer in time" if away.slow else "can not be reached"
         return Unreachable("unavailable", f"The node of chain {self.id} {what}", retryable=True)
 
-    def _result(self, method: str, reply: Reply) -> Any:
+    def _result(self, method: str, reply: Response) -> Any:
         if reply.status == 429:
             raise self._limited("too many requests")
         if reply.status in (401, 403):
@@ -186,7 +187,7 @@ async def together(*work: Awaitable[Any]) -> list[Any]:
         raise
 
 
-def pause(reply: Reply) -> float:
+def pause(reply: Response) -> float:
     """How long a busy server wants us to wait, as far as we are willing to."""
     said = reply.headers.get("retry-after", "")
     return min(float(said), LONGEST_PAUSE_S) if said.isdigit() else PAUSE_S

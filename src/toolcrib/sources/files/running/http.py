@@ -5,33 +5,26 @@ The address that is checked is the address that is connected to, so that a name 
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
+from typing import Any
 
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
+from toolcrib.http import Client, Egress, Request, Unanswered
 from toolcrib.policy import hosts, urls
 from toolcrib.policy.problems import BadRule, Unfit
 from toolcrib.sources.files.definition import NOTHING, Command, Definition
 from toolcrib.sources.files.running import answers, environment, runners
-from toolcrib.sources.files.running.requests import Prepared, Request
+from toolcrib.sources.files.running.processes import LARGEST
+from toolcrib.sources.files.running.requests import Prepared, RequestTemplate
 from toolcrib.sources.files.running.runners import Runner, Settings
 from toolcrib.sources.files.running.templates import BadTemplate
 from toolcrib.types import Effect, Result
 
-if TYPE_CHECKING:
-    import ssl
-
-    import httpx
-
 EFFECTS: Mapping[str, Effect] = {"GET": "read", "HEAD": "read", "PUT": "idempotent", "DELETE": "idempotent"}
 AUTHS = ("bearer", "basic", "header", "query")
-REDIRECTS = 5
 SPARE_S = 1.0
 """The pipeline's own clock comes after the one here, which knows whether the request was sent."""
 
@@ -46,7 +39,7 @@ def runner(definition: Definition, command: Command, settings: Settings) -> Runn
     if base is None or not any(key in command.said for key in ("method", "path", "query", "body")):
         return None
     service = Service(
-        definition, command, settings, _target(base), Request.read(base, definition, command), _auth(definition)
+        definition, command, settings, _target(base), RequestTemplate.read(base, definition, command), _auth(definition)
     )
     return Runner(
         service.run,
@@ -80,23 +73,15 @@ def _auth(definition: Definition) -> Mapping[str, Any]:
     return auth
 
 
-@lru_cache(1)
-def _tls() -> ssl.SSLContext:
-    """Reading all certificates takes longer than a request."""
-    import httpx
-
-    return httpx.create_ssl_context()
-
-
 @dataclass(frozen=True, slots=True)
-class Service:
+class Service(Egress):
     """A request that is made for every call."""
 
     definition: Definition
     command: Command
     settings: Settings
     target: urls.Target
-    request: Request
+    request: RequestTemplate
     auth: Mapping[str, Any]
 
     @property
@@ -105,7 +90,7 @@ class Service:
         return runners.effect(self.definition, self.command, EFFECTS.get(self.request.method, "once"))
 
     async def run(self, ctx: Context, values: Mapping[str, Any]) -> Result:
-        """Makes the request and gives what was answered.
+        """Make the request and return what was answered.
 
         Raises:
             ToolFailure: it could not be made, was not answered, or the answer says that it failed.
@@ -113,12 +98,23 @@ class Service:
         secrets = environment.values(environment.declared(self.definition), self.settings.environ)
         prepared = self.request.fill(values)
         masks = self._authorise(prepared, secrets)
-        limit, sent = runners.timeout_s(self.command, self.definition), _Sent(self.effect == "once")
+        limit = runners.timeout_s(self.command, self.definition)
+        url = f"{self.target.text}{prepared.path_and_query}"
+        request = Request(url, self.target, prepared.method, prepared.headers, prepared.content)
         try:
-            async with asyncio.timeout(limit):
-                return answers.outcome(await self._follow(prepared, sent), masks)
-        except TimeoutError:
-            raise sent.failure("timeout", f"{self.target.host} did not answer within {limit:g} s") from None
+            client = Client(resolve=self.settings.resolve, largest=LARGEST)
+            return answers.outcome(await client.send(request, self, total_s=limit), masks)
+        except Unanswered as error:
+            raise self._failure(error) from None
+
+    def _failure(self, error: Unanswered) -> ToolFailure:
+        """Return the failure of a request without a response: one that may happen once says that it may have run."""
+        if not error.sent or self.effect != "once":
+            return ToolFailure(error.code, error.message)
+        code = "unknown" if error.code == "unavailable" else error.code
+        hint = "Find out whether it happened before calling it again."
+        text = f"{error.message}; the request was sent and may have run"
+        return ToolFailure(code, text, hint=hint, retryable=False, metadata={"may_have_run": True})
 
     def _authorise(self, prepared: Prepared, secrets: Mapping[str, str]) -> tuple[str, ...]:
         """Adds what proves who asks; the texts that nobody may see."""
@@ -141,83 +137,15 @@ class Service:
                 prepared.headers["Authorization"] = f"Bearer {value}"
         return environment.masks(secrets, value)
 
-    async def _follow(self, prepared: Prepared, sent: _Sent) -> answers.Answer:
-        """The answer, after redirects on the same host."""
-        for _ in range(REDIRECTS):
-            answer = await self._answer(prepared, sent)
-            if answer.location is None:
-                return answer
-            sent.yet = False
-            where = urljoin(f"{self.target.text}{prepared.path}", answer.location)
-            if self._elsewhere(where):
-                message = f"{self.target.host} redirects to another place, which is refused"
-                raise ToolFailure("denied", message, metadata={"http_status": answer.status})
-            prepared = prepared.redirected(answer.status, where)
-        raise ToolFailure("failed", f"{self.target.host} redirects more than {REDIRECTS} times")
-
-    def _elsewhere(self, where: str) -> bool:
-        try:
-            return urls.canonical(where) != self.target
-        except Unfit:
-            return True
-
-    async def _answer(self, prepared: Prepared, sent: _Sent) -> answers.Answer:
-        """Asks the first address that can be reached. Nothing is tried again once a request may have been sent."""
-        try:
-            import httpx
-        except ImportError:
-            raise ToolFailure("unavailable", "Requests need httpx: pip install 'toolcrib[files]'") from None
-        problem = "has no address"
-        for address in await self._addresses():
-            try:
-                async with httpx.AsyncHTTPTransport(verify=_tls(), retries=0) as transport:
-                    return await answers.read(
-                        await transport.handle_async_request(self._request(prepared, address, sent))
-                    )
-            except httpx.ConnectError as error:
-                forged = "CERTIFICATE_VERIFY_FAILED" in str(error)
-                problem = "shows no certificate that can be trusted" if forged else "can not be reached"
-            except httpx.TransportError as error:
-                problem = f"ended the connection ({type(error).__name__})"
-                raise sent.failure("unavailable", f"{self.target.host} {problem}") from None
-        raise ToolFailure("unavailable", f"{self.target.host} {problem}")
-
-    def _request(self, prepared: Prepared, address: str, sent: _Sent) -> httpx.Request:
-        import httpx
-
-        target = self.target
-        place = f"[{address}]" if ":" in address else address
-        headers = httpx.Headers({"User-Agent": "toolcrib", "Accept": "*/*"})
-        for name, value in prepared.headers.items():
-            headers[name] = value
-        headers["Host"] = target.host if target.port == urls.PORTS[target.scheme] else f"{target.host}:{target.port}"
-        return httpx.Request(
-            prepared.method,
-            httpx.URL(f"{target.scheme}://{place}:{target.port}").copy_with(raw_path=prepared.raw_path),
-            headers=headers,
-            content=prepared.content,
-            extensions={"sni_hostname": target.host.strip("[]"), "trace": sent.trace},
-        )
-
-    async def _addresses(self) -> list[str]:
-        """The addresses of the host, all of which may be connected to.
-
-        Raises:
-            ToolFailure: `denied`, one of them lies inside and is not named; `unavailable`, there are none.
-        """
-        target = self.target
-        try:
-            found = await self.settings.resolve(target.host.strip("[]"), target.port)
-        except OSError:
-            raise ToolFailure("unavailable", f"{target.host} is not known") from None
-        for address in found:
+    def check_addresses(self, target: urls.Target, inner: Sequence[str]) -> None:
+        """Allow inner addresses where the file names an inner host, or requires them."""
+        for address in inner:
             if not (target.private or self._may_reach(address)):
                 raise ToolFailure(
                     "denied",
                     f"{target.host} leads to {address}, which lies inside",
                     hint=f"a file that may go there says so: requires net:egress:{address}",
                 )
-        return found
 
     def _may_reach(self, address: str) -> bool:
         """Whether an address is public, or is one that the file requires, which the policy then has agreed to."""
@@ -237,25 +165,3 @@ def _names(pattern: str, target: urls.Target) -> bool:
         return urls.grant(pattern)(target)
     except BadRule:
         return False
-
-
-class _Sent:
-    """Whether a request may have reached the other side."""
-
-    def __init__(self, once: bool) -> None:
-        self.once = once
-        self.yet = False
-
-    async def trace(self, event: str, info: Any) -> None:
-        """Hears what becomes of a request."""
-        if event.endswith("send_request_headers.started"):
-            self.yet = True
-
-    def failure(self, code: str, message: str) -> ToolFailure:
-        """A failure without an answer: one that may happen once says that it may have run."""
-        if not (self.yet and self.once):
-            return ToolFailure(code, message)
-        code = "unknown" if code == "unavailable" else code
-        hint = "Find out whether it happened before calling it again."
-        text = f"{message}; the request was sent and may have run"
-        return ToolFailure(code, text, hint=hint, retryable=False, metadata={"may_have_run": True})

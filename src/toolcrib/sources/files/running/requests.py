@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -33,26 +33,15 @@ class Prepared:
     content: bytes | None
 
     @property
-    def raw_path(self) -> bytes:
+    def path_and_query(self) -> str:
         """Path and query as they are sent."""
         more = urlencode(self.query, quote_via=quote)
         mark = "&" if "?" in self.path else "?"
-        return (f"{self.path}{mark}{more}" if more else self.path).encode()
-
-    def redirected(self, status: int, where: str) -> Prepared:
-        """The request that a redirect on the same host asks for."""
-        parts = urlsplit(where)
-        path = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=_LITERAL)
-        moved = replace(self, path=path, query=[])
-        asks_anew = status == 303 and self.method != "HEAD"
-        if not asks_anew and not (status in (301, 302) and self.method == "POST"):
-            return moved
-        headers = {name: value for name, value in self.headers.items() if name.lower() != "content-type"}
-        return replace(moved, method="GET", content=None, headers=headers)
+        return f"{self.path}{mark}{more}" if more else self.path
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RequestTemplate:
     """The templates of a request."""
 
     method: str
@@ -62,7 +51,7 @@ class Request:
     body: Json | None
 
     @classmethod
-    def read(cls, base: str, definition: Definition, command: Command) -> Request:
+    def read(cls, base: str, definition: Definition, command: Command) -> RequestTemplate:
         """Read a command.
 
         Raises:

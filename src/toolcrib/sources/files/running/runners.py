@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toolcrib.http import Resolve, resolve
 from toolcrib.sources.files.definition import Command, Definition
 from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.running import environment
@@ -38,12 +37,6 @@ class Runner:
     resumes: bool = False
 
 
-async def _addresses(host: str, port: int) -> list[str]:
-    """The addresses of a host, as this system knows them."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What all files of a source run with.
@@ -57,7 +50,7 @@ class Settings:
     workspace: Path | None = None
     helper: Callable[[Definition, str, Mapping[str, Any]], Awaitable[Any]] | None = None
     effect_of: Callable[[str], Effect | None] = lambda tool: None
-    resolve: Callable[[str, int], Awaitable[list[str]]] = _addresses
+    resolve: Resolve = resolve
 
 
 def effect(definition: Definition, command: Command, otherwise: Effect = "once") -> Effect:
