@@ -665,6 +665,15 @@ RELIABILITY: dict[str, str] = {
     "reliability.proof.19": "Faults that are put into the source are noticed by tests.",
 }
 
+SECURITY: dict[str, str] = {
+    "security.door.1": "With keys an answer counts for whoever holds the key; named people are not played without.",
+    "security.door.2": "Where roles are named that make administrators, no scope and no other role does.",
+    "security.tenant.1": "A key with fewer namespaces sees nothing of sessions in which more was ever open.",
+    "security.tenant.2": "Opening a session anew undoes no narrowing, unless one may open everything.",
+    "security.tenant.3": "A foreign id and one that never was get the same answer after the same look-ups.",
+    "security.tenant.4": "An approver with a narrow key is asked about tools of its namespaces alone.",
+}
+
 CHAPTERS: dict[str, dict[str, str]] = {
     "contract": CONTRACT,
     "aomi": SESSIONS,
@@ -675,6 +684,7 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "mcp": MCP,
     "agents": AGENTS,
     "reliability": RELIABILITY,
+    "security": SECURITY,
 }
 
 for _id, _words in {**KITS, **CHAIN}.items():

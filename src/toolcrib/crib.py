@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from toolcrib.calls import approving, archive
@@ -55,6 +55,29 @@ PART_S = 5.0
 """How long a part of a crib has to stop."""
 
 log = logging.getLogger("toolcrib")
+
+
+class _Rights(NamedTuple):
+    """What a caller wants to be open in a session, and whether they are `limited` to less than everything."""
+
+    namespaces: tuple[str, ...] | None
+    grants: tuple[Any, ...]
+    limited: bool
+
+    def of(self, session: Session) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """The namespaces and the grants that the session has then.
+
+        Raises:
+            Refused: `denied`, they were taken away and the caller may not give them back.
+        """
+        wanted = session.namespaces if self.namespaces is None else self.namespaces
+        if self.limited and session.ceiling is not None and (taken := sorted({*wanted} - {*session.ceiling})):
+            left = ", ".join(session.ceiling)
+            raise Refused("denied", f"Namespace '{taken[0]}' was taken away from this session. Left: [{left}]")
+        if not self.grants:
+            return wanted, session.grants
+        kept = session.grants if self.limited else ()
+        return wanted, (*kept, *(one for one in self.grants if one not in kept))
 
 
 class Crib:
@@ -320,6 +343,9 @@ class Crib:
     ) -> Session:
         """Creates a session or restores it; `allowed` is what the caller may open, where that is not everything.
 
+        Such a caller cannot undo a narrowing: their `grants` are added to those of the session, and namespaces that
+        `Session.narrow` took away stay away.
+
         Raises:
             Refused: `invalid_arguments` for a bad id, `denied` for somebody else's or a namespace, `not_found`.
         """
@@ -333,9 +359,11 @@ class Crib:
         wanted = None if namespaces is None else self.catalog.resolve(namespaces)
         if allowed is not None:
             authorize(await self._recorded(id, owner) if wanted is None else wanted, allowed)
+        limited = allowed is not None and "*" not in allowed
+        rights = _Rights(wanted, approving.grants_of(grants), limited)
         lock = self._opening.setdefault(id, asyncio.Lock())
         async with lock:
-            session, made = await self._open(id, owner, wanted, approving.grants_of(grants))
+            session, made = await self._open(id, owner, rights)
         if not made and self.pipeline.engine is None:  # tools are asked there, and run, so no lock is held
             await recover(self, await self.store.calls(id, ("queued", "running"), limit=1_000_000))
         if not made and self.agents is not None:
@@ -352,9 +380,7 @@ class Crib:
             return self.default_namespaces
         return (self._sessions.get(id) or await self.load(row)).namespaces
 
-    async def _open(
-        self, id: str, owner: str, wanted: tuple[str, ...] | None, grants: tuple[Any, ...]
-    ) -> tuple[Session, bool]:
+    async def _open(self, id: str, owner: str, rights: _Rights) -> tuple[Session, bool]:
         """The session, and whether it is new. A logout that is under way is waited for: there is one of each."""
         row, made = await self.store.open(id, owner, self.pipeline.clock.now())
         if row.owner != owner:
@@ -367,39 +393,50 @@ class Crib:
         if session is not None:
             await self.refresh(session, row.revision)  # another process may have closed it
         if session is None or session.shut:
-            session = await self._enter(row, made, wanted, grants)
-        if wanted is not None and wanted != session.namespaces:
-            await self.set_namespaces(session, wanted)
+            session = await self._enter(row, made, rights)
+        wanted, grants = rights.of(session)
+        if (wanted, grants) != (session.namespaces, session.grants):
+            session.grants, session.judge = grants, None
+            await self.set_namespaces(session, wanted, widened=not rights.limited and session.ceiling is not None)
         return session, made
 
-    async def _enter(
-        self, row: SessionRow, made: bool, wanted: tuple[str, ...] | None, grants: tuple[Any, ...]
-    ) -> Session:
+    async def _enter(self, row: SessionRow, made: bool, rights: _Rights) -> Session:
         if made:
-            session = Session(self, row.id, row.owner, self.default_namespaces if wanted is None else wanted)
+            opened = self.default_namespaces if rights.namespaces is None else rights.namespaces
+            session = Session(self, row.id, row.owner, opened)
         else:
             session = self._sessions.get(row.id) or self._attached.get(row.id) or await self.load(row)
+        _, session.grants = rights.of(session)
+        session.judge = None
         session.shut = False
-        session.grants = grants or session.grants
         self._sessions[row.id] = session
         self._attached.pop(row.id, session)
-        opened = {"owner": row.owner, "namespaces": session.namespaces, "tools": session.names(), "restored": not made}
-        await session.log("opened", opened | ({"grants": list(grants)} if grants else {}))
+        said = {"owner": row.owner, "namespaces": session.namespaces, "tools": session.names(), "restored": not made}
+        await session.log("opened", said | ({"grants": list(session.grants)} if rights.grants else {}))
         return session
 
-    async def set_namespaces(self, session: Session, namespaces: tuple[str, ...]) -> None:
-        """Replaces what is open in a session, from now on; what has started goes on."""
+    async def set_namespaces(
+        self, session: Session, namespaces: tuple[str, ...], *, narrowed: bool = False, widened: bool = False
+    ) -> None:
+        """Replaces what is open in a session, from now on; what has started goes on.
+
+        What `narrowed` took away, only a caller who may open everything gives back; then it was `widened`.
+        """
         async with session.lock:
             session.namespaces = namespaces
             session.refresh()
             self._end_unseen(session)
-            said = {"namespaces": namespaces, "tools": session.names()}
+            session.ceiling = namespaces if narrowed else None if widened else session.ceiling
+            said: dict[str, Any] = {"namespaces": namespaces, "tools": session.names()}
+            said |= {name: True for name, is_so in (("narrowed", narrowed), ("widened", widened)) if is_so}
             await session.log("namespaces", said | ({"grants": list(session.grants)} if session.grants else {}))
 
     async def load(self, row: SessionRow) -> Session:
         """A session as its log tells it; nothing is written."""
-        session = Session(self, row.id, row.owner, self.default_namespaces)
+        session = Session(self, row.id, row.owner, ())
         await self.refresh(session, row.revision)
+        if not session.seen:  # nobody wrote yet what is open in it
+            session.namespaces = self.default_namespaces
         return session
 
     async def refresh(self, session: Session, revision: int) -> None:
@@ -526,10 +563,12 @@ class Crib:
         Raises:
             Refused: `not_found`; `conflict`, calls run in it.
         """
-        if force and (session := await self.attached(id)) is not None and session.owner != OWNER:
+        session = await self.attached(id)
+        if force and session is not None and session.owner != OWNER:
             await session.interrupt(background=True)
         await self.store.flush()
-        stone = await archive.delete(self.store, id, actor, self.pipeline.clock.now())
+        reach = () if session is None else session.reach
+        stone = await archive.delete(self.store, id, actor, self.pipeline.clock.now(), reach)
         if stone is None:
             raise Refused("conflict", f"Calls run in session '{id}'", "close it first, or delete it with force")
         if (left := self.at_hand(id)) is not None:

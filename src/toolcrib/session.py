@@ -36,8 +36,10 @@ class Session(Lists):
         self.pipeline = crib.pipeline
         self.id = id
         self.owner = owner
+        self.reach: frozenset[str] = frozenset()
         self.namespaces = namespaces
         self.grants = grants
+        self.ceiling: tuple[str, ...] | None = None
         self.user: Mapping[str, Any] = {}
         self.state = State(crib.state_keys)
         self.live: dict[str, LiveCall] = {}
@@ -61,6 +63,16 @@ class Session(Lists):
         self._view: View | None = None
         self._version = -1
         self._model_names: dict[str, str] | None = None
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """What is open in it now; `reach` is all that ever was, and `ceiling` what narrowing left."""
+        return self._namespaces
+
+    @namespaces.setter
+    def namespaces(self, opened: tuple[str, ...]) -> None:
+        self._namespaces = opened
+        self.reach = self.reach.union(opened)
 
     # Tools
 
@@ -134,6 +146,8 @@ class Session(Lists):
         if event.kind in ("opened", "namespaces"):
             self.namespaces = tuple(event.data["namespaces"])
             self.grants = tuple(event.data.get("grants", self.grants))
+            self.ceiling = self.namespaces if event.data.get("narrowed") else self.ceiling
+            self.ceiling = None if event.data.get("widened") else self.ceiling
             self.judge = None
             self.shut = self.shut and event.kind != "opened"
         elif event.kind == "closing":
@@ -193,7 +207,7 @@ class Session(Lists):
         approving.within(wanted, self.namespaces)
         self.grants = (*self.grants, *approving.grants_of(grants))
         self.judge = None
-        await self.crib.set_namespaces(self, wanted)
+        await self.crib.set_namespaces(self, wanted, narrowed=True)
 
     # Calls
 

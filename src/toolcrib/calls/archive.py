@@ -236,8 +236,11 @@ GRAVES = f"{OWNER}.deleted"
 """The session whose log has a line for each session that was deleted."""
 
 
-class Tombstone(msgspec.Struct):
-    """What is left of a session that was deleted: whose it was, who deleted it, and a digest of its log."""
+class Tombstone(msgspec.Struct, omit_defaults=True):
+    """What is left of a session that was deleted: whose it was, who deleted it, and a digest of its log.
+
+    `namespaces` are all that were ever open in it.
+    """
 
     session: str
     owner: str
@@ -246,9 +249,10 @@ class Tombstone(msgspec.Struct):
     events: int
     calls: int
     sha256: str
+    namespaces: tuple[str, ...] | None = None
 
 
-async def delete(store: Store, id: str, actor: str, at: float) -> Tombstone | None:
+async def delete(store: Store, id: str, actor: str, at: float, namespaces: Iterable[str]) -> Tombstone | None:
     """Deletes a session and leaves its tombstone; None where it has calls to run.
 
     Raises:
@@ -259,7 +263,7 @@ async def delete(store: Store, id: str, actor: str, at: float) -> Tombstone | No
     if row is None or row.owner == OWNER:
         raise Refused("not_found", f"There is no session '{id}'")
     calls = len(await store.calls(id, limit=10_000_000))
-    stone = Tombstone(id, row.owner, actor, at, row.seq, calls, await log_digest(store, row))
+    stone = Tombstone(id, row.owner, actor, at, row.seq, calls, await log_digest(store, row), tuple(sorted(namespaces)))
     buried = await store.delete(id, Write(GRAVES, [(at, None, "deleted", msgspec.structs.asdict(stone))]))
     return stone if buried else None
 

@@ -260,7 +260,7 @@ class RemoteSession:
     async def answer(self, question: str, action: str, value: Any = None, **more: Any) -> Answer:
         """Answers a question: `accept`, `decline`, `cancel`, or `fail`; as whom the key belongs to.
 
-        More: `arguments` (edited), `reason`, `key`, `scope`; `actor` only for who looks after the server.
+        More: `arguments` (edited), `reason`, `key`, `scope`; `actor` only where the server asks nobody who they are.
 
         Raises:
             Refused: `not_found`, `already_answered`, `expired`, `invalid_arguments`, `denied`; the question stays.

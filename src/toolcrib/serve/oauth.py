@@ -39,7 +39,7 @@ class Claims:
     `owner` names the claim that their sessions belong to, such as `email`, which counts only where the token says that
     it is verified: some providers let people write what they like there. Without `owner` they belong to issuer and
     subject, which nobody else can have. `roles` and `namespaces` are claims with lists; who has a role of `admins`
-    looks after the server.
+    looks after the server, and then nobody else does, whatever scopes their token has.
     """
 
     owner: str | None = None
@@ -57,8 +57,10 @@ class Claims:
         roles = _words(claims.get(self.roles) or ())
         spaces = None if self.namespaces is None else tuple(_words(claims.get(self.namespaces) or ()))
         admin = {ADMIN} if set(self.admins) & set(roles) else set()
-        given = frozenset(roles) - ({ADMIN} if self.admins else set())
-        return Principal(self._name(claims), spaces, frozenset(scopes), given | admin, "jwt")
+        denied = {ADMIN} if self.admins else set()  # then neither a scope nor a role of that name is enough
+        return Principal(
+            self._name(claims), spaces, frozenset(scopes) - denied, frozenset(roles) - denied | admin, "jwt"
+        )
 
     def _name(self, claims: Mapping[str, Any]) -> str:
         if self.owner is None:

@@ -39,10 +39,11 @@ class Stats(Struct):
 
 async def stats(asked: Request) -> Reply:
     """Numbers for small plots."""
-    crib, query, owner = asked.api.crib, asked.query, owner_of(asked)
+    crib, query, rooms = asked.api.crib, asked.query, asked.api.rooms
     now = crib.pipeline.clock.now()
-    recent = counted(await ended(crib, owner, now - query.seconds), now, query.points)
-    sessions = {row.id for row in await used_since(crib, 0.0, owner)}
+    recent = counted(await ended(asked, now - query.seconds), now, query.points)
+    rows = await used_since(crib, 0.0, owner_of(asked))
+    sessions = {row.id for row in rows if await rooms.sees(row, asked.principal)}
     open_calls = await crib.store.calls(None, ("waiting", "running", "queued"), limit=100_000)
     states = Counter(row.state for row in open_calls if row.session in sessions)
     return given(Stats(len(sessions), states["waiting"], states["running"], states["queued"], recent))
@@ -54,7 +55,7 @@ async def tool_stats(asked: Request) -> Reply:
     if all(tool.id != id for tool in open_tools(asked)):
         raise missing("tool")
     now = crib.pipeline.clock.now()
-    return given(counted(await ended(crib, owner_of(asked), now - query.seconds, id), now, query.points))
+    return given(counted(await ended(asked, now - query.seconds, id), now, query.points))
 
 
 # The cluster

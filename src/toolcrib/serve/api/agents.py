@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import secrets
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -16,7 +17,9 @@ from toolcrib.serve.api.calls import attend
 from toolcrib.serve.api.errors import Problem, missing
 from toolcrib.serve.api.paging import Name, Seconds, Text
 from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.rooms import bounds
 from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.tools import open_tools
 from toolcrib.session import Session
 
 if TYPE_CHECKING:
@@ -82,6 +85,15 @@ def _form(agents: Agents, agent: Agent) -> AgentForm:
     )
 
 
+def _seen(asked: Request, form: AgentForm) -> AgentForm:
+    """An agent without the tools of namespaces that the key of whoever asks does not open."""
+    if bounds(asked.principal) is not None:
+        names = [(tool.id, tool.name) for tool in open_tools(asked)]
+        form.tools = [one for one in form.tools if any(fnmatchcase(name, one) for pair in names for name in pair)]
+        form.exclude = ()
+    return form
+
+
 async def agents(asked: Request) -> Reply:
     """All agents; none where the crib has none."""
     if asked.api.crib.agents is None:
@@ -94,7 +106,7 @@ async def agents(asked: Request) -> Reply:
         for via in ("transfer", "call")
         for target, how in book.reached(book[name], via).items()
     ]
-    return given(AgentsForm([_form(found, book[name]) for name in book], edges))
+    return given(AgentsForm([_seen(asked, _form(found, book[name])) for name in book], edges))
 
 
 async def agent(asked: Request) -> Reply:
@@ -103,7 +115,7 @@ async def agent(asked: Request) -> Reply:
     one = found.book.get(asked.path[0])
     if one is None:
         raise missing("agent")
-    form = _form(found, one)
+    form = _seen(asked, _form(found, one))
     fields = {name: getattr(form, name) for name in form.__struct_fields__}
     return given(AgentDetail(**fields, definition=one.data() if asked.principal.admin else {}))
 

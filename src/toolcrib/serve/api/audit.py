@@ -87,7 +87,8 @@ async def _page(asked: Request, where: Where, past: Mark | None) -> tuple[list[d
     while True:
         most = PIECE if picky else query.limit - len(found)
         spots, past = await asked.api.crib.store.walk(where, past, limit=most)
-        async for mark, entry in _made(asked, [spot for spot in spots if spot.owner != OWNER], chains):
+        own = [spot for spot in spots if spot.owner != OWNER]
+        async for mark, entry in _made(asked, await asked.api.rooms.visible(own, asked.principal), chains):
             if _wanted(entry, query):
                 found.append(entry)
                 size += len(encode(entry))
@@ -167,6 +168,8 @@ async def _entries(asked: Request, owner: str | None) -> AsyncIterator[dict[str,
         only = await crib.store.session(query.session)
         rows = [] if only is None or only.owner == OWNER or owner not in (None, only.owner) else [only]
     for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
+        if row.owner != OWNER and not await asked.api.rooms.sees(row, asked.principal):
+            continue
         fold = Audit(row.id, row.owner)
         while page := await crib.store.read(row.id, fold.seq, limit=1000):
             for event in page:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from toolcrib.crib import Crib
 from toolcrib.serve.api.listing import stories
+from toolcrib.serve.api.paging import owner_of
+from toolcrib.serve.api.request import Request
 from toolcrib.store import OWNER, Spot, Where
 from toolcrib.types import Event
 
@@ -63,14 +64,15 @@ class Ended(NamedTuple):
     since: float
 
 
-async def ended(crib: Crib, owner: str | None, since: float, tool: str | None = None) -> Ended:
-    """The calls that ended since, of all sessions or of one owner's; the newest of them, where there are very many."""
+async def ended(asked: Request, since: float, tool: str | None = None) -> Ended:
+    """The calls that ended since, of all that somebody may see; the newest of them, where there are very many."""
     loop, found, past = asyncio.get_running_loop(), list[LastCall](), None
+    crib, owner = asked.api.crib, owner_of(asked)
     where, stop = Where("ended", owner=owner, tool=tool, since=since), loop.time() + LOOK_S
     while True:
         spots, past = await crib.store.walk(where, past, limit=PIECE)
         spots = [spot for spot in spots if spot.owner != OWNER and tool in (None, spot.row.tool)]
-        async for spot, story in stories(crib.store, spots):
+        async for spot, story in stories(crib.store, await asked.api.rooms.visible(spots, asked.principal)):
             found += _ended(spot, story)
         if past is None or len(found) >= MOST or loop.time() > stop:
             return Ended(found[::-1], since if past is None else past.at)

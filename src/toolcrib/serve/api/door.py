@@ -57,7 +57,7 @@ class Api:
         self.readers = Readers(self)
         self.rooms = Rooms(crib, namespaces, self.limits.idle_s)
         self.streams = Streams(crib, self.limits)
-        self.watch = Watch(crib, self.streams)
+        self.watch = Watch(crib, self.streams, self.rooms.reaches)
         self.speakers = Speakers()
         self.pasts = Pasts()
         self.table = Table(ROUTES)

@@ -8,6 +8,7 @@ from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import Problem, missing
 from toolcrib.serve.api.paging import Limit, Name, Seq, paged
 from toolcrib.serve.api.request import EVENTS, Request
+from toolcrib.serve.api.rooms import bounds
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.api.streams import Line
 from toolcrib.store import SessionRow
@@ -82,6 +83,7 @@ async def _stream(asked: Request, row: SessionRow) -> None:
     async with api.readers.of(asked):
         line = api.streams.line(asked.send)
         line.at, line.call, line.last = after, query.call, last
+        line.bounds = bounds(asked.principal)
         await line.begin()
         if 0 < last <= after:
             line.end("done")

@@ -67,7 +67,8 @@ async def walked(asked: Request, where: Where) -> tuple[list[Spot], str | None]:
     stop = loop.time() + LOOK_S
     while True:
         spots, past = await asked.api.crib.store.walk(where, past, limit=limit - len(found))
-        found += [spot for spot in spots if spot.owner != OWNER]
+        own = [spot for spot in spots if spot.owner != OWNER]
+        found += await asked.api.rooms.visible(own, asked.principal)
         if past is None or len(found) >= limit or loop.time() > stop:
             return found, None if past is None else place(*past)
 

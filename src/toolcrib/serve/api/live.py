@@ -8,6 +8,7 @@ from toolcrib.serve.api.errors import Problem
 from toolcrib.serve.api.events import LAST
 from toolcrib.serve.api.paging import place, read_place
 from toolcrib.serve.api.request import Request
+from toolcrib.serve.api.rooms import bounds
 from toolcrib.serve.api.routing import Route
 from toolcrib.serve.api.streams import EXTENT, PAGE, Line, frame
 from toolcrib.serve.api.watching import MOST, SLACK_S, Found, used_since
@@ -30,7 +31,7 @@ async def live(asked: Request) -> None:
     async with api.readers.of(asked):
         line = api.streams.line(asked.send)
         reader = _Reader(asked, line)
-        api.watch.join(line, reader.news)
+        api.watch.join(line, reader.news, bounded=bounds(asked.principal) is not None)
         try:
             await line.begin()
             if since is not None:
@@ -58,6 +59,8 @@ class _Reader:
         asked, found = self._asked, Found()
         owner = None if asked.principal.admin else asked.principal.name
         for row in await used_since(asked.api.crib, since[0] - SLACK_S, owner):
+            if not await asked.api.rooms.sees(row, asked.principal):
+                continue
             self._told[row.id, row.created_at] = await self._newest(row, since, found)
             if len(found) > 2 * MOST:
                 _shorten(found)
@@ -74,6 +77,8 @@ class _Reader:
             if not page:
                 return row.seq
             seq = page[-1].seq
+            if not await api.rooms.sees(row, self._asked.principal, seq):  # it was widened meanwhile
+                return seq
             found += [(row, event) for event in page if (event.at, row.id, event.seq) > since]
         return seq
 
@@ -83,7 +88,7 @@ class _Reader:
         mine = [
             (row, event)
             for row, event in found
-            if event.seq > self._told.get((row.id, row.created_at), 0) and rooms.sees(row, principal)
+            if event.seq > self._told.get((row.id, row.created_at), 0) and rooms.knows(row, principal)
         ]
         if mine:
             self._late.extend(map(_frame, mine))

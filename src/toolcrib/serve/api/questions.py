@@ -12,12 +12,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from toolcrib.policy import rules_of
-from toolcrib.policy.people import demand
+from toolcrib.policy.people import Demand, demand
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import Problem, missing
 from toolcrib.serve.api.listing import histories
 from toolcrib.serve.api.paging import MOST, Limit, Name, Text, owner_of, paged, place, read_mark
+from toolcrib.serve.api.reach import within
 from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.rooms import bounds
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.api.streams import Line
 from toolcrib.serve.principal import Principal
@@ -61,7 +63,7 @@ async def inbox(
 ) -> tuple[list[forms.QuestionForm], Mark | None]:
     """Open questions that somebody may answer, and from where to go on where there are more."""
     # Where rules name no approvers, and mostly they do not, nobody has to look further than at their own sessions.
-    whose = owner if _named_somewhere(asked) else owner_of(asked, owner)
+    whose = owner if _approves(asked) else owner_of(asked, owner)
     where = Where(states=("waiting",), owner=whose, oldest_first=True)
     found, loop, size = list[forms.QuestionForm](), asyncio.get_running_loop(), 0
     stop = loop.time() + LOOK_S
@@ -81,25 +83,34 @@ async def inbox(
 
 async def _visible(asked: Request, spot: Spot, question: Question) -> bool:
     """Whether whoever asks may see a question: it is in a session of theirs, or put to them."""
-    if asked.principal.admin or spot.owner == asked.principal.name:
-        return True
+    principal = asked.principal
+    if principal.admin or spot.owner == principal.name:
+        return bool(await asked.api.rooms.visible([spot], principal))
     row = await asked.api.crib.store.session(spot.row.session)
-    return row is not None and _put_to(asked.principal, await asked.api.crib.attach(row), question)
+    return row is not None and _put_to(principal, await asked.api.crib.attach(row), question)
 
 
-def _named_somewhere(asked: Request) -> bool:
-    """Whether rules name approvers at all; mostly they do not, and nothing has to be looked up."""
+def _demands(asked: Request) -> list[Demand]:
+    """What rules demand of those who answer; mostly nothing, and then nothing has to be looked up."""
     rules = rules_of(asked.api.crib.pipeline.policy)
     if rules is None:
-        return False
+        return []
     each: Any = getattr(rules, "layers", (rules,))
-    return bool(rules.people.approvers) or any(rule.demand for layer in each for rule in layer.rules)
+    general = [Demand(rules.people.approvers)] if rules.people.approvers else []
+    return [*general, *(rule.demand for layer in each for rule in layer.rules if rule.demand)]
+
+
+def _approves(asked: Request) -> bool:
+    """Whether rules name whoever asks as an approver of anything."""
+    rules = rules_of(asked.api.crib.pipeline.policy)
+    names = [name for one in _demands(asked) for name in (*one.approvers, *one.escalate_to)]
+    return rules is not None and rules.people.among(asked.principal.name, names)
 
 
 def _put_to(principal: Principal, session: Session, question: Question) -> bool:
-    """Whether a question is put to somebody by the rules: as an approver of all, or of this."""
+    """Whether a question is put to somebody by the rules, as an approver of all or of this, and their key opens it."""
     rules = rules_of(session.policy)
-    if rules is None:
+    if rules is None or not within([question.tool.rpartition(".")[0]], bounds(principal)):
         return False
     people = rules.people
     named = [name for one in question.demands for name in demand(one).asked]
@@ -107,7 +118,10 @@ def _put_to(principal: Principal, session: Session, question: Question) -> bool:
 
 
 class NewAnswer(Struct, forbid_unknown_fields=True):
-    """An answer. `args` are the arguments as the approver wants them; `actor` is for who looks after the server."""
+    """An answer. `args` are the arguments as the approver wants them.
+
+    `actor` names who answers on a server that asks nobody who they are. With keys it is whoever holds the key.
+    """
 
     question: Annotated[str, Meta(min_length=1, max_length=1000)]
     action: Literal["accept", "decline", "cancel", "fail"]
@@ -122,9 +136,9 @@ class NewAnswer(Struct, forbid_unknown_fields=True):
 async def answer(asked: Request) -> Reply:
     """Answers a question, as whoever asks."""
     body, principal = asked.body, asked.principal
-    if body.actor not in (None, principal.name) and not principal.admin:
-        raise Problem("denied", "You answer for yourself", "leave `actor` out")
     session = await _answerable(asked)
+    if body.actor not in (None, principal.name):
+        await _check_named(asked, session)
     given_answer = await session.answer(
         body.question,
         body.action,
@@ -138,23 +152,35 @@ async def answer(asked: Request) -> Reply:
     return given(forms.answer(given_answer))
 
 
+async def _check_named(asked: Request, session: Session) -> None:
+    """Raises `Problem` where an answer names somebody else, and it is known who answers or it matters."""
+    if asked.principal.auth != "off":
+        raise Problem("denied", "You answer for yourself", "leave `actor` out")
+    question = next((one for one in await session.questions() if one.id == asked.body.question), None)
+    if _demands(asked) or (question is not None and question.demands):
+        told = "Nobody knows here who you are, and somebody's own yes is demanded"
+        raise Problem("denied", told, "serve with keys, and have each approver answer with their own")
+
+
 async def _answerable(asked: Request) -> Session:
     """The session of a question that somebody may answer, also where it is not theirs."""
     crib, id = asked.api.crib, asked.path[0]
     row = await crib.store.session(id)
-    if row is not None and row.owner != OWNER and not asked.api.rooms.sees(row, asked.principal):
-        call = await crib.store.call(asked.body.question.rpartition("-")[0])
-        if call is not None and call.session == id and await _once_visible(asked, row, call):
-            return await crib.attach(row)
-        raise missing()
-    return await asked.api.rooms.of(id, asked.principal)
+    if row is not None and asked.api.rooms.owns(row, asked.principal):
+        return await asked.api.rooms.of(id, asked.principal)
+    call = await crib.store.call(asked.body.question.rpartition("-")[0])
+    if row is not None and call is not None and call.session == id and await _once_visible(asked, row, call):
+        return await crib.attach(row)
+    raise missing()
 
 
 async def _once_visible(asked: Request, place: SessionRow, call: Row) -> bool:
     """Whether a question was put to somebody, open or not: who comes too late is told so."""
+    if place.owner == OWNER or not _approves(asked):
+        return False
     session = await asked.api.crib.attach(place)
     question = (await session.history(call)).questions.get(asked.body.question)
-    return question is not None and _named_somewhere(asked) and _put_to(asked.principal, session, question)
+    return question is not None and _put_to(asked.principal, session, question)
 
 
 # Changes
@@ -200,7 +226,7 @@ class _Inbox:
     def _concerned(self, owners: set[str]) -> bool:
         """Whether questions in sessions of these owners may be for the reader."""
         principal = self._asked.principal
-        return principal.admin or principal.name in owners or _named_somewhere(self._asked)
+        return principal.admin or principal.name in owners or _approves(self._asked)
 
     def _freed(self, line: Line) -> None:
         if self._stale and self._ready and not line.busy:

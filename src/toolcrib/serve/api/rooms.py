@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from toolcrib.crib import SESSION_ID, Crib, authorize
+from toolcrib.crib import SESSION_ID, Crib
 from toolcrib.errors import Refused
 from toolcrib.serve.api.errors import Problem, missing
+from toolcrib.serve.api.reach import Reaches, within
 from toolcrib.serve.keys import HINT
 from toolcrib.serve.principal import Principal
-from toolcrib.store import OWNER, SessionRow
+from toolcrib.store import OWNER, SessionRow, Spot
 
 if TYPE_CHECKING:
     from toolcrib.session import Session
@@ -26,6 +27,7 @@ class Rooms:
     def __init__(self, crib: Crib, namespaces: tuple[str, ...] | None, idle_s: float = IDLE_S) -> None:
         self._crib = crib
         self._namespaces = namespaces
+        self.reaches = Reaches(crib)
         self._idle_s = idle_s
         self._used: dict[str, tuple[Session, float]] = {}
         self._opened: set[str] = set()
@@ -36,8 +38,8 @@ class Rooms:
         session = self._crib.at_hand(id)
         if session is None or session.owner != principal.name:
             return None
-        if principal.namespaces is not None and not principal.admin:
-            _within(session.namespaces, principal.namespaces)
+        if (allowed := bounds(principal)) is not None and not within(session.reach, allowed):
+            raise _too_wide()
         self._use(session)
         return session
 
@@ -45,14 +47,11 @@ class Rooms:
         """A session that this principal may use.
 
         Raises:
-            Problem: there is none, or more is open in it than they may use.
+            Problem: there is none, or more was open in it than they may use.
         """
         session = self.known(id, principal)
         if session is None:
-            row = await self.row(id, principal)
-            session = await self._crib.attach(row)
-            if principal.namespaces is not None and not principal.admin:
-                _within(session.namespaces, principal.namespaces)
+            session = await self._crib.attach(await self.row(id, principal))
             self._use(session)
         return session
 
@@ -60,16 +59,41 @@ class Rooms:
         """What the store knows of a session that this principal may see.
 
         Raises:
-            Problem: there is none.
+            Problem: there is none, or more was open in it than they may use.
         """
         row = await self._crib.store.session(id) if SESSION_ID.fullmatch(id) else None
-        if row is None or not self.sees(row, principal):
+        if row is None or not self.owns(row, principal):
             raise missing()
+        if not await self.sees(row, principal):
+            raise _too_wide()
         return row
 
-    def sees(self, row: SessionRow, principal: Principal) -> bool:
+    def owns(self, row: SessionRow, principal: Principal) -> bool:
         """Whether a session is there for somebody. What the crib keeps for itself is there for nobody."""
         return row.owner != OWNER and (row.owner == principal.name or principal.admin)
+
+    async def sees(self, row: SessionRow, principal: Principal, until: int = 0) -> bool:
+        """Whether somebody may read a session: it is there for them, and no more was open in it than they may use."""
+        allowed = bounds(principal)
+        return self.owns(row, principal) and (allowed is None or within(await self.reaches.of(row, until), allowed))
+
+    def knows(self, row: SessionRow, principal: Principal) -> bool:
+        """The same, by what is known of the session without a look at its log."""
+        allowed = bounds(principal)
+        if allowed is None:
+            return self.owns(row, principal)
+        reach = self.reaches.known(row)
+        return self.owns(row, principal) and reach is not None and within(reach, allowed)
+
+    async def visible(self, spots: list[Spot], principal: Principal) -> list[Spot]:
+        """The calls that are in sessions which somebody may read."""
+        if bounds(principal) is None:
+            return spots
+        seen = dict[str, bool]()
+        for id in {spot.row.session for spot in spots}:
+            row = await self._crib.store.session(id)
+            seen[id] = row is not None and await self.sees(row, principal)
+        return [spot for spot in spots if seen[spot.row.session]]
 
     def allowed(self, principal: Principal) -> tuple[str, ...]:
         """The namespaces that somebody may open."""
@@ -89,9 +113,11 @@ class Rooms:
             Refused: it can not be opened.
         """
         row = None if id is None or not SESSION_ID.fullmatch(id) else await self._crib.store.session(id)
+        if row is not None and row.owner == principal.name and not await self.sees(row, principal):
+            raise _too_wide()
         wanted = namespaces
         if wanted is None and row is None:
-            wanted = list(principal.namespaces or self._namespaces or ()) or None
+            wanted = self._first(principal)
         allowed = self.allowed(principal)
         try:
             session = await self._crib.open(
@@ -110,6 +136,12 @@ class Rooms:
         self._opened.add(session.id)
         self._use(session)
         return session, row is None
+
+    def _first(self, principal: Principal) -> list[str] | None:
+        """What is open in a session that somebody makes without a word about namespaces."""
+        if principal.namespaces is not None:
+            return list(principal.namespaces)
+        return list(self._namespaces or ()) or None
 
     def _use(self, session: Session) -> None:
         loop = asyncio.get_running_loop()
@@ -136,8 +168,10 @@ class Rooms:
         self._used.clear()
 
 
-def _within(namespaces: tuple[str, ...], allowed: tuple[str, ...]) -> None:
-    try:
-        authorize(namespaces, allowed)
-    except Refused as refused:
-        raise Problem("denied", refused.message, "use a key that opens it") from None
+def bounds(principal: Principal) -> tuple[str, ...] | None:
+    """The namespaces past which nothing is there for somebody; None where nothing bounds them."""
+    return None if principal.admin else principal.namespaces
+
+
+def _too_wide() -> Problem:
+    return Problem("denied", "More was open in this session than your key opens", "use a key that opens it")

@@ -52,7 +52,8 @@ async def sessions(asked: Request) -> Reply:
         page = await crib.store.sessions(owner, limit=500, before=last)
         more = len(page) == 500
         last = page[-1] if page else None
-        found += [row for row in page if row.owner != OWNER and _fits(row, query, busy)]
+        fitting = [row for row in page if row.owner != OWNER and _fits(row, query, busy)]
+        found += [row for row in fitting if await asked.api.rooms.sees(row, asked.principal)]
     shown = found[: query.limit]
     next = place(shown[-1].updated_at, shown[-1].id) if len(found) > len(shown) else None
     return paged([await _listed(asked, row, busy) for row in shown], next)

@@ -18,6 +18,7 @@ from toolcrib.crib import Crib
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.limits import ServeLimits
+from toolcrib.serve.api.reach import opened_by, within
 from toolcrib.serve.asgi import STREAM, Gone, Receive, Send, gone
 from toolcrib.store.codec import Extent
 from toolcrib.types import Event
@@ -81,9 +82,12 @@ class Written:
 
 
 class Line:
-    """A stream to one reader. `at` is the last event that it was given, `call` the only one it wants to hear of."""
+    """A stream to one reader. `at` is the last event that it was given, `call` the only one it wants to hear of.
 
-    __slots__ = ("_busy", "_ending", "_send", "_streams", "at", "call", "freed", "last", "over")
+    It ends where a namespace is opened in its session that is not within its `bounds`.
+    """
+
+    __slots__ = ("_busy", "_ending", "_send", "_streams", "at", "bounds", "call", "freed", "last", "over")
 
     def __init__(self, streams: Streams, send: Send) -> None:
         self._streams = streams
@@ -91,6 +95,7 @@ class Line:
         self._busy: asyncio.Task[None] | None = None
         self._ending: str | None = None
         self.at = 0
+        self.bounds: tuple[str, ...] | None = None
         self.call: str | None = None
         self.last = 0
         self.over = False
@@ -288,8 +293,11 @@ class Feed:
         frames = [frame(self.session, event) for event in page]
         whole, before = b"".join(frames), self.at
         self.at = page[-1].seq if page else self.at
+        opened = {name for event in page for name in opened_by(event)}
         for line in list(self.lines):
-            if line.at == before and line.call is None:
+            if opened and not within(opened, line.bounds):
+                line.end("denied")
+            elif line.at == before and line.call is None:
                 if line.push(whole):
                     line.at = self.at
             elif line.at >= before:
@@ -314,7 +322,8 @@ class Feed:
         """Sends from the log what a stream has not got yet."""
         while line.at < self.at and not line.over:
             async with self._streams.turns:
-                piece = self._streams.written.get((self, line.at, line.call)) or await self._next(line)
+                known = None if line.bounds is not None else self._streams.written.get((self, line.at, line.call))
+                piece = known or await self._next(line)
             if piece.text:  # while it is on its way nothing but its text is held
                 await line.send(piece.text)
             line.at = piece.last
@@ -326,6 +335,9 @@ class Feed:
         """Reads and writes out what comes next in a stream."""
         page = await self._crib.store.read(self.session, line.at, limit=PAGE, until=self.at, extent=EXTENT)
         frames, done = [], False
+        if not within((name for event in page for name in opened_by(event)), line.bounds):
+            line.end("denied")
+            return Piece(b"", self.at, done=False)
         for event in page:
             if line.call in (None, event.call):
                 frames.append(frame(self.session, event))

@@ -10,7 +10,9 @@ from toolcrib.calls.archive import Tombstone
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.paging import Name, owner_of
+from toolcrib.serve.api.reach import within
 from toolcrib.serve.api.request import Request, given
+from toolcrib.serve.api.rooms import bounds
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.asgi import read
 
@@ -69,7 +71,10 @@ class Tombstones(Struct):
 
 async def tombstones(asked: Request) -> Reply:
     """What is left of deleted sessions."""
-    return given(Tombstones(await asked.api.crib.deleted_sessions(owner_of(asked))))
+    allowed, stones = bounds(asked.principal), await asked.api.crib.deleted_sessions(owner_of(asked))
+    if allowed is not None:
+        stones = [stone for stone in stones if stone.namespaces is not None and within(stone.namespaces, allowed)]
+    return given(Tombstones(stones))
 
 
 ROUTES = [

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError
+from toolcrib.serve.api.reach import Reaches
 from toolcrib.serve.api.streams import EXTENT, PAGE, Line, Streams
 from toolcrib.store import OWNER, SessionRow
 from toolcrib.types import Event
@@ -47,8 +48,10 @@ class _Known(NamedTuple):
 class Watch:
     """Reads what is new in the sessions that the store tells of."""
 
-    def __init__(self, crib: Crib, streams: Streams) -> None:
+    def __init__(self, crib: Crib, streams: Streams, reaches: Reaches) -> None:
         self._crib = crib
+        self._reaches = reaches
+        self._bounded: set[Line] = set()
         self._streams = streams
         self._lines: dict[Line, Tell] = {}
         self._task: asyncio.Task[None] | None = None
@@ -57,18 +60,21 @@ class Watch:
         self._moved: set[str] = set()
         self._wake = asyncio.Event()
 
-    def join(self, line: Line, tell: Tell) -> None:
-        """From now on `tell` hears of what comes."""
+    def join(self, line: Line, tell: Tell, *, bounded: bool = False) -> None:
+        """From now on `tell` hears of what comes; for one that is `bounded` the reach of each session is looked up."""
         if not self._lines:
             self._since = self._looked = self._crib.pipeline.clock.now()
             self._known, self._moved = {}, set()
             self._unwatch = self._crib.store.watch(self._heard)
             self._task = asyncio.get_running_loop().create_task(self._run())
         self._lines[line] = tell
+        if bounded:
+            self._bounded.add(line)
 
     def leave(self, line: Line) -> None:
         """One less."""
         self._lines.pop(line, None)
+        self._bounded.discard(line)
         if not self._lines and self._task is not None:
             self._unwatch()
             self._task.cancel()
@@ -84,6 +90,7 @@ class Watch:
             await asyncio.wait([self._task])
             self._task = None
         self._lines.clear()
+        self._bounded.clear()
 
     def _heard(self, session: str) -> None:
         self._moved.add(session)
@@ -119,6 +126,18 @@ class Watch:
             log.info("sessions are looked at again soon: %s", error)
             self._moved |= moved
             asyncio.get_running_loop().call_later(AGAIN_S, self._wake.set)
+        return await self._with_reach(found)
+
+    async def _with_reach(self, found: Found) -> Found:
+        """What was found, in order; where a bounded reader listens, of sessions whose reach is known that far."""
+        if self._bounded:
+            last = {(row.id, row.created_at): (row, event.seq) for row, event in found}
+            try:
+                for row, seq in last.values():
+                    await self._reaches.of(row, seq)
+            except StoreError as error:
+                log.info("the namespaces of sessions are looked at again soon: %s", error)
+                self._reaches.forget()
         return sorted(found, key=lambda one: (one[1].at, one[0].id, one[1].seq))
 
     async def _used(self) -> list[SessionRow]:

@@ -13,7 +13,9 @@ from toolcrib.agent import Agents, Outcome
 from toolcrib.crib import SESSION_ID
 from toolcrib.errors import Refused
 from toolcrib.serve.api.errors import Problem, Said, problem_of
+from toolcrib.serve.api.reach import opened_by, within
 from toolcrib.serve.api.request import Request
+from toolcrib.serve.api.rooms import bounds
 from toolcrib.serve.api.streams import STILL_HERE
 from toolcrib.serve.asgi import STREAM, Gone, Header, Send, gone
 from toolcrib.serve.principal import Principal
@@ -177,6 +179,8 @@ class Talk:
             page = await store.read(self.session.id, after, limit=PAGE, extent=EXTENT)
             for event in page:
                 after = event.seq
+                if not within(opened_by(event), bounds(self.principal)):
+                    raise Problem("denied", "More is open in this conversation now than your key opens")
                 if ours.has(event):
                     await self.session.see(event)
                     yield event

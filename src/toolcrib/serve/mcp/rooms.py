@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolcrib.catalog import View
 from toolcrib.crib import Crib
+from toolcrib.serve.api.reach import within
 from toolcrib.serve.mcp.seal import Seal
 from toolcrib.serve.mcp.shelf import SOURCE, Shelf
 from toolcrib.serve.principal import Principal
@@ -115,15 +116,25 @@ class Rooms:
         return await self._open(connection, principal) if session is None or session.left_by_owner else session
 
     async def _open(self, id: str, principal: Principal) -> Session:
-        given = principal.namespaces or self._namespaces or self._crib.default_namespaces
-        wanted = [*given, *(name for name in self._more if name not in given)]
-        return await self._crib.open(id, owner=principal.name, namespaces=wanted)
+        return await self._crib.open(id, owner=principal.name, namespaces=self._opened(principal))
+
+    def _opened(self, principal: Principal) -> list[str]:
+        """The namespaces that are open to a principal; one whose key opens none has only what everybody has here."""
+        given = self._namespaces or self._crib.default_namespaces
+        if principal.namespaces is not None:
+            given = principal.namespaces
+        return [*given, *(name for name in self._more if name not in given)]
+
+    def owns(self, session: Session, principal: Principal) -> bool:
+        """Whether a session is this principal's, and no more was open in it than their key opens."""
+        bounded = principal.namespaces is not None
+        return session.owner == principal.name and (not bounded or within(session.reach, self._opened(principal)))
 
     async def task(self, task: str, principal: Principal) -> tuple[Session, Row] | None:
         """The call that a task of this principal is; somebody else's is as unknown as one that never was."""
         call = self._seal.named(task, principal.name)
         row = None if call is None else await self._crib.store.call(call)
         session = None if row is None else await self._crib.attached(row.session)
-        if row is None or session is None or session.owner != principal.name:
+        if row is None or session is None or not self.owns(session, principal):
             return None
         return session, row

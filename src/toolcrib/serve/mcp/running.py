@@ -111,7 +111,7 @@ class Running:
         state = self._seal.open(_bound(asked, tool), asked.needs("request_state"), crib.pipeline.clock.now())
         session = await crib.attached(state["session"])
         place = await crib.store.session(state["session"])
-        if session is None or place is None or session.owner != asked.principal.name:
+        if session is None or place is None or not self._tasks.owns(session, asked.principal):
             raise Wrong(INVALID_PARAMS, "requestState belongs to a call that is gone")
         asked.call = state["call"]
         return self._later(_Pursuit(self, asked, session, tool, shape, place.seq))

@@ -15,6 +15,7 @@ from toolcrib.serve.mcp.rooms import Rooms
 from toolcrib.serve.mcp.seal import Seal
 from toolcrib.serve.mcp.settings import Settings
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, Wrong, decode, encode
+from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
 from toolcrib.store import Row
 
@@ -29,6 +30,10 @@ class Tasks:
         self._rooms = rooms
         self._seal = seal
         self._settings = settings
+
+    def owns(self, session: Session, principal: Principal) -> bool:
+        """Whether a principal may see the calls of a session."""
+        return self._rooms.owns(session, principal)
 
     async def created(self, session: Session, call: str) -> Reply:
         """The answer that a call goes on as a task, once it is durable."""
