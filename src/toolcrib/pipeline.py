@@ -7,7 +7,6 @@ runs. Whatever happens, an accepted call gets exactly one `done`.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -518,7 +517,8 @@ class Pipeline(Checks):
 
     async def durably(self, live: LiveCall, write: Write) -> Conflict | None:
         """What has happened is written as soon as the store can; a call that never ran may fail instead."""
-        for attempt in itertools.count():
+        attempt = 0
+        while True:
             try:
                 return await self.store.commit(write)
             except StoreUnavailable as error:
@@ -529,8 +529,8 @@ class Pipeline(Checks):
                 if live.halted or live.late_stop is not None:
                     self.aside(self._durably_later(live, write))  # its caller is told before
                     raise
+                attempt += 1
                 await asyncio.sleep(RETRY_S)
-        raise AssertionError("it is tried for ever")
 
     async def _durably_later(self, live: LiveCall, write: Write) -> None:
         """Ends a stopped call when the store is back, unless the crib ends before: then recovery finds it.

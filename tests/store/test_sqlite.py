@@ -20,7 +20,7 @@ from toolcrib import ToolFailure, testing, tool
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
 from toolcrib.store import Write
 from toolcrib.store.codec import LARGE, encode, raw
-from toolcrib.store.schema import migrations
+from toolcrib.store.schema import migrate, migrations, queries
 from toolcrib.store.sqlite import SqliteStore
 from toolcrib.testing.index import read_all
 from toolcrib.testing.stores.following import follow
@@ -549,3 +549,20 @@ async def test_sessions_are_found_by_owner_and_by_last_use_without_a_scan(file: 
         for column in ("owner", "updated_at"):
             plan = sql(file, f"EXPLAIN QUERY PLAN SELECT * FROM sessions WHERE {column} = 1")
             assert "SEARCH sessions USING INDEX" in str(plan)
+
+
+@pytest.mark.parametrize("statement", ["insert_call", "update_call", "insert_event"])
+def test_no_index_makes_a_table_of_its_own_for_every_row_that_is_written(statement: str) -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        migrate(db, "memory")
+        text = queries()[statement]
+        steps = {step for _, step, *_ in db.execute(f"EXPLAIN {text}", (0,) * text.count("?"))}
+    assert steps & {"Insert", "IdxInsert"}
+    assert not steps & {"OpenEphemeral", "OpenAutoindex"}
+
+
+def test_the_leases_of_a_session_are_found_by_their_index() -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        migrate(db, "memory")
+        plan = [line for *_, line in db.execute(f"EXPLAIN QUERY PLAN {queries()['delete_leases']}", {"n": 1})]
+    assert plan == ["SEARCH calls USING INDEX calls_leases (session=?)"]

@@ -29,8 +29,11 @@ WAL_BYTES, COMMITS = 4 * 1024 * 1024, 250
 make a file longer costs a disk more. Where readers hold it, that is tried again after as much more.
 """
 
-LOOK = 8
-"""Commits between two attempts to mark a file while a reader is in the way."""
+SMALL = WAL_BYTES // 8
+"""A WAL up to this size is left as it is while another process uses the file too."""
+
+LOOK = 32
+"""Rows that are written between two looks at the WAL. A look after every commit would cost a small one a tenth more."""
 
 QUIET_S = 30.0
 """When nothing was written for so long, the WAL is moved into the file and emptied."""
@@ -45,27 +48,33 @@ class Checkpoints:
         self._workers = workers
         self._marked = self._owes = False
         self._commits = 0
-        self._changes = db.total_changes
+        self._changes = self._look_at = db.total_changes
         self._due, self._next = COMMITS, 2 * WAL_BYTES
         self._rest_at = 0.0
+        self.rest_s: float | None = None
+        """How long to wait for a write before the WAL is emptied; None where there is nothing in it."""
         db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
 
-    @property
-    def rest_s(self) -> float | None:
-        """How long to wait for a write before the WAL is emptied; None where there is nothing in it."""
-        return max(self._rest_at - time.monotonic(), 0.0) if self._marked else None
-
     def after_write(self) -> None:
         """Marks the file as one that has a WAL, and moves the WAL into it when it has grown; nobody waits for this."""
-        if self._changes == self._db.total_changes:
+        changes = self._db.total_changes
+        if changes == self._changes:
+            if self._marked and time.monotonic() >= self._rest_at:
+                self.rest()
             return
-        self._changes = self._db.total_changes
+        self._changes = changes
         self._rest_at = time.monotonic() + QUIET_S
         self._commits += 1
+        if changes >= self._look_at:
+            self._look()
+            self._look_at = self._db.total_changes if self._owes else self._db.total_changes + LOOK
+            self.rest_s = QUIET_S if self._marked else None
+
+    def _look(self) -> None:
         if self._owes:
             self._complete()
-        elif not self._marked and self._commits % LOOK == 1:  # again after a while where a reader was in the way
+        elif not self._marked:
             self._marked = self._mark("PASSIVE")
         elif (size := _size(self._wal)) >= self._next or self._commits >= self._due:
             self._grown(size)
@@ -83,11 +92,13 @@ class Checkpoints:
             with self._workers.alone() as alone:
                 if alone:
                     self._marked = not self._checkpoint("TRUNCATE")
+                    self.rest_s = QUIET_S if self._marked else None
                     self._commits = 0
+                    self._look_at = self._db.total_changes
                     return
         except (sqlite3.Error, OSError):
             return
-        if _size(self._wal) > WAL_BYTES // LOOK:
+        if _size(self._wal) > SMALL:
             self._mark("TRUNCATE")
 
     def _mark(self, mode: str) -> bool:
@@ -134,6 +145,6 @@ def wal(path: Path) -> Path:
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size  # noqa: PTH116 - three times as fast, and it is done for every commit
+        return os.stat(path).st_size  # noqa: PTH116 - three times as fast, and it is done after many commits
     except OSError:
         return 0

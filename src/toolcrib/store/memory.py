@@ -133,19 +133,21 @@ class MemoryStore:
         """Writes at once."""
         log = self._logs.get(write.session) or self._log(write.session)
         row = write.row
-        if row is not None or write.holder is not None or write.revision is not None:
+        conflict = None if write.holder is None and write.revision is None else _overtaken(log, write)
+        if row is not None and conflict is None:
             conflict = self._guard(log, row, write)
-            if conflict is not None:
-                return _refused(write, conflict)
+        if conflict is not None:
+            return _refused(write, conflict)
         events = write.events
         if not isinstance(events, list):
             log.events += (events,) * len(events)
             log.updated_at = max(log.updated_at, events.at)
         elif events:
             log.events += events
-            if events[-1][2] in DOORS:
-                log.closed = DOORS[events[-1][2]]
-            log.updated_at = max(log.updated_at, events[-1][0])
+            at, call, kind, _ = events[-1]
+            if call is None:
+                log.closed = DOORS.get(kind, log.closed)
+            log.updated_at = max(log.updated_at, at)
         if write.revision is not None:
             log.revision = write.revision[1]
         if write.cursor is not None:
@@ -161,14 +163,7 @@ class MemoryStore:
             raise StoreError(f"There is no session '{session}'")
         return self._logs[session]
 
-    def _guard(self, log: _Log, row: Row | None, write: Write) -> Conflict | None:
-        if write.holder is not None and (fenced := _fenced(log, write.holder)) is not None:
-            return fenced
-        if write.revision is not None and write.revision[0] != log.revision:
-            return Conflict(None)
-        return None if row is None else self._guard_row(log, row, write)
-
-    def _guard_row(self, log: _Log, row: Row, write: Write) -> Conflict | None:
+    def _guard(self, log: _Log, row: Row, write: Write) -> Conflict | None:
         current = self._rows.get(row.id)
         if write.expect is None:
             if current is not None:
@@ -478,6 +473,13 @@ def _fits(row: Row, seq: int, where: Where) -> bool:
         and (not where.codes or code in where.codes)
         and where.tool in (None, row.tool, row.tool.rpartition(".")[2])
     )
+
+
+def _overtaken(log: _Log, write: Write) -> Conflict | None:
+    """What stands in the way of a write whose holder or whose revision of the state is not the current one."""
+    if write.holder is not None and (fenced := _fenced(log, write.holder)) is not None:
+        return fenced
+    return Conflict(None) if write.revision is not None and write.revision[0] != log.revision else None
 
 
 def _fenced(log: _Log, holder: tuple[str, int]) -> Conflict | None:

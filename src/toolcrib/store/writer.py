@@ -187,14 +187,11 @@ class Writer:
 
     def _next(self) -> list[_Job]:
         """What has gathered; while there is nothing, the WAL is emptied."""
-        while (rest_s := self._checkpoints.rest_s) is not None:
-            if rest_s:
-                try:
-                    return self._queue.get(timeout=rest_s)
-                except Empty:
-                    pass
-            self._checkpoints.rest()
-        return self._queue.get()
+        while True:
+            try:
+                return self._queue.get(True, self._checkpoints.rest_s)
+            except Empty:
+                self._checkpoints.rest()
 
     def _put_off(self, outcomes: list[_Outcome]) -> list[_Outcome]:
         """While the file can not be written, what nobody waits for stays first in line; what builds on it fails too."""

@@ -292,7 +292,7 @@ DELETE FROM calls WHERE session = :n AND state = 'waiting'
 
 -- name: delete_leases
 -- No event names them, and a new session of that name has its own.
-DELETE FROM calls WHERE session = :n AND state IN ('held', 'released', 'ended')
+DELETE FROM calls INDEXED BY calls_leases WHERE session = :n AND (state = 'held' OR state = 'released' OR state = 'ended')
 
 -- name: swept
 -- What this sweep took out, and what one before it did not come to delete.
