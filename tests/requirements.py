@@ -627,6 +627,7 @@ RELIABILITY: dict[str, str] = {
     "reliability.state.6": "Processes that declare the keys of the state differently are told at start.",
     # Handovers
     "reliability.handover.1": "Every route to another agent goes through one gate that refuses with a code.",
+    "reliability.handover.3": "A person may talk to any agent that exists; the choice holds from the next run.",
     "reliability.handover.2": "A log that was handed to an unknown agent opens and works.",
     # Logout
     "reliability.logout.1": "A closed session takes no calls in any process, by any door, until it is opened again.",

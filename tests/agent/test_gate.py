@@ -1,5 +1,6 @@
 """Handovers by whatever route go through one gate, and a log that holds a bad one can be gone on with."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.agent.place import calls, text, world
 from tests.requirements import requirement
 from tests.sessions.place import Place
-from toolcrib import Result, tool
+from toolcrib import Refused, Result, tool
 from toolcrib.agent import Agent
 from toolcrib.store import Write
 from toolcrib.types import Handover
@@ -188,3 +189,49 @@ async def test_a_run_that_was_to_return_to_an_agent_that_is_gone_stays_where_it_
         assert (await here.send("go", key="k")).answer == "here"
         assert (await here.send("more")).answer == "still here"
         assert [event.data["to"] for event in await here.log("handover")] == ["friend"]
+
+
+@requirement("reliability.handover.3")
+async def test_a_person_may_talk_to_any_agent_and_is_bound_by_no_limit_of_handovers(place: Place) -> None:
+    team = [Agent(name="main", handover={"max": 1}), Agent(name="stranger", handover={"max": 1})]
+    script = {"main": [text("m1"), text("m2")], "stranger": [text("s1"), text("s2")]}
+    async with world(place, team, script) as here:
+        names = ("main", "stranger", "main", "stranger")
+        assert [(await here.send("go", agent=name)).answer for name in names] == ["m1", "s1", "m2", "s2"]
+        switches = [(e.data["from"], e.data["to"], e.data["reason"]) for e in await here.log("handover")]
+        assert switches == [("main", "stranger", "user"), ("stranger", "main", "user"), ("main", "stranger", "user")]
+
+
+@requirement("reliability.handover.3")
+@pytest.mark.parametrize("name", ["nobody", ""])
+async def test_a_person_who_asks_for_nobody_is_refused_and_the_log_stays_as_it_was(place: Place, name: str) -> None:
+    async with world(place, TEAM, {"main": [text("one"), text("two")]}) as here:
+        assert (await here.send("go")).answer == "one"
+        before = len([event async for event in here.session.events(follow=False)])
+        with pytest.raises(Refused) as refused:
+            await here.send("more", agent=name)
+        assert refused.value.code == "not_found"
+        assert len([event async for event in here.session.events(follow=False)]) == before
+        assert (await here.send("more")).answer == "two"
+
+
+@requirement("reliability.handover.3")
+@pytest.mark.parametrize("mode", ["followup", "steer", "collect"])
+async def test_a_run_that_goes_on_keeps_its_agent_when_a_person_asks_for_another(place: Place, mode: str) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool(read_only=True)
+    async def hold() -> str:
+        """Wait."""
+        begun.set()
+        await go_on.wait()
+        return "held"
+
+    script = {"main": [calls(("hold", {})), text("mine")], "stranger": [text("hello")]}
+    async with world(place, TEAM, script, hold) as here:
+        first = asyncio.ensure_future(here.send("go"))
+        await begun.wait()
+        second = asyncio.ensure_future(here.send("you", agent="stranger", mode=mode))
+        await here.seen("message_queued")
+        go_on.set()
+        assert [(await one).answer for one in (first, second)] == ["mine", "hello"]

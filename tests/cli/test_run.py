@@ -237,3 +237,11 @@ def test_a_run_that_was_killed_is_gone_on_with(tmp_path: Path) -> None:
     (team.folder / "go").touch()
     assert team.inside("run", "--resume", "s-1").out == "All is done.\n"
     assert team.paid == ["500"]
+
+
+@requirement("reliability.handover.3")
+def test_a_person_may_go_on_with_any_agent_that_exists(tmp_path: Path) -> None:
+    team = Team(tmp_path, support=[says("Support.")], clerk=[says("Clerk.")])
+    assert team.inside("run", "support", "hi", "-s", "s-1").out == "Support.\n"
+    assert "did you mean clerk?" in team.inside("run", "clerks", "hi", "-s", "s-1", code=2).err
+    assert team.inside("run", "clerk", "hi", "-s", "s-1").out == "Clerk.\n"

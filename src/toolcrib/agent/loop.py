@@ -424,9 +424,7 @@ class Loop:
         run, room = self.run, self.room
         back: list[Event] = []
         if reason == "answered" and run.back is not None and run.back in room.book(run):
-            history = {"policy": "full"}
-            data = {"run": run.id, "from": run.agent, "to": run.back, "reason": "returned", "history": history}
-            back.append(("handover", data))
+            back.append(transfers.switch(run.agent, run.back, "returned", run.id))
         told = {name: value for name, value in said.items() if value is not None}
         finished = {"run": run.id, "agent": run.agent, "reason": reason, **told, "turns": run.turn}
         ended: Event = ("run_finished", {**finished, "usage": run.usage.data()})

@@ -10,7 +10,7 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.agent import builtins
+from toolcrib.agent import builtins, transfers
 from toolcrib.agent.book import Book, Shelf
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.desk import Desk
@@ -18,7 +18,6 @@ from toolcrib.agent.late import late
 from toolcrib.agent.lease import LeaseLost
 from toolcrib.agent.loop import Event, Loop, said_by_user
 from toolcrib.agent.models import Model, Request
-from toolcrib.agent.problems import meant
 from toolcrib.agent.providers import Providers
 from toolcrib.agent.room import PAGE, Room
 from toolcrib.agent.takeover import take_over
@@ -87,7 +86,7 @@ class Agents:
         self._default = default
         self._tasks: set[asyncio.Task[Any]] = set()
         self.patient: set[LiveCall] = set()
-        self._known(self.default)
+        transfers.choose(self.book, self.default)
 
     @property
     def book(self) -> Book:
@@ -125,11 +124,6 @@ class Agents:
         if self._models is None:
             return None
         return self._models.get(name) if isinstance(self._models, Mapping) else self._models(name)
-
-    def _known(self, name: str) -> Agent:
-        if name not in self.book:
-            raise Refused("not_found", f"There is no agent '{name}'{meant(name, self.book)}")
-        return self.book[name]
 
     # What the crib tells
 
@@ -283,8 +277,7 @@ class Agents:
         book = room.book(run)
         if run.agent not in book:
             to = run.first if run.first in book else self.default
-            data = {"run": run.id, "from": run.agent, "to": to, "reason": "returned", "history": {"policy": "full"}}
-            await room.write(("handover", data), run=run)
+            await room.write(transfers.switch(run.agent, to, "returned", run.id), run=run)
 
     async def _go(self, room: Room, run: Run, loop: Loop) -> None:
         """Goes on with a run that this process holds until it is over, waits, or is another's."""
@@ -343,12 +336,10 @@ class Agents:
             return None
         known = active if active in self.book else self.default  # a log may name one that is not there
         wanted = known if taken and agent not in self.book else agent  # who was asked for may be gone meanwhile
-        definition = self._known(wanted or known)
+        definition = transfers.choose(self.book, wanted or known)
         events: list[Event] = []
         if active and definition.name != active:
-            history = {"policy": "full"}
-            data = {"from": active, "to": definition.name, "reason": "user", "history": history}
-            events.append(("handover", data))
+            events.append(transfers.switch(active, definition.name, "user"))
         id = f"r{room.session.crib.new_id()[1:]}"
         started = {"run": id, "agent": definition.name, "origin": origin, "definition": await room.keep(definition)}
         events += [("run_started", started), *await late(room, None, id)]
@@ -378,7 +369,7 @@ class Agents:
         if session.shut:
             raise Refused("unavailable", "Session is closed", "open it again first")
         if agent is not None:
-            self._known(agent)
+            transfers.choose(self.book, agent)
         room = self.room(session)
         async with room.lock:
             where, news = await self._enter(room, text, agent, mode, key)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.agent.lines import passing
+from toolcrib.agent.problems import meant
 from toolcrib.agent.thread import Run
-from toolcrib.errors import ToolFailure
+from toolcrib.errors import Refused, ToolFailure
 from toolcrib.types import Failure, Handover, Result
 
 if TYPE_CHECKING:
@@ -30,8 +31,28 @@ def checked(desk: Desk, to: str, reason: str | None, message: str | None) -> Res
     return Result(data, handover=Handover(to, reason, message))
 
 
+def choose(agents: Mapping[str, Agent], name: str) -> Agent:
+    """Return the agent that a person asks for.
+
+    A person may talk to every agent of the crib. `sub_agents`, `via` and the limit bind agents, which hand over within
+    a run; a person chooses between two runs, and the choice counts as no handover of either.
+
+    Raises:
+        Refused: `not_found`, there is no such agent.
+    """
+    if name not in agents:
+        raise Refused("not_found", f"There is no agent '{name}'{meant(name, agents)}")
+    return agents[name]
+
+
+def switch(source: str, to: str, reason: str, run: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the handover that no agent asks for: a person's choice, or the way back to an earlier agent."""
+    data = {"from": source, "to": to, "reason": reason, "history": {"policy": "full"}}
+    return "handover", data if run is None else {"run": run, **data}
+
+
 def gate(desk: Desk, to: str) -> None:
-    """The one way by which a conversation is handed over, whatever wants it: a tool, its result, or an old log.
+    """The one way by which an agent hands over, whatever wants it: a tool, its result, or an old log.
 
     Raises:
         ToolFailure: `not_found` or `denied`, in the words that the model reads.

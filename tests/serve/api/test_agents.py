@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk, until
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
@@ -90,3 +91,19 @@ async def test_a_crib_without_agents_says_so() -> None:
         session = await served.open()
         assert await served.get("/agents") == {"items": [], "edges": []}
         assert await served.refused("POST", f"/sessions/{session}/messages", {"text": "hi"}) == (409, "conflict")
+
+
+@requirement("reliability.handover.3")
+async def test_a_person_may_choose_any_agent_that_exists_and_no_other() -> None:
+    agents = Agents(
+        [Agent(name="desk"), Agent(name="stranger")],
+        model=ScriptedModel({"desk": [{"text": "desk"}], "stranger": [{"text": "stranger"}]}),
+    )
+    async with desk(Crib(TOOLS, agents=agents)) as served:
+        session = await served.open()
+        path = f"/sessions/{session}/messages"
+        assert (await served.post(path, text="hi", wait=True))["answer"] == "desk"
+        before = (await served.get(f"/sessions/{session}"))["seq"]
+        assert await served.refused("POST", path, {"text": "hi", "agent": "nobody"}) == (404, "not_found")
+        assert (await served.get(f"/sessions/{session}"))["seq"] == before
+        assert (await served.post(path, text="hi", agent="stranger", wait=True))["answer"] == "stranger"
