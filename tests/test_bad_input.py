@@ -524,6 +524,7 @@ async def test_a_caller_that_leaves_while_its_call_is_accepted_leaves_a_whole_ca
 
 async def test_a_cancel_before_the_body_has_begun_keeps_it_from_running(session: Session) -> None:
     ran: list[int] = []
+    begun: list[int] = []
 
     async def hangs(n: int) -> None:
         """Hang."""
@@ -536,8 +537,10 @@ async def test_a_cancel_before_the_body_has_begun_keeps_it_from_running(session:
         for _ in range(n % 4):
             await asyncio.sleep(0)
         assert await asyncio.wait_for(session.cancel(call.id), 60)
+        begun += [n] if n in ran else []
         assert (await session.result(call.id)).failure is not None
     await works(session)
+    assert ran == begun  # nothing began once its cancellation was confirmed
 
 
 async def test_thousands_of_queued_calls_that_are_over_at_once_all_end(session: Session) -> None:

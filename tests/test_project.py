@@ -1,20 +1,23 @@
 """What holds for the project as a whole: its files, its documentation and the weight of its import."""
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.assertions import Suite, against_the_clock, never_read, without_assertion, without_data
 from tests.shared import ROOT
 
 EXAMPLES = sorted((ROOT / "docs_src").rglob("*.py"))
 CLUSTER = [example for example in EXAMPLES if example.parent.name == "cluster"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+Check = Callable[[Suite], list[str]]
 HEAVY = ["asyncpg", "httpx", "jsonschema_rs", "nats", "rich", "typer", "yaml"]
 
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home)/")
@@ -70,9 +73,9 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_on_a_page_is_the_code_of_its_example(page: Path) -> None:
-    for name, code in EXCERPT.findall(page.read_text("utf-8")):
-        source = "\n\n".join(paragraphs((ROOT / name).read_text("utf-8")))
-        assert [part for part in paragraphs(code) if part not in source] == []
+    excerpts = EXCERPT.findall(page.read_text("utf-8"))
+    sources = {name: "\n\n".join(paragraphs((ROOT / name).read_text("utf-8"))) for name, _ in excerpts}
+    assert [part for name, code in excerpts for part in paragraphs(code) if part not in sources[name]] == []
 
 
 def test_what_a_page_says_is_printed_by_an_example_that_runs() -> None:
@@ -93,6 +96,54 @@ def test_an_example_of_the_documentation_runs_again_and_again(example: Path, tmp
 def test_an_example_of_a_cluster_runs(example: Path, tmp_path: Path, postgres_url: str, nats_url: str) -> None:
     said = run_python(str(example), cwd=tmp_path, TOOLCRIB_STORE=postgres_url, TOOLCRIB_ENGINE=nats_url)
     assert "A-7" in said
+
+
+@pytest.fixture(scope="module")
+def suite() -> Suite:
+    return Suite.read(ROOT / "tests")
+
+
+def sample(test: str) -> Suite:
+    """A suite of one module."""
+    return Suite({"tests.test_sample": ast.parse(test)})
+
+
+@pytest.mark.parametrize("fault", [without_assertion, without_data, never_read, against_the_clock])
+def test_every_test_can_fail_and_none_is_a_race_against_the_clock(suite: Suite, fault: Check) -> None:
+    assert fault(suite) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "body"),
+    [
+        (without_assertion, "run()"),
+        (without_assertion, "for case in case_data('x.json'): run(case)"),
+        (without_data, "for case in cases(): assert case"),
+        (without_data, "for case in (1, 2):\n  for step in case.steps: assert step"),
+        (without_data, "while more(): assert True"),
+        (never_read, "ran, other = list[int](), 1\n ran.append(1)\n assert other"),
+        (against_the_clock, "began = time.monotonic()\n assert time.monotonic() - began < 5"),
+        (against_the_clock, "began = perf_counter()\n took = perf_counter() - began\n assert took < 5"),
+    ],
+)
+def test_a_test_that_proves_nothing_is_noticed(fault: Check, body: str) -> None:
+    assert len(fault(sample(f"def test_it():\n {body}\n"))) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for case in case_data('x.json'): assert case",
+        "for name in ('a', 'b'):\n  for n in range(3): assert name * n",
+        "wrong = [1]\n for one in wrong:\n  with pytest.raises(ValueError): run(one)",
+        "check(1)",
+        "ran = []\n ran.append(1)\n assert ran == [1]",
+        "at = time.time() + 60\n assert key.expires_at == at",
+    ],
+)
+def test_a_test_that_proves_something_is_let_through(body: str) -> None:
+    whole = sample(f"def check(n):\n assert n\ndef test_it():\n {body}\n")
+    assert [fault(whole) for fault in (without_assertion, without_data, never_read, against_the_clock)] == [[]] * 4
 
 
 def test_importing_toolcrib_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -57,9 +57,9 @@ def test_a_database_is_made(own_postgres: Postgres) -> None:
 
 def test_data_in_a_given_folder_outlives_the_server(open_folder: Path) -> None:
     with Postgres(open_folder / "db") as first:
-        execute(first.url, "CREATE TABLE kept ()")
+        execute(first.url, "CREATE TABLE kept AS SELECT 7 AS number")
     with Postgres(open_folder / "db") as second:
-        execute(second.url, "SELECT * FROM kept")
+        assert execute(second.url, "SELECT number FROM kept") == "7"
 
 
 async def test_messages_survive_a_kill_of_nats(own_nats: Nats) -> None:

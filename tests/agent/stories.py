@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from tests.sessions.place import Place
+from tests.shared import nonempty
 from toolcrib import Context, Crib, Event, Session, Tool, ToolFailure
 from toolcrib.agent import Agent, Agents, Outcome, ScriptedModel
 from toolcrib.store import Store
@@ -138,7 +139,7 @@ class Story:
 
     async def expect(self, wanted: dict[str, Any]) -> None:
         events = await self.log()
-        for name, value in wanted.items():
+        for name, value in nonempty(wanted.items()):
             await getattr(self, f"_{name}")(value, events)
 
     # What can be expected

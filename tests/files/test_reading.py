@@ -377,15 +377,3 @@ def test_real_files_load_with_their_versions() -> None:
         name: (version, "ok") for name, version in versions.items()
     }
     assert (invalid.status, invalid.problems[0].fix) == ("invalid", "Add 'type: cli'")
-
-
-def test_a_thousand_files_are_read_in_three_seconds() -> None:
-    command = "    - name: c{}\n      description: text\n      parameters:\n        - query: 'What to look for'\n"
-    text = f"{CORE}  commands:\n{''.join(map(command.format, range(20)))}  notes:\n{'    - some words' * 100}\n"
-    took = []
-    for _ in range(3):
-        started = time.process_time()
-        for _ in range(100):
-            read(text)
-        took.append(time.process_time() - started)
-    assert min(took) < 0.3

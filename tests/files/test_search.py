@@ -94,6 +94,3 @@ def test_a_thousand_tools_are_searched_soon() -> None:
     start = time.process_time()
     assert ids("thing7 for people", *subjects)[0] == "tool-7"
     assert time.process_time() - start < 5
-    start = time.process_time()
-    rank("words of people", subjects)
-    assert time.process_time() - start < 1

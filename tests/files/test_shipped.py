@@ -18,6 +18,7 @@ from tests.files.running.made import PATH
 from tests.files.running.served import Served, says
 from tests.files.running.served import served as serving
 from tests.requirements import requirement
+from tests.shared import nonempty
 from toolcrib import Crib, Result, Session
 from toolcrib.sources.files.definition import TYPES
 from toolcrib.sources.files.source import FileSource
@@ -131,8 +132,8 @@ async def test_every_validator_rejects_something_that_an_example_shows(source: F
 
 async def test_what_an_example_gets_through_also_fits_the_schema(source: FileSource) -> None:
     tools = {tool.id: tool for tool in await source.start(lambda tools: None)}
-    for one in await source.list():
-        for command, block in mapping(one.tool["examples"]).items():
+    for one in nonempty(await source.list()):
+        for command, block in nonempty(mapping(one.tool["examples"]).items()):
             schema = tools[f"{one.id}.{command}"].input_schema
             given = {name for entry in block for name in mapping(entry.get("input"))}
             assert given <= schema["properties"].keys()

@@ -10,6 +10,7 @@ import pytest
 from tests.contract.looking import log, parked
 from tests.interop.looking import known, tags
 from tests.requirements import requirement
+from tests.shared import nonempty
 from toolcrib import Context, Crib, Event, Handover, Question, Result, Session, ToolFailure, tool
 from toolcrib.interop import aios, aomi, awaken, distri
 from toolcrib.testing import check_index
@@ -244,7 +245,7 @@ async def test_a_session_is_told_to_aomi(session_log: Told) -> None:
 async def test_a_real_question_is_the_same_after_its_ticket(session_log: Told) -> None:
     events, _ = session_log
     questions = [Question(**event.data["question"]) for event in events if event.kind == "waiting"]
-    for asked in questions:
+    for asked in nonempty(questions):
         again = awaken.to_question(awaken.from_question(asked))
         assert (again.call, again.kind, again.resume) == (asked.call, asked.kind, asked.resume)
         assert (again.arguments, again.schema) == (asked.arguments, asked.schema)

@@ -213,6 +213,7 @@ async def test_a_server_is_stopped_with_all_that_it_started(era: str, monkeypatc
     async with opened(raw(era)) as (_, session):
         pids = [int((await session.call(name, {})).data) for name in ("raw.pid", "raw.spawn")]
         started = [psutil.Process(pid) for pid in pids]
+        assert all(map(runs, started))
     async with asyncio.timeout(60):
         while any(map(runs, started)):  # noqa: ASYNC110 - nobody tells when a process of another ends
             await asyncio.sleep(0.01)

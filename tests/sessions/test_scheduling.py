@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -455,9 +454,7 @@ async def test_ten_thousand_chunks_are_all_in_the_log_in_order(file_place: Place
 
     async with file_place.crib(pour) as crib:
         session = await crib.open(owner="ada")
-        begun = time.perf_counter()
         assert (await session.call("pour")).ok
-        assert time.perf_counter() - begun < 10 * 3
         assert values(await log(session)) == [f"{n:0100}" for n in range(10_000)]
 
 
@@ -516,10 +513,8 @@ async def test_other_calls_do_not_notice_a_generator_that_pours(file_place: Plac
         session = await crib.open(owner="ada")
         pouring = await session.submit("pour")
         await first(session, "output", pouring.id)
-        begun = time.perf_counter()
-        for _ in range(10):
+        for _ in range(10):  # while it pours for ever
             assert (await session.call("quick")).data == 1
-        assert (time.perf_counter() - begun) / 10 < 3  # while it pours for ever
         assert await session.cancel(pouring.id)
 
 

@@ -37,6 +37,7 @@ async def test_a_crib_that_opens_nothing_sweeps_by_time(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/log.db"
     async with Crib([echo], store=url) as crib:
         await fill(crib, "old")
+        assert await crib.store.session("old") is not None
     async with Crib([echo], store=url, retention=timedelta(0)) as crib, asyncio.timeout(60):
         while await crib.store.session("old") is not None:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.05)

@@ -135,6 +135,7 @@ print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], s
     left = int((await run(python(code))).stdout)
     await gone(left)
     own = int((await asyncio.wait_for(run(python(code, "own")), 60)).stdout)
+    assert alive(own)
     psutil.Process(own).kill()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tests.shared import nonempty
 from toolcrib.serve.api.errors import STATUS
 from toolcrib.serve.api.openapi import document
 from toolcrib.serve.api.routing import Table
@@ -25,7 +26,7 @@ def references(value: Any) -> set[str]:
 
 def test_every_route_is_described_and_found() -> None:
     table = Table(ROUTES)
-    for route in ROUTES:
+    for route in nonempty(ROUTES):
         said = DOCUMENT["paths"][route.path][route.method.lower()]
         assert said["summary"]
         assert [one["name"] for one in said.get("parameters", ()) if one["in"] == "path"] == route.names
