@@ -30,6 +30,7 @@ from toolcrib.catalog import Catalog
 from toolcrib.context import Agents, Deps
 from toolcrib.engine import Engine, open_engine
 from toolcrib.errors import Refused, StoreError
+from toolcrib.events import NamespacesChanged, Opened, SessionDeleted, ToolsChanged
 from toolcrib.pins import Pins
 from toolcrib.pipeline import Pipeline
 from toolcrib.policy import DefaultPolicy, Policy
@@ -317,7 +318,7 @@ class Crib:
             self.rescue.soon()  # calls may have waited for these tools
         for session in self._in_memory():
             if session.renewed() and session.id in self._sessions:
-                self.pipeline.aside(session.log("tools_changed", {"tools": session.names()}))
+                self.pipeline.aside(session.log(ToolsChanged(session.names())))
             self._end_unseen(session)
 
     def _end_unseen(self, session: Session) -> None:
@@ -411,8 +412,8 @@ class Crib:
         session.shut = False
         self._sessions[row.id] = session
         self._attached.pop(row.id, session)
-        said = {"owner": row.owner, "namespaces": session.namespaces, "tools": session.names(), "restored": not made}
-        await session.log("opened", said | ({"grants": list(session.grants)} if rights.grants else {}))
+        grants = list(session.grants) if rights.grants else None
+        await session.log(Opened(row.owner, session.namespaces, session.names(), not made, grants))
         return session
 
     async def set_namespaces(
@@ -427,9 +428,8 @@ class Crib:
             session.refresh()
             self._end_unseen(session)
             session.ceiling = namespaces if narrowed else None if widened else session.ceiling
-            said: dict[str, Any] = {"namespaces": namespaces, "tools": session.names()}
-            said |= {name: True for name, is_so in (("narrowed", narrowed), ("widened", widened)) if is_so}
-            await session.log("namespaces", said | ({"grants": list(session.grants)} if session.grants else {}))
+            grants = list(session.grants) or None
+            await session.log(NamespacesChanged(namespaces, session.names(), narrowed, widened, grants))
 
     async def load(self, row: SessionRow) -> Session:
         """A session as its log tells it; nothing is written."""
@@ -557,7 +557,7 @@ class Crib:
         await self.look_for_expiry()
         return made
 
-    async def delete_session(self, id: str, *, actor: str, force: bool = False) -> archive.Tombstone:
+    async def delete_session(self, id: str, *, actor: str, force: bool = False) -> SessionDeleted:
         """Deletes a session with all that is its, and leaves a tombstone; with `force` what runs in it is stopped.
 
         Raises:
@@ -575,7 +575,7 @@ class Crib:
             self.forget(left)
         return stone
 
-    async def deleted_sessions(self, owner: str | None = None) -> list[archive.Tombstone]:
+    async def deleted_sessions(self, owner: str | None = None) -> list[SessionDeleted]:
         """What is left of the sessions that were deleted."""
         return await archive.tombstones(self.store, owner)
 

@@ -10,7 +10,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from toolcrib.errors import StoreError
-from toolcrib.store import OWNER, Store, Write
+from toolcrib.events import ToolPinned
+from toolcrib.store import OWNER, Store, Write, draft
 from toolcrib.tools import Tool, canonical
 
 LOG = "toolcrib.pins"
@@ -104,8 +105,8 @@ class Pins:
         await self._read()
 
     async def _write(self, tool: str, looks: dict[str, str], by: str | None) -> None:
-        data = {"tool": tool, "parts": looks, **({"by": by} if by else {})}
-        await self.store().commit(Write(LOG, [(self._now(), None, "pinned", data)]))
+        pinned = ToolPinned(tool, looks, by or None)
+        await self.store().commit(Write(LOG, [draft(self._now(), None, pinned)]))
 
 
 def parts(tool: Tool) -> dict[str, str]:

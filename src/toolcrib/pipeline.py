@@ -14,6 +14,8 @@ from concurrent.futures import Executor
 from typing import Any
 from weakref import WeakSet
 
+import msgspec
+
 from toolcrib.calls import assent, records
 from toolcrib.calls.bodies import run_body
 from toolcrib.calls.checks import Checks, confirm, trace
@@ -28,8 +30,9 @@ from toolcrib.calls.stopping import end_children
 from toolcrib.catalog import Catalog
 from toolcrib.context import Deps, Parked, Stopped
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
+from toolcrib.events import Done, Settled, StateRecord
 from toolcrib.policy import Policy
-from toolcrib.store import Conflict, Draft, Row, Store, Write
+from toolcrib.store import Conflict, Draft, Row, Store, Write, draft
 from toolcrib.store.codec import LARGE
 from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
 
@@ -384,7 +387,8 @@ class Pipeline(Checks):
         row = live.row = _standing(conflict)
         if row is not None and row.code == "unknown" and row.worker == self.worker and live.id == row.id:
             code = None if result.failure is None else result.failure.code
-            settled = (self.clock.now(), live.id, "settled", records.done(live, result, self.clock.now()))
+            now = self.clock.now()
+            settled = draft(now, live.id, records.done(live, result, now, of=Settled))
             await self.durably(live, live.write([settled], row.but(code=code)))
         self.release(live)
 
@@ -447,7 +451,7 @@ class Pipeline(Checks):
                 return await self._without_state(live, conflicting(live, result, problem, base))
             commit = session.state.record(result.changes, base, live.run)
             row = live.row
-            write = self._done(live, result, {**records.done(live, result, self.clock.now()), "state": commit})
+            write = self._done(live, result, records.done(live, result, self.clock.now(), StateRecord(**commit)))
             write.revision = (commit["revision"] - 1, commit["revision"])
             conflict = await self.durably(live, write)
             if conflict is None:
@@ -497,20 +501,20 @@ class Pipeline(Checks):
         assert tool is not None
         return tool.on_conflict == "retry" and tool.does != "once" and live.retries < CONFLICT_RETRIES
 
-    def _done(self, live: LiveCall, result: Result, data: dict[str, Any]) -> Write:
+    def _done(self, live: LiveCall, result: Result, data: Done) -> Write:
         """The last write of a call, with whatever was not written before."""
         code = None if result.failure is None else result.failure.code
         now = self.clock.now()
         if live.row is not None:
             row = live.row.but(state="done", code=code, expires_at=None)
-            write = live.write([(now, live.id, "done", data)], row)
+            write = live.write([draft(now, live.id, data)], row)
         else:
             row = live.new_row("done", 1 if live.started_at else 0)
             row.code = code
             events = [records.accepted(live)]
             if live.started_at:
                 events.append(records.started(live, 1))
-            events.append((now, live.id, "done", data))
+            events.append(draft(now, live.id, data))
             write = live.write(events, row)
         live.row = row
         return write
@@ -562,7 +566,7 @@ class Pipeline(Checks):
         assert result.failure is not None
         done = row.but(state="done", code=result.failure.code, expires_at=None)
         return Write(
-            live.session_id, [(now, live.id, "done", records.done(live, result, now))], done, (row.state, row.attempt)
+            live.session_id, [draft(now, live.id, records.done(live, result, now))], done, (row.state, row.attempt)
         )
 
     # 7. deliver
@@ -614,21 +618,20 @@ class Pipeline(Checks):
         now = self.clock.now()
         data = records.waiting(live, asked, now)
         live.concluding = True
-        asked_id, expires = data["question"]["id"], data["question"]["expires_at"]
-        if data["question"].get("demands"):
-            expires = assent.escalates_at(question(data["question"])) or expires
-        draft = (now, live.id, "waiting", data)
+        asked_id, expires = data.question.id, data.question.expires_at
+        if data.question.demands:
+            expires = assent.escalates_at(question(msgspec.to_builtins(data.question))) or expires
         if live.row is not None:
             # One that never started since its last question has no new attempt that would tell both questions apart.
             attempt = live.row.attempt + (live.row.state == "queued")
             row = live.row.but(state="waiting", attempt=attempt, question=asked_id, expires_at=expires)
-            write = live.write([draft], row)
+            write = live.write([draft(now, live.id, data)], row)
         else:
             await self._keep_secrets(live)
             row = live.new_row("waiting", 1 if live.started_at else 0)
             row.question, row.expires_at = asked_id, expires
             begun = [records.started(live, 1)] if live.started_at else []
-            write = live.write([records.accepted(live), *begun, draft], row)
+            write = live.write([records.accepted(live), *begun, draft(now, live.id, data)], row)
         conflict = await self.durably(live, write)
         if await self._shut_out(live, conflict):
             return
@@ -644,7 +647,7 @@ class Pipeline(Checks):
             result = presentable(live, result)
         now = self.clock.now()
         done = row.but(state="done", code=None if result.failure is None else result.failure.code, expires_at=None)
-        events = [*events, (now, live.id, "done", records.done(live, result, now))]
+        events = [*events, draft(now, live.id, records.done(live, result, now))]
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
         live.concluding = True

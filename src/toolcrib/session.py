@@ -15,10 +15,11 @@ from toolcrib.calls.loops import Loops
 from toolcrib.calls.progress import progress
 from toolcrib.catalog import View
 from toolcrib.errors import Refused, StoreError
+from toolcrib.events import ErrorNotice, EventData, Interrupted, Notice, RunEnded, ToolsChanged, UserState
 from toolcrib.policy import Policy, Verdict
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
-from toolcrib.store import LEASES, Row, Write
+from toolcrib.store import LEASES, Row, Write, draft
 from toolcrib.tools import Tool
 from toolcrib.types import Answer, Call, Closed, Entry, Event, Failure, Question, Result
 
@@ -118,7 +119,7 @@ class Session(Lists):
             self.client_tools = offered
             self.refresh()
             client = [answering.definition(tool) for tool in offered]
-            await self.log("tools_changed", {"tools": self.names(), "client": client})
+            await self.log(ToolsChanged(self.names(), client))
 
     def names(self) -> list[str]:
         """The ids of its tools."""
@@ -387,17 +388,17 @@ class Session(Lists):
         if state is not None and not (isinstance(state, dict) and state["revision"] <= self.state.revision):
             await self.reload_state()
 
-    async def log(self, kind: str, data: dict[str, Any]) -> None:
+    async def log(self, data: EventData) -> None:
         """Appends an event that concerns the session itself."""
-        await self.crib.store.commit(Write(self.id, [(self.pipeline.clock.now(), None, kind, data)]))
+        await self.crib.store.commit(Write(self.id, [draft(self.pipeline.clock.now(), None, data)]))
 
     async def notice(self, text: str, **more: Any) -> None:
         """A line for people: shown in every stream, never to the model."""
-        await self.log("notice", {"text": text, **more})
+        await self.log(Notice(text, more))
 
     async def error(self, text: str, **more: Any) -> None:
         """A line for people and for the model, which reads it before it is asked next."""
-        await self.log("error", {"text": text, **more})
+        await self.log(ErrorNotice(text, more))
 
     async def set_user(self, state: Mapping[str, Any]) -> None:
         """What the client says of its user; tools see it as `ctx.user`. It gives no rights.
@@ -407,7 +408,7 @@ class Session(Lists):
         """
         async with self.lock:
             self.user = answering.user_state(state)
-            await self.log("user_state", dict(self.user))
+            await self.log(UserState(dict(self.user)))
 
     async def send(
         self, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
@@ -452,7 +453,7 @@ class Session(Lists):
 
     async def end_run(self, run: str) -> None:
         """Says that a run is over: what lived for it goes."""
-        await self.log("run_ended", {"run": run})
+        await self.log(RunEnded(run))
         self.state.end(run)
 
     async def reload_state(self) -> None:
@@ -513,7 +514,7 @@ class Session(Lists):
 
     async def interrupt(self, *, background: bool = False) -> int:
         """Stops the calls that run or wait in the foreground, or all; how many."""
-        await self.log("interrupted", {"background": background})
+        await self.log(Interrupted(background))
         halted = None if self.crib.agents is None else self.crib.agents.halt(self)
         calls = [live for live in reversed(self.live.values()) if background or not await self._behind(live)]
         kept = {live.id for live in self.live.values()} - {live.id for live in calls}

@@ -12,7 +12,7 @@ from tests.agent.stories import named
 from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.store import Write
-from toolcrib.store.codec import plain
+from toolcrib.store.codec import decode, event_json
 from toolcrib.testing.index import check_index
 
 CODE = """
@@ -63,7 +63,7 @@ class Numbered(Deadly):
         if super()._deadly(write):
             return True
         for at, call, kind, data in write.events:
-            event = Event(0, at, call, kind, plain(kind, data))
+            event = Event(0, at, call, kind, decode(event_json(kind, data)))
             if f"{named(event, self.known)}:{event.data.get('attempt')}" == WHAT:
                 return True
         return False

@@ -7,6 +7,7 @@ events gets files of its own beside them.
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 from tests.logs import shop
@@ -14,6 +15,7 @@ from tests.sessions.place import first
 from toolcrib import Crib, Session, tool
 from toolcrib.pins import Pins
 from toolcrib.serve.keyring import Keyring
+from toolcrib.serve.mcp import asking
 
 CLIENT_TOOL = {"name": "pick", "description": "Pick.", "input_schema": {"type": "object", "properties": {}}}
 
@@ -117,6 +119,9 @@ async def _waiting(crib: Crib) -> None:
         if name == "refund":
             await session.answer(f"{call.id}-1", "accept", actor="ann")
             await first(session, "escalated", call.id)
+    asked = replace((await session.questions())[-1], data={"mcp": {"one": {}, "two": {}}})
+    opened = asking.Open(asked, {"one": {}, "two": {}}, {}, ())
+    await asking._answer(session, opened, {"one": {"action": "accept", "content": {"n": 1}}}, "ada")
 
 
 async def _session(crib: Crib) -> None:

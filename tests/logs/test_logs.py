@@ -16,7 +16,7 @@ from tests.sessions.place import first
 from toolcrib.testing.index import check_index
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
-KINDS = 43
+KINDS = 44
 
 
 class Recorded:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.agent.lines import Note
 from toolcrib.agent.thread import Run
+from toolcrib.events import MessageAdded
 from toolcrib.interop import aomi
 from toolcrib.store.codec import encode
 
@@ -30,7 +31,7 @@ class Call(NamedTuple):
     wake: str | None
 
 
-async def late(room: Room, run: Run | None, id: str = "") -> list[tuple[str, dict[str, Any]]]:
+async def late(room: Room, run: Run | None, id: str = "") -> list[MessageAdded]:
     """What the model of a run has to read of calls in the background; without a run, that of one about to start."""
     ended = [note for note, _ in room.thread.late.values() if _reads(room, run, note.run)]
     said: list[dict[str, Any]] = []
@@ -38,7 +39,8 @@ async def late(room: Room, run: Run | None, id: str = "") -> list[tuple[str, dic
         if _tells(room, call) and _reads(room, run, call.run):
             said += await _told(room, call)
     said += [{"content": _result(note), "results": [note.id]} for note in ended]
-    return [("message", {"role": "note", **one, "run": id or (run.id if run else None)}) for one in said]
+    reader = id or (run.id if run else None)
+    return [MessageAdded(role="note", run=reader, **one) for one in said]
 
 
 def _reads(room: Room, run: Run | None, caller: str | None) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from toolcrib.agent.models import Message, ModelCall
 from toolcrib.agent.repair import repaired
+from toolcrib.events import PassedHistory
 from toolcrib.interop import aomi
 from toolcrib.session import queued
 from toolcrib.tools import canonical
@@ -168,13 +169,13 @@ def passed_within(view: Sequence[Item], most: int) -> list[Item]:
     return kept[::-1]
 
 
-def passing(policy: Any, view: Sequence[Item]) -> dict[str, Any]:
+def passing(policy: Any, view: Sequence[Item]) -> PassedHistory:
     """What the event of a handover says of the history that it passes on."""
     seen = list(view) if policy == "summary" else passed(policy, view)
     said = [[message.role, message.text] for message in rendered(seen)]
     digest = hashlib.sha256(canonical(said)).hexdigest()[:16]
     seqs = [item.seq for item in seen] or [0]
-    return {"policy": policy, "from_seq": min(seqs), "to_seq": max(seqs), "digest": digest}
+    return PassedHistory(policy, min(seqs), max(seqs), digest)
 
 
 def rendered(view: Iterable[Item]) -> list[Message]:

@@ -25,6 +25,17 @@ from toolcrib.calls.answering import paused
 from toolcrib.calls.history import result
 from toolcrib.calls.pausing import look_after
 from toolcrib.errors import Refused, StoreError, ToolcribError, ToolFailure
+from toolcrib.events import (
+    CallRequestRecord,
+    Compacted,
+    EventData,
+    MessageAdded,
+    RunFinished,
+    RunResumed,
+    RunWaiting,
+    TurnFinished,
+    TurnStarted,
+)
 from toolcrib.schema.hidden import parted, suspect
 from toolcrib.store import Row
 from toolcrib.store.codec import encode
@@ -41,7 +52,6 @@ MOST_CUT = 2
 SUMMARISE = "Summarise this conversation for a colleague who takes over. Leave out nothing that is needed to go on."
 
 log = logging.getLogger("toolcrib.agent")
-Event = tuple[str, dict[str, Any]]
 
 
 class Loop:
@@ -85,7 +95,7 @@ class Loop:
                 return None  # whoever runs it below has not seen it yet
         return asked
 
-    async def _write(self, *events: Event, read: bool = False) -> None:
+    async def _write(self, *events: EventData, read: bool = False) -> None:
         """Appends events of the run, as long as this process has its lease, or the call that it belongs to."""
         await self.room.write(*events, run=self.run, read=read, maker=self.parent)
 
@@ -102,17 +112,13 @@ class Loop:
         if self.parent is None and self.room.session.left_by_owner:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
         await self._compact()
-        events = [*await late(self.room, run), *(self._taken(one) for one in waiting_for(self.room, run))]
-        said = {"run": run.id, "turn": run.turn + 1, "agent": run.agent, "model": self._model()}
-        events.append(("turn_started", said | ({"last": True} if last else {})))
-        await self._write(*events, read=run.parent is None)
+        events = [*await late(self.room, run), *(said_by_user(run.id, one) for one in waiting_for(self.room, run))]
+        started = TurnStarted(run.id, run.turn + 1, run.agent, self._model(), last)
+        await self._write(*events, started, read=run.parent is None)
 
     def _model(self) -> str | None:
         """The name of the model, where it has one."""
         return self.agent.model if isinstance(self.agent.model, str) else None
-
-    def _taken(self, one: Queued) -> Event:
-        return "message", said_by_user(self.run.id, one)
 
     async def _ask(self) -> None:
         """Has the model reply, and commits what it said with the calls that it makes."""
@@ -124,7 +130,7 @@ class Loop:
         except ModelError as error:
             if error.code == "too_large" and await self._compact(size(run.line.view) // 2):
                 return  # it is asked again, with less
-            await self._end("failed", code=error.code, detail=error.message, **self._since(0))
+            await self._end("failed", code=error.code, detail=error.message, asked=self._since(0))
             return
         except asyncio.CancelledError:
             if self.parent is None and room.halted is run:
@@ -134,14 +140,14 @@ class Loop:
         except (ToolcribError, OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
             log.exception("the model of agent %s failed", run.agent)
             code = error.code if isinstance(error, Refused) else "internal"
-            await self._end("failed", code=code, detail=str(error) or type(error).__name__, **self._since(0))
+            await self._end("failed", code=code, detail=str(error) or type(error).__name__, asked=self._since(0))
             return
         await self._said(reply, stream)
 
-    def _since(self, thought: int) -> dict[str, int]:
+    def _since(self, thought: int) -> int | None:
         """How often the model was asked since the log was told last, unless that is what a reader thinks anyway."""
         asked, self._requests = self._requests, 0
-        return {} if asked == thought else {"asked": asked}
+        return None if asked == thought else asked
 
     async def _replied(self, stream: Stream, request: Request) -> Reply:
         """What the model replies; how often it was asked is counted, whatever came of it."""
@@ -168,30 +174,39 @@ class Loop:
 
     async def _said(self, reply: Reply, stream: Stream) -> None:
         run, room = self.run, self.room
-        said: dict[str, Any] = {"role": "assistant", "content": reply.text, "run": run.id, "turn": run.turn}
-        said |= {"agent": run.agent, "usage": reply.usage.data(), "finish": reply.finish, **self._since(1)}
-        if reply.kept is not None:
-            said["kept"] = reply.kept
+        calls: list[CallRequestRecord] | None = None
+        asked = self._since(1)
         if reply.calls and not run.last_words:
             tools = room.offer(run, self.agent).callable
-            said["calls"] = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
-        await self._write(*stream.rest(), ("message", said))
+            calls = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
+        message = MessageAdded(
+            role="assistant",
+            content=reply.text,
+            run=run.id,
+            turn=run.turn,
+            agent=run.agent,
+            usage=reply.usage.data(),
+            finish=reply.finish,
+            asked=asked,
+            kept=reply.kept,
+            calls=calls,
+        )
+        await self._write(*stream.rest(), message)
 
-    async def _declared(self, call: ModelCall, tool: Tool | None) -> dict[str, Any]:
+    async def _declared(self, call: ModelCall, tool: Tool | None) -> CallRequestRecord:
         """A call as the message tells it. What nobody may see is kept beside the log."""
         id = self.room.session.crib.new_id()
-        made: dict[str, Any] = {"id": id, "tool": call.name, "args": call.args, "provider_id": call.id}
         hidden, given = None if tool is None else tool.hidden, call.args.encode("utf-8", "replace")
         if hidden is None and not suspect(given):
-            return made
+            return CallRequestRecord(id, call.name, call.args, call.id)
         try:
             shown, values = parted(hidden, json.loads(given))
         except (ValueError, RecursionError):
             shown, values = {}, [given]
-        if hidden is not None or values:
-            await self.room.store.keep(self.room.session.id, f"args:{id}:model", given)
-            made |= {"args": encode(shown).decode(), "secret": True}
-        return made
+        if hidden is None and not values:
+            return CallRequestRecord(id, call.name, call.args, call.id)
+        await self.room.store.keep(self.room.session.id, f"args:{id}:model", given)
+        return CallRequestRecord(id, call.name, encode(shown).decode(), call.id, secret=True)
 
     # Its calls
 
@@ -216,7 +231,7 @@ class Loop:
             if asked is None:
                 await self._resumed()
             elif run.waiting_since is None:
-                await self._write(("run_waiting", {"run": run.id, "questions": asked}))
+                await self._write(RunWaiting(run.id, asked))
                 rings = room.rings
             if asked is not None and self.parent is None:
                 return "waiting"
@@ -236,7 +251,7 @@ class Loop:
 
     async def _resumed(self) -> None:
         if self.run.waiting_since is not None:
-            await self._write(("run_resumed", {"run": self.run.id}))
+            await self._write(RunResumed(self.run.id))
 
     async def _start(self, note: Note, tool: Tool | None) -> None:
         """Hands one call to the pipeline, under the id that the log has given it."""
@@ -321,8 +336,7 @@ class Loop:
         )
         given = next((note for note in run.notes if note.transferred), None)
         if given is not None and (refused := self._refused(given)) is not None:
-            said = {"role": "note", "content": harmless(refused), "run": run.id}
-            await self._write(("message", said), turn)
+            await self._write(MessageAdded(role="note", content=harmless(refused), run=run.id), turn)
             return
         if ended is not None:
             await self._end("answered", turn, answer=ended["answer"])
@@ -333,12 +347,11 @@ class Loop:
         else:
             await self._write(*(await self._handed(given) if given else ()), turn)
 
-    def _turn_finished(self, now: float) -> Event:
+    def _turn_finished(self, now: float) -> TurnFinished:
         run, reply = self.run, self.run.reply
         assert reply is not None
-        said = {"run": run.id, "turn": run.turn, "agent": run.agent, "model": self._model()}
-        said |= {"usage": run.turn_usage.data(), "finish": reply.finish}
-        return "turn_finished", said | {"duration_ms": round((now - run.turn_at) * 1000, 3)}
+        took, usage = round((now - run.turn_at) * 1000, 3), run.turn_usage.data()
+        return TurnFinished(run.id, run.turn, run.agent, self._model(), usage, reply.finish, took)
 
     def _refused(self, note: Note) -> str | None:
         """Why a handover that the log holds may not be; whoever ran the tool may not have looked."""
@@ -350,14 +363,14 @@ class Loop:
             return error.message
         return None
 
-    async def _handed(self, note: Note) -> list[Event]:
+    async def _handed(self, note: Note) -> list[EventData]:
         assert note.result is not None and note.result.handover is not None
         desk, handover = self.room.desk(self.run, self.run.agent), note.result.handover
         summary = None
         if transfers.policy_of(desk.agent, handover.to) == "summary":
             summary = await self._summary() or "Nobody could summarise what was said before."
         asked = self._since(int(summary is not None))
-        return [("handover", {**transfers.event(desk, handover, note.id, summary), **asked})]
+        return [transfers.event(desk, handover, note.id, summary, asked)]
 
     async def _summary(self, view: Sequence[Item] | None = None) -> str | None:
         """What the model of the agent says of the conversation, or of a part of it; None where it says nothing."""
@@ -387,8 +400,8 @@ class Loop:
             summary = windows.left_out(old)
         if summary is None:
             return False
-        about = {"run": self.run.id, "agent": self.run.agent, "from_seq": old[0].seq, "to_seq": old[-1].seq}
-        await self._write(("compacted", {**about, "summary": summary, **self._since(1)}))
+        first, last, asked = old[0].seq, old[-1].seq, self._since(1)
+        await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, asked))
         return True
 
     async def _window(self, view: Sequence[Item]) -> int | None:
@@ -398,7 +411,7 @@ class Loop:
             log.warning("agent %s: what its model takes is not known: %s", self.run.agent, error)
             return None
 
-    async def _answered(self, turn: Event) -> None:
+    async def _answered(self, turn: TurnFinished) -> None:
         """The text is the answer, unless it was cut off or somebody has said something meanwhile."""
         run, reply = self.run, self.run.reply
         assert reply is not None
@@ -411,7 +424,7 @@ class Loop:
         else:
             await self._end("answered", turn, answer=run.answer())
 
-    async def _stopped(self, turn: Event, given: Note | None, code: str, detail: str) -> None:
+    async def _stopped(self, turn: TurnFinished, given: Note | None, code: str, detail: str) -> None:
         handed = await self._handed(given) if given is not None else ()
         if self.agent.on_limit == "answer" and given is None:
             self.run.last_words = True
@@ -419,15 +432,14 @@ class Loop:
         else:
             await self._end("stopped", *handed, turn, code=code, detail=detail)
 
-    async def _end(self, reason: str, *before: Event, **said: Any) -> None:
+    async def _end(self, reason: str, *before: EventData, **said: Any) -> None:
         """Writes the one `run_finished` of the run, behind what ends with it."""
         run, room = self.run, self.room
-        back: list[Event] = []
+        back: list[EventData] = []
         if reason == "answered" and run.back is not None and run.back in room.book(run):
             back.append(transfers.switch(run.agent, run.back, "returned", run.id))
-        told = {name: value for name, value in said.items() if value is not None}
-        finished = {"run": run.id, "agent": run.agent, "reason": reason, **told, "turns": run.turn}
-        ended: Event = ("run_finished", {**finished, "usage": run.usage.data()})
+        usage = run.usage.data()
+        ended = RunFinished(run=run.id, agent=run.agent, reason=reason, turns=run.turn, usage=usage, **said)
         await self._write(*before, *back, ended, read=run.parent is None)
         room.forget(run)
         if room.session.state.scoped:
@@ -462,10 +474,9 @@ def _limit(run: Run, agent: Agent, now: float) -> tuple[str, str]:
     return stopped(agent.stops, course._replace(turns=course.turns[:-1])) or ("max_rounds", "")
 
 
-def said_by_user(run: str, one: Queued) -> dict[str, Any]:
+def said_by_user(run: str, one: Queued) -> MessageAdded:
     """A queued message that a run takes."""
-    more = {"key": one.key} if one.key is not None else {}
-    return {"role": "user", "content": one.text, "run": run, "queued": one.seq, **more}
+    return MessageAdded(role="user", content=one.text, run=run, queued=one.seq, key=one.key)
 
 
 def waiting_for(room: Room, run: Run) -> list[Queued]:

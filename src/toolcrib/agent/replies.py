@@ -21,6 +21,7 @@ from toolcrib.agent.models import (
     Text,
     Usage,
 )
+from toolcrib.events import ReasoningStreamed, TextStreamed
 
 if TYPE_CHECKING:
     from toolcrib.agent.room import Room
@@ -32,6 +33,8 @@ RETRIES = 2
 BACKOFF_S = 0.5
 PATIENCE_S = 60.0
 """A provider that wants to be left alone for longer is not waited for."""
+
+Streamed = TextStreamed | ReasoningStreamed
 
 
 @dataclass(slots=True)
@@ -52,14 +55,14 @@ class Stream:
         self._room = room
         self._run = run
         self._maker = maker
-        self._about = {"run": run.id, "turn": run.turn}
+        self._turn = run.turn
         self._silent = silent
-        self._pieces: list[tuple[str, str]] = []
+        self._pieces: list[tuple[type[Streamed], str]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.told = False
         self.asked = 0
 
-    def add(self, kind: str, piece: str) -> None:
+    def add(self, kind: type[Streamed], piece: str) -> None:
         """The next piece; a model whose call is another process's is not listened to any more."""
         if self._maker is not None and self._maker.fenced:
             self._maker.heed()
@@ -73,15 +76,15 @@ class Stream:
             self._timer = asyncio.get_running_loop().call_later(JOIN_S, self._flush)
 
     def _flush(self) -> None:
-        for kind, data in self.rest():
+        for data in self.rest():
             self.told = True
-            self._room.put(kind, data, self._run, self._maker)
+            self._room.put(data, self._run, self._maker)
 
-    def rest(self) -> list[tuple[str, dict[str, Any]]]:
+    def rest(self) -> list[Streamed]:
         """What was not told yet, as events."""
         self.hush()
         pieces, self._pieces = self._pieces, []
-        return [(kind, {**self._about, "delta": piece}) for kind, piece in pieces]
+        return [kind(self._run.id, self._turn, piece) for kind, piece in pieces]
 
     def hush(self) -> None:
         """Nothing more is told by itself."""
@@ -129,9 +132,9 @@ async def _whole(stream: Stream, model: Model, request: Request) -> Reply:
             match delta:
                 case Text(piece):
                     texts.append(piece)
-                    stream.add("text", piece)
+                    stream.add(TextStreamed, piece)
                 case Reasoning(piece):
-                    stream.add("reasoning", piece)
+                    stream.add(ReasoningStreamed, piece)
                 case ModelCall():
                     reply.calls.append(delta)
                 case Usage():

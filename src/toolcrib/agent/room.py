@@ -18,8 +18,9 @@ from toolcrib.agent.templates import filled
 from toolcrib.agent.thread import Run, Thread
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import Refused
+from toolcrib.events import EventData, MessageAdded, MessageQueued, RunStarted
 from toolcrib.policy import Policy
-from toolcrib.store import Draft, Row, Write
+from toolcrib.store import Row, Write, draft
 from toolcrib.store.codec import decode
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Room:
 
     async def write(
         self,
-        *events: tuple[str, dict[str, Any]],
+        *events: EventData,
         run: Run | None = None,
         read: bool = False,
         maker: LiveCall | None = None,
@@ -103,22 +104,21 @@ class Room:
             await self.store.commit(write)
         await self._written(events)
 
-    async def begin(self, number: int, key: str | None, events: Iterable[tuple[str, dict[str, Any]]]) -> bool:
+    async def begin(self, number: int, key: str | None, events: Iterable[EventData]) -> bool:
         """Starts the run of that number in the foreground; False where another process has, or the key was used."""
         events = tuple(events)
         write = await self._write(events, read=True)
         if not await self.lease.begin(write, number, key):
             return False
-        self._books.update({data["run"]: self.agents.book for kind, data in events if kind == "run_started"})
+        self._books.update({one.run: self.agents.book for one in events if isinstance(one, RunStarted)})
         await self._written(events)
         return True
 
-    async def queue(self, said: dict[str, Any]) -> int | None:
+    async def queue(self, mode: str, text: str, key: str | None, agent: str | None) -> int | None:
         """Queues a message, which this process has to see to; its number, or None where its key was used."""
-        key = said.get("key")
         id = self.session.crib.new_id() if key is None else message_id(key)
         row = message_lease(self.session, id, key)
-        events = [("message_queued", {**said, "id": id})]
+        events = [MessageQueued(mode, text, key, agent, id=id)]
         write = await self._write(events, read=False)
         write.row = row
         if await self.store.commit(write) is not None:
@@ -126,17 +126,17 @@ class Room:
         await self._written(events)
         return row.accepted_seq
 
-    async def _write(self, events: Iterable[tuple[str, dict[str, Any]]], read: bool) -> Write:
-        shown = {call for _, data in events for call in data.get("results", ())}
+    async def _write(self, events: Iterable[EventData], read: bool) -> Write:
+        messages = [one for one in events if isinstance(one, MessageAdded)]
+        shown = {call for one in messages for call in one.results or ()}
         cursor = (MODEL, await self._read_up_to(shown)) if read else None
         now = self.clock.now()
-        drafts: list[Draft] = [(now, None, kind, data) for kind, data in events]
-        write = Write(self.session.id, drafts)
+        write = Write(self.session.id, [draft(now, None, one) for one in events])
         write.cursor = cursor
         return write
 
-    async def _written(self, events: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        taken = {data["queued"] for _, data in events if "queued" in data}
+    async def _written(self, events: Iterable[EventData]) -> None:
+        taken = {one.queued for one in events if isinstance(one, MessageAdded) and one.queued is not None}
         for one in self.thread.queue if taken else ():
             if one.seq in taken and one.id is not None:
                 self.settle(message_lease(self.session, one.id, one.key))
@@ -159,28 +159,28 @@ class Room:
             read = row.done_seq or read
         return read
 
-    def put(self, kind: str, data: dict[str, Any], run: Run | None, maker: LiveCall | None) -> None:
+    def put(self, data: EventData, run: Run | None, maker: LiveCall | None) -> None:
         """Appends an event soon, behind what was written before, on the conditions of `write`."""
-        draft: Draft = (self.clock.now(), None, kind, data)
+        event = draft(self.clock.now(), None, data)
         if maker is not None:
-            write = Write(self.session.id, [draft])
+            write = Write(self.session.id, [event])
             if maker.hold(write):
                 self.store.put(write)
         elif run is not None and run.parent is None:
-            self.lease.put(draft)
+            self.lease.put(event)
         else:
-            self.store.put(Write(self.session.id, [draft]))
+            self.store.put(Write(self.session.id, [event]))
 
     def note(self, run: Run, text: str, maker: LiveCall) -> None:
         """Leaves a note for the model on behalf of a call, from whichever thread."""
         if maker.fenced:
             maker.heed()
-        data = {"role": "note", "content": text, "run": run.id}
+        data = MessageAdded(role="note", content=text, run=run.id)
         pipeline = self.session.pipeline
         if threading.get_ident() == pipeline.thread:  # before the end of the call, which may come at once
-            self.put("message", data, run, maker)
+            self.put(data, run, maker)
         else:
-            pipeline.loop.call_soon_threadsafe(self.put, "message", data, run, maker)
+            pipeline.loop.call_soon_threadsafe(self.put, data, run, maker)
 
     # What wakes whoever waits
 

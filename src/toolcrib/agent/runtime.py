@@ -16,7 +16,7 @@ from toolcrib.agent.definition import Agent
 from toolcrib.agent.desk import Desk
 from toolcrib.agent.late import late
 from toolcrib.agent.lease import LeaseLost
-from toolcrib.agent.loop import Event, Loop, said_by_user
+from toolcrib.agent.loop import Loop, said_by_user
 from toolcrib.agent.models import Model, Request
 from toolcrib.agent.providers import Providers
 from toolcrib.agent.room import PAGE, Room
@@ -24,6 +24,7 @@ from toolcrib.agent.takeover import take_over
 from toolcrib.agent.thread import Queued, Run
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import Refused, StoreError
+from toolcrib.events import EventData, MessageAdded, RunStarted
 from toolcrib.session import Session
 from toolcrib.tools import Tool
 from toolcrib.types import Question
@@ -337,16 +338,15 @@ class Agents:
         known = active if active in self.book else self.default  # a log may name one that is not there
         wanted = known if taken and agent not in self.book else agent  # who was asked for may be gone meanwhile
         definition = transfers.choose(self.book, wanted or known)
-        events: list[Event] = []
+        events: list[EventData] = []
         if active and definition.name != active:
             events.append(transfers.switch(active, definition.name, "user"))
         id = f"r{room.session.crib.new_id()[1:]}"
-        started = {"run": id, "agent": definition.name, "origin": origin, "definition": await room.keep(definition)}
-        events += [("run_started", started), *await late(room, None, id)]
-        events += [("message", said_by_user(id, one)) for one in taken]
+        started = RunStarted(id, definition.name, origin, definition=await room.keep(definition))
+        events += [started, *await late(room, None, id)]
+        events += [said_by_user(id, one) for one in taken]
         if text:
-            said = {"role": "user", "content": text, "run": id} | ({} if key is None else {"key": key})
-            events.append(("message", said))
+            events.append(MessageAdded(role="user", content=text, run=id, key=key))
         if not await room.begin(number, key, events):
             return None
         room.warned = False
@@ -395,8 +395,7 @@ class Agents:
                 place: str | int | None = await self._begin(room, "user", [], agent, key, text)
             else:
                 queued = mode or ("collect" if run is not None and run.status == "waiting" else "followup")
-                said = {"mode": queued, "text": text, "key": key, "agent": agent}
-                place = await room.queue({name: value for name, value in said.items() if value is not None})
+                place = await room.queue(queued, text, key, agent)
             if place is not None:
                 return place, True
         raise Refused("unavailable", "Others write to this session all the time", "send it again with the same key")

@@ -15,6 +15,7 @@ from toolcrib.agent.thread import Run
 from toolcrib.calls.live import LiveCall
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
+from toolcrib.events import MessageAdded, MessageQueued, RunStarted
 from toolcrib.sources import builtins as of_sessions
 from toolcrib.types import Change, Result
 
@@ -77,10 +78,9 @@ async def worked(room: Room, live: LiveCall, agent: Agent, prompt: str, above: s
 
 async def _begun(room: Room, live: LiveCall, agent: Agent, prompt: str, above: str | None) -> Run:
     id = f"r-{live.id}"
-    started = {"run": id, "agent": agent.name, "origin": "api" if above is None else "call", "call": live.id}
-    started |= {"definition": await room.keep(agent)} | ({} if above is None else {"parent": above})
-    said = {"role": "user", "content": prompt, "run": id}
-    await room.write(("run_started", started), ("message", said), maker=live)
+    origin = "api" if above is None else "call"
+    started = RunStarted(id, agent.name, origin, live.id, await room.keep(agent), above)
+    await room.write(started, MessageAdded(role="user", content=prompt, run=id), maker=live)
     return room.thread.runs[id]
 
 
@@ -173,7 +173,7 @@ async def message_agent(ctx: Context, id: str, text: str) -> dict[str, str]:
     run = room.thread.child(_own(ctx, id).id)
     if run is None or run.finished is not None:
         raise ToolFailure("failed", f"Call {id} is no agent that is still at work")
-    await room.write(("message_queued", {"mode": "steer", "text": text, "run": run.id}), maker=ctx.host)
+    await room.write(MessageQueued("steer", text, run=run.id), maker=ctx.host)
     return {"status": "queued"}
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from toolcrib.agent.lines import passing
 from toolcrib.agent.problems import meant
 from toolcrib.agent.thread import Run
 from toolcrib.errors import Refused, ToolFailure
+from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.types import Failure, Handover, Result
 
 if TYPE_CHECKING:
@@ -45,10 +48,9 @@ def choose(agents: Mapping[str, Agent], name: str) -> Agent:
     return agents[name]
 
 
-def switch(source: str, to: str, reason: str, run: str | None = None) -> tuple[str, dict[str, Any]]:
+def switch(source: str, to: str, reason: str, run: str | None = None) -> HandedOver:
     """Return the handover that no agent asks for: a person's choice, or the way back to an earlier agent."""
-    data = {"from": source, "to": to, "reason": reason, "history": {"policy": "full"}}
-    return "handover", data if run is None else {"run": run, **data}
+    return HandedOver(run=run, source=source, to=to, reason=reason, history=PassedHistory("full"))
 
 
 def gate(desk: Desk, to: str) -> None:
@@ -106,21 +108,24 @@ def _circle(run: Run, to: str) -> list[str] | None:
     return None
 
 
-def event(desk: Desk, handover: Handover, call: str, summary: str | None = None) -> dict[str, Any]:
+def event(
+    desk: Desk, handover: Handover, call: str, summary: str | None = None, asked: int | None = None
+) -> HandedOver:
     """What the log says of a handover that a call made."""
     how = desk.agent.sub_agent(handover.to, "transfer")
     policy = policy_of(desk.agent, handover.to)
     history = passing(policy, desk.now.line.view)
-    data: dict[str, Any] = {
-        "run": desk.now.id,
-        "from": desk.agent.name,
-        "to": handover.to,
-        "reason": handover.reason,
-        "message": handover.message,
-        "call": call,
-        "history": history if summary is None else {**history, "summary": summary},
-    }
-    return data | ({"returns": True} if how is not None and how.returns else {})
+    return HandedOver(
+        run=desk.now.id,
+        source=desk.agent.name,
+        to=handover.to,
+        reason=handover.reason,
+        message=handover.message,
+        call=call,
+        history=history if summary is None else msgspec.structs.replace(history, summary=summary),
+        returns=how is not None and how.returns,
+        asked=asked,
+    )
 
 
 def policy_of(agent: Agent, to: str) -> Any:

@@ -15,9 +15,10 @@ from toolcrib.calls.elsewhere import patiently
 from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import BadTool, Refused
+from toolcrib.events import Answered, Endorsed, Escalated
 from toolcrib.schema import BadArguments, output_check
 from toolcrib.schema.hidden import restored, suspect, without
-from toolcrib.store import Draft, Row, Write
+from toolcrib.store import Draft, Row, Write, draft
 from toolcrib.store.codec import decode, encode, same_json
 from toolcrib.tools import Tool, canonical, digest_of
 from toolcrib.types import Annotations, Answer, By, Failure, Limits, Question, Result
@@ -80,7 +81,7 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
 
 async def _apply(session: Session, live: LiveCall, row: Row, asked: Question, given: Answer) -> Answer:
     """The call goes on, or ends."""
-    events: list[Draft] = [(given.at, row.id, "answered", _data(_shown(live, given)))]
+    events: list[Draft] = [draft(given.at, row.id, _told(Answered, _shown(live, given)))]
     ending = _ending(live, asked, given)
     if ending is not None:
         won = await live.pipeline.end_parked(live, row, ending, events)
@@ -91,7 +92,7 @@ async def _apply(session: Session, live: LiveCall, row: Row, asked: Question, gi
 
 async def _endorse(session: Session, live: LiveCall, row: Row, given: Answer) -> Answer:
     """One of several who have to agree has; of two who do so at once, one sees that all have."""
-    said = (given.at, row.id, "endorsed", _data(_shown(live, given)))
+    said = draft(given.at, row.id, _told(Endorsed, _shown(live, given)))
     lost = await session.crib.store.commit(Write(session.id, [said], row.but(), ("waiting", row.attempt)))
     return await (_complete(session, live, given) if lost is None else _second(session, given.question, given))
 
@@ -132,7 +133,7 @@ async def escalate(session: Session, row: Row) -> bool:
     if asked is None or now >= asked.expires_at:
         return False
     others, later = assent.escalation(asked, now)
-    said: list[Draft] = [(now, row.id, "escalated", {"question": asked.id, "to": others})] if others else []
+    said: list[Draft] = [draft(now, row.id, Escalated(asked.id, list(others)))] if others else []
     await session.crib.store.commit(Write(session.id, said, row.but(expires_at=later), ("waiting", row.attempt)))
     if history.endorsements:  # of those who agreed before, some may count for more now
         await _complete(session, await revive(session, row, history), history.endorsements[-1])
@@ -259,9 +260,18 @@ def _shown(live: LiveCall, given: Answer) -> Answer:
     return dataclasses.replace(given, value=value, reason=given.reason and live.masked(given.reason))
 
 
-def _data(given: Answer) -> dict[str, Any]:
-    said = {**dataclasses.asdict(given), "args": given.arguments}
-    return {name: value for name, value in said.items() if value is not None and name not in ("arguments", "at")}
+def _told(kind: type[Answered], given: Answer) -> Answered:
+    """An answer as an event says it."""
+    return kind(
+        question=given.question,
+        action=given.action,
+        actor=given.actor,
+        key=given.key,
+        value=given.value,
+        reason=given.reason,
+        scope=given.scope,
+        args=None if given.arguments is None else dict(given.arguments),
+    )
 
 
 def _ending(live: LiveCall, asked: Question, given: Answer) -> Result | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.calls import answering, records
 from toolcrib.calls.checks import asker
 from toolcrib.errors import Refused
+from toolcrib.events import Approved
 from toolcrib.policy import Policy, Verdict, rules_of
 from toolcrib.types import Answer, Failure, Question
 
@@ -94,7 +95,7 @@ async def _approve(session: Session, asked: Question, given: Answer) -> None:
     """Adds what was offered to the session, and settles every waiting call that it covers."""
     assert asked.offer is not None
     async with session.lock:
-        await session.log("approved", {"offer": asked.offer, "actor": given.actor, "question": asked.id})
+        await session.log(Approved(asked.offer, given.actor, asked.id))
         session.approved(asked.offer)
     for other in await session.questions():
         if other.id != asked.id and other.key == records.CONFIRM and await _covered(session, other):

@@ -17,7 +17,8 @@ import msgspec
 
 from toolcrib.calls.index import FoldedCall
 from toolcrib.errors import Refused
-from toolcrib.store import OWNER, Archive, Row, SessionRow, Store, Write
+from toolcrib.events import SessionDeleted
+from toolcrib.store import OWNER, Archive, Row, SessionRow, Store, Write, draft
 from toolcrib.store.codec import decode, encode, split_large
 from toolcrib.types import Event, Failure
 
@@ -65,7 +66,7 @@ async def export(store: Store, row: SessionRow, at: float) -> AsyncIterator[byte
     )
     async for event in _log(store, row):
         count += 1
-        inside.update(part.id for part in split_large(event.data)[1].values())
+        inside.update(part.id for part in split_large(event.kind, event.data)[1].values())
         yield line({"event": list(event)})
     cursors, kept = await store.belongings(row.id)
     for id in kept:
@@ -236,23 +237,7 @@ GRAVES = f"{OWNER}.deleted"
 """The session whose log has a line for each session that was deleted."""
 
 
-class Tombstone(msgspec.Struct, omit_defaults=True):
-    """What is left of a session that was deleted: whose it was, who deleted it, and a digest of its log.
-
-    `namespaces` are all that were ever open in it.
-    """
-
-    session: str
-    owner: str
-    actor: str
-    at: float
-    events: int
-    calls: int
-    sha256: str
-    namespaces: tuple[str, ...] | None = None
-
-
-async def delete(store: Store, id: str, actor: str, at: float, namespaces: Iterable[str]) -> Tombstone | None:
+async def delete(store: Store, id: str, actor: str, at: float, namespaces: Iterable[str]) -> SessionDeleted | None:
     """Deletes a session and leaves its tombstone; None where it has calls to run.
 
     Raises:
@@ -263,15 +248,16 @@ async def delete(store: Store, id: str, actor: str, at: float, namespaces: Itera
     if row is None or row.owner == OWNER:
         raise Refused("not_found", f"There is no session '{id}'")
     calls = len(await store.calls(id, limit=10_000_000))
-    stone = Tombstone(id, row.owner, actor, at, row.seq, calls, await log_digest(store, row), tuple(sorted(namespaces)))
-    buried = await store.delete(id, Write(GRAVES, [(at, None, "deleted", msgspec.structs.asdict(stone))]))
+    digest, opened = await log_digest(store, row), tuple(sorted(namespaces))
+    stone = SessionDeleted(id, row.owner, actor, at, row.seq, calls, digest, opened)
+    buried = await store.delete(id, Write(GRAVES, [draft(at, None, stone)]))
     return stone if buried else None
 
 
-async def tombstones(store: Store, owner: str | None = None) -> list[Tombstone]:
+async def tombstones(store: Store, owner: str | None = None) -> list[SessionDeleted]:
     """The sessions that were deleted, or those of one owner, the first deleted first."""
-    found, last = list[Tombstone](), 0
+    found, last = list[SessionDeleted](), 0
     while await store.session(GRAVES) is not None and (page := await store.read(GRAVES, last, limit=1000)):
         last = page[-1].seq
-        found += [msgspec.convert(event.data, Tombstone) for event in page if event.kind == "deleted"]
+        found += [msgspec.convert(event.data, SessionDeleted) for event in page if event.kind == "deleted"]
     return [stone for stone in found if owner in (None, stone.owner)]

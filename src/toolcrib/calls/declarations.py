@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.events import StateKeysDeclared
 from toolcrib.state import declared
-from toolcrib.store import OWNER, Write
+from toolcrib.store import OWNER, Write, draft
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -35,7 +36,7 @@ async def announce(crib: Crib) -> list[str]:
     if last.get("keys") != own or not await store.alive(last["worker"]):
         now = crib.pipeline.clock.now()
         await store.open(LOG, OWNER, now)
-        await store.commit(Write(LOG, [(now, None, "state_keys", {"worker": worker, "keys": own})]))
+        await store.commit(Write(LOG, [draft(now, None, StateKeysDeclared(worker, own))]))
     return found
 
 

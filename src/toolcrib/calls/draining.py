@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.calls.live import LiveCall
 from toolcrib.calls.stopping import stop
+from toolcrib.events import SessionClosed, SessionClosing
 from toolcrib.store import Row
 from toolcrib.types import Closed, Failure
 
@@ -25,7 +26,7 @@ async def drain(session: Session, timeout: float) -> Closed:
     store = session.crib.store
     row = await store.session(session.id)
     begun = 0 if row is None else row.seq
-    await session.log("closing", {"timeout_s": timeout})
+    await session.log(SessionClosing(timeout))
     until = session.pipeline.clock.now() + timeout
     late = await _wait(session, timeout)
     late |= await _wait_elsewhere(session, begun, until - session.pipeline.clock.now())
@@ -34,7 +35,7 @@ async def drain(session: Session, timeout: float) -> Closed:
     waiting = await store.calls(session.id, ("waiting",), limit=ALL)
     unread = await store.calls(session.id, done_after=await store.cursor(session.id, "model"), limit=ALL)
     found = Closed(len(finished), len(late), len(waiting), len(unread))
-    await session.log("closed", found._asdict())
+    await session.log(SessionClosed(*found))
     return found
 
 

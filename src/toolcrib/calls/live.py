@@ -18,10 +18,11 @@ from toolcrib.calls.credentials import credential
 from toolcrib.calls.fence import Fence
 from toolcrib.context import Context, Deps, Desk, Parked, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
+from toolcrib.events import StepTaken
 from toolcrib.schema.hidden import MASK, parted, suspect, texts_of, without
 from toolcrib.schema.names import one_line
 from toolcrib.state import Snapshot
-from toolcrib.store import Draft, Row, State, Write
+from toolcrib.store import Draft, Row, State, Write, draft
 from toolcrib.store.codec import LARGE, decode, digest, encode
 from toolcrib.tools import Tool
 from toolcrib.types import CODES, RETRYABLE, Answer, By, Event, Failure, Result, Wake
@@ -424,8 +425,8 @@ class LiveCall(Fence):
         self.pipeline.begin_behind(self)
         self.flush_text()
         assert self.row is not None
-        draft = (self.pipeline.clock.now(), self.id, "step", data)
-        conflict = await self.pipeline.durably(self, self.write([draft], self.row))
+        step = draft(self.pipeline.clock.now(), self.id, StepTaken(**data))
+        conflict = await self.pipeline.durably(self, self.write([step], self.row))
         if conflict is not None:
             self.refused(conflict)
             self.heed()

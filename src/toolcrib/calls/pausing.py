@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.calls.answering import go_on, paused, revive
-from toolcrib.store import Row, Write
+from toolcrib.events import Paused
+from toolcrib.store import Row, Write, draft
 
 if TYPE_CHECKING:
     from toolcrib.calls.live import LiveCall
@@ -26,8 +27,8 @@ async def pause(live: LiveCall, children: Sequence[str]) -> None:
     live.flush()
     live.concluding = True
     row = live.row.but(state="waiting", question=None, expires_at=now + LOOK_S)
-    draft = (now, live.id, "paused", {"children": list(children)})
-    conflict = await pipeline.durably(live, live.write([draft], row))
+    paused = draft(now, live.id, Paused(list(children)))
+    conflict = await pipeline.durably(live, live.write([paused], row))
     live.row = row if conflict is None else conflict.row
     pipeline.expiry_changed(now + LOOK_S)
     pipeline.release(live)

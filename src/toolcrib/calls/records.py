@@ -11,12 +11,13 @@ from pydantic_core import to_json
 
 from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
+from toolcrib.events import UNSET, Accepted, Done, QuestionRecord, Started, StateRecord, Waiting
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
 from toolcrib.schema.hidden import parted, without
 from toolcrib.schema.names import one_line
 from toolcrib.store import Draft
-from toolcrib.store.codec import Raw, decode, digest, encode, plain, raw
+from toolcrib.store.codec import Raw, decode, digest, encode, event_json, raw
 from toolcrib.tools import Tool
 from toolcrib.types import By, Call, Event, Result, Resume
 
@@ -98,23 +99,23 @@ _labels: dict[str, str] = {}
 def accepted(live: LiveCall) -> Draft:
     """Enough for a client to draw the card, and for another process to run the call."""
     tool = live.tool
-    data: dict[str, Any] = {
-        "tool": live.tool_id or live.name,
-        "label": live.masked(live.label) or _label(live.name if tool is None else tool.name),
-        "args": arguments(live),
-        "by": Raw(_by(live.by)),
-        "digest": live.digest(),
-        "effect": "once" if tool is None else tool.does,
-    }
-    if live.extra:
-        data.update(live.extra)
+    by: Any = Raw(_by(live.by))
+    data = Accepted(
+        live.tool_id or live.name,
+        live.masked(live.label) or _label(live.name if tool is None else tool.name),
+        arguments(live),
+        by,
+        live.digest(),
+        "once" if tool is None else tool.does,
+        **(live.extra or {}),
+    )
     return (live.accepted_at, live.id, "accepted", data)
 
 
 def call(live: LiveCall) -> Call:
     """What the log says of a call that was just accepted, as its caller sees it."""
-    _, id, _, said = accepted(live)
-    return History(live.session_id, [Event(0, live.accepted_at, id, "accepted", plain("accepted", said))]).call()
+    at, id, kind, data = accepted(live)
+    return History(live.session_id, [Event(0, at, id, kind, decode(event_json(kind, data)))]).call()
 
 
 def _label(name: str) -> str:
@@ -151,41 +152,36 @@ def final(live: LiveCall) -> dict[str, Any]:
 
 def started(live: LiveCall, attempt: int) -> Draft:
     """What really runs, and why it may."""
-    data: dict[str, Any] = {
-        "attempt": attempt,
-        "args": arguments(live),
-        "digest": live.digest(),
-        "timeout_s": live.timeout_s,
-    }
-    if live.verdict is not None:
-        data["verdict"] = Raw(_verdict(live.verdict))
+    data = Started(attempt, arguments(live), live.digest(), live.timeout_s, _verdict_of(live))
     return (live.started_at, live.id, "started", data)
 
 
-def done(live: LiveCall, result: Result, now: float) -> dict[str, Any]:
+def _verdict_of(live: LiveCall) -> Any:
+    return None if live.verdict is None else Raw(_verdict(live.verdict))
+
+
+def done(
+    live: LiveCall, result: Result, now: float, state: StateRecord | None = None, *, of: type[Done] = Done
+) -> Done:
     """The outcome. Only what is there is written."""
-    failure = result.failure
-    data: dict[str, Any] = {"ok": failure is None}
-    if failure is not None:
-        data["failure"] = failure
-        if live.verdict is not None and live.verdict.effect == "deny":
-            data["verdict"] = Raw(_verdict(live.verdict))
-    else:
-        data["data"] = raw(result.json)
-    if result.content:
-        data["content"] = list(result.content)
-    if result.handover is not None:
-        data["handover"] = result.handover
-    metadata = result.metadata
+    failure, metadata = result.failure, result.metadata
     if failure is not None and live.tool is not None and "definition" in live.tool.metadata:
         metadata = {"definition": live.tool.metadata["definition"]["sha256"], **metadata}
-    if metadata:
-        data["metadata"] = metadata
-    if live.background:
-        data["background"] = True
-        data["wake"] = live.wake or (live.tool.wake if live.tool is not None else "next_turn")
-    data["duration_ms"] = round((now - live.started_at) * 1000, 3) if live.started_at else 0
-    return data
+    wake = (live.wake or (live.tool.wake if live.tool is not None else "next_turn")) if live.background else None
+    content: Any = list(result.content) or None
+    return of(
+        ok=failure is None,
+        failure=failure,
+        verdict=_verdict_of(live) if live.verdict is not None and live.verdict.effect == "deny" and failure else None,
+        data=raw(result.json) if failure is None else UNSET,
+        content=content,
+        handover=result.handover,
+        metadata=dict(metadata) or None,
+        background=live.background,
+        wake=wake,
+        duration_ms=round((now - live.started_at) * 1000, 3) if live.started_at else 0,
+        state=state,
+    )
 
 
 def quick(live: LiveCall, result: Result, now: float) -> Quick:
@@ -207,38 +203,34 @@ def quick(live: LiveCall, result: Result, now: float) -> Quick:
     )
 
 
-def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> dict[str, Any]:
+def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> Waiting:
     """The question that a call waits for, with the final arguments."""
     tool, kind = live.tool, asked["kind"]
     assert tool is not None
     number = len(live.history.questions) + 1 if live.history is not None else 1
     limits = live.pipeline.limits
     default = limits.client_s if kind == "client" else limits.confirm_s
-    question = {
-        "id": f"{live.id}-{number}",
-        "call": live.id,
-        "session": live.session_id,
-        "tool": tool.id,
-        "kind": kind,
-        "prompt": live.masked(asked["prompt"]),
-        "key": asked["key"],
-        "arguments": final(live),
-        "schema": asked.get("schema"),
-        "resume": asked.get("resume") or _RESUME[kind],
-        "digest": live.digest(),
-        "path": live.path(),
-        "asked_at": now,
-        "expires_at": now + next(s for s in (asked.get("expires_s"), tool.limits.wait_s, default) if s is not None),
-    }
-    for name in ("offer", "demands"):
-        if asked.get(name):
-            question[name] = asked[name]
-    if asked.get("data") is not None:
-        question["data"] = without(live.secrets, decode(to_json(asked["data"])))
-    data: dict[str, Any] = {"question": question}
-    if live.verdict is not None:
-        data["verdict"] = Raw(_verdict(live.verdict))
-    return data
+    more = asked.get("data")
+    question = QuestionRecord(
+        id=f"{live.id}-{number}",
+        call=live.id,
+        session=live.session_id,
+        tool=tool.id,
+        kind=kind,
+        prompt=live.masked(asked["prompt"]),
+        key=asked["key"],
+        arguments=final(live),
+        schema=asked.get("schema"),
+        resume=asked.get("resume") or _RESUME[kind],
+        digest=live.digest(),
+        path=list(live.path()),
+        asked_at=now,
+        expires_at=now + next(s for s in (asked.get("expires_s"), tool.limits.wait_s, default) if s is not None),
+        offer=asked.get("offer") or None,
+        demands=asked.get("demands") or None,
+        data=None if more is None else without(live.secrets, decode(to_json(more))),
+    )
+    return Waiting(question, _verdict_of(live))
 
 
 def confirm(live: LiveCall) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.calls.elsewhere import claimed
 from toolcrib.errors import Refused
-from toolcrib.store import Write
+from toolcrib.events import UNSET, Settled
+from toolcrib.store import Write, draft
 from toolcrib.types import Failure
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ async def settle(session: Session, call: str, happened: bool, data: Any, reason:
             )
         if not await claimed(session, f"settle:{call}"):
             raise Refused("conflict", f"Somebody else settles call {call}")
-        told: dict[str, Any] = {"ok": happened, "metadata": {"settled_by": actor}, "duration_ms": 0}
-        code = None
-        if happened:
-            told["data"] = data
-        else:
-            failure = Failure("failed", f"It did not run{f': {reason}' if reason else ''}", retryable=True)
-            told["failure"], code = failure, failure.code
-        if reason:
-            told["metadata"]["reason"] = reason
-        event = (session.pipeline.clock.now(), call, "settled", told)
+        failure = Failure("failed", f"It did not run{f': {reason}' if reason else ''}", retryable=True)
+        settled = Settled(
+            ok=happened,
+            failure=None if happened else failure,
+            data=data if happened else UNSET,
+            metadata={"settled_by": actor} | ({"reason": reason} if reason else {}),
+            duration_ms=0,
+        )
+        event = draft(session.pipeline.clock.now(), call, settled)
+        code = None if happened else failure.code
         await session.crib.store.commit(Write(session.id, [event], row.but(code=code), ("done", row.attempt)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from toolcrib.calls.answering import end_waiting, revive
 from toolcrib.calls.live import LiveCall
 from toolcrib.errors import Refused, StoreError
+from toolcrib.events import StopWanted
 from toolcrib.store import Row
 from toolcrib.types import Failure, Result
 
@@ -94,7 +94,7 @@ async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:
 async def _request(session: Session, row: Row, failure: Failure, *, new: bool) -> bool:
     """Asks by the log of the session, which whoever runs a call of it follows; False where it has not ended yet."""
     if new:
-        await session.log("stop_wanted", {"call": row.id, "failure": asdict(failure)})
+        await session.log(StopWanted(row.id, failure))
     try:
         ended = await asyncio.wait_for(session.awaited.end_of(row.id), LOOK_S)
     except TimeoutError:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from toolcrib.errors import ToolFailure
+from toolcrib.events import KINDS
 from toolcrib.schema.hidden import safe_length, without
-from toolcrib.store import Conflict, Draft, Row, Write
+from toolcrib.store import Conflict, Draft, Row, Write, draft
 from toolcrib.store.codec import Large, decode, encode, raw
 from toolcrib.types import Failure, Result
 
@@ -183,7 +184,7 @@ class Telling:
             data = without(self.secrets, decode(encode(data)))
         self.unwritten += 1
         self.unwritten_bytes += size
-        write = self.write([(self.pipeline.clock.now(), self.id, kind, data)], self.row)
+        write = self.write([draft(self.pipeline.clock.now(), self.id, KINDS[kind](**data))], self.row)
         write.on_commit = lambda: self._written(size)
         write.on_conflict = lambda conflict: self._refused(conflict, size)
         self.pipeline.store.put(write)

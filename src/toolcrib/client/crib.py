@@ -11,11 +11,11 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from toolcrib.calls.archive import Tombstone
 from toolcrib.client import reading, streams
 from toolcrib.client.reading import Inbox, Listed, RemoteTool
 from toolcrib.client.session import RemoteSession
 from toolcrib.errors import Refused
+from toolcrib.events import SessionDeleted
 from toolcrib.types import Answer, Question
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class RemoteCrib:
         query = {"id": id, "owner": owner}
         return reading.listed((await self.link.ask("POST", "/imports", b"".join(lines), query=query)).json())
 
-    async def delete_session(self, id: str, *, force: bool = False) -> Tombstone:
+    async def delete_session(self, id: str, *, force: bool = False) -> SessionDeleted:
         """Deletes a session with all that is its, and leaves a tombstone; with `force` what runs in it is stopped.
 
         Raises:
@@ -177,11 +177,11 @@ class RemoteCrib:
         """
         path = f"/sessions/{quote(id, safe='')}"
         answer = await self.link.ask("DELETE", path, query={"force": "true"} if force else None)
-        return msgspec.json.decode(answer.body, type=Tombstone)
+        return msgspec.json.decode(answer.body, type=SessionDeleted)
 
-    async def deleted_sessions(self) -> list[Tombstone]:
+    async def deleted_sessions(self) -> list[SessionDeleted]:
         """What is left of the sessions that were deleted: one's own, or all for who looks after the server."""
-        return msgspec.convert((await self.link.ask("GET", "/tombstones")).json()["items"], list[Tombstone])
+        return msgspec.convert((await self.link.ask("GET", "/tombstones")).json()["items"], list[SessionDeleted])
 
     async def tool(self, id: str) -> RemoteTool:
         """All of one tool, with its schemas.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
+from toolcrib.events import UNSET, Accepted, CallerRecord, Done
 from toolcrib.interop import nouns
 from toolcrib.interop.forms import InteropError
 from toolcrib.interop.nouns import Moment, Reading
 from toolcrib.interop.wire.aomi import FORMS
 from toolcrib.schema import title
 from toolcrib.session import Session
-from toolcrib.store import Draft, Row, Write
+from toolcrib.store import Draft, Row, Write, draft
 from toolcrib.types import Event, Question, Result
 
 __all__ = [
@@ -264,16 +264,31 @@ def _over(session: Session, completion: Mapping[str, Any]) -> tuple[Row, list[Dr
     """A call that ended at Aomi, as ours would have been written; Aomi's id for it is its key."""
     said, result, now = meaning(completion), to_result(completion), session.pipeline.clock.now()
     tool, id = said["tool"], session.crib.new_id()
-    background = {"background": True, "wake": "next_turn"} if completion["metadata"]["is_async"] else {}
-    row = Row(id, session.id, tool, "once", "done", accepted_at=now, background=bool(background))
+    background: bool = completion["metadata"]["is_async"]
+    row = Row(id, session.id, tool, "once", "done", accepted_at=now, background=background)
     row.key, row.code = f"aomi:{said['call']}", None if result.failure is None else result.failure.code
-    accepted = {"tool": tool, "label": title(nouns.bare(tool)), "args": None, "digest": "", "effect": "once"}
-    accepted |= {"by": {"kind": "client", "name": "aomi"}, "provider_id": said["call"], "key": row.key, **background}
-    done: dict[str, Any] = {"ok": result.ok, **background, "duration_ms": 0}
-    done |= {"data": result.data} if result.failure is None else {"failure": asdict(result.failure)}
-    if result.metadata:
-        done["metadata"] = dict(result.metadata)
-    return row, [(now, id, "accepted", accepted), (now, id, "done", done)]
+    accepted = Accepted(
+        tool,
+        title(nouns.bare(tool)),
+        args=None,
+        by=CallerRecord("client", "aomi"),
+        digest="",
+        effect="once",
+        background=background or None,
+        wake="next_turn" if background else None,
+        provider_id=said["call"],
+        key=row.key,
+    )
+    done = Done(
+        ok=result.ok,
+        failure=result.failure,
+        data=result.data if result.failure is None else UNSET,
+        metadata=dict(result.metadata) or None,
+        background=background,
+        wake=accepted.wake,
+        duration_ms=0,
+    )
+    return row, [draft(now, id, accepted), draft(now, id, done)]
 
 
 def inline_call(question: Question) -> dict[str, Any]:

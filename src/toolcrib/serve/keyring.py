@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from toolcrib.errors import Refused, StoreError
+from toolcrib.events import EventData, KeyAdded, KeyRevoked, KeyUsed
 from toolcrib.serve.keys import digest, new_key, no_key, unknown_key
 from toolcrib.serve.principal import KNOWN, Guard, Headers, Principal, bearer
-from toolcrib.store import OWNER, Store, Write
+from toolcrib.store import OWNER, Store, Write, draft
 from toolcrib.types import Event
 
 LOG = "toolcrib.keys"
@@ -147,7 +148,7 @@ class Keyring:
 
         async def write() -> None:
             try:
-                await self._write("key_used", {"id": key.id})
+                await self._write(KeyUsed(key.id))
             except StoreError as error:
                 log.info("the use of key %s is not written down: %s", key.id, error)
 
@@ -182,12 +183,11 @@ class Keyring:
         if expires_at is not None and expires_at <= self._now():
             raise Refused("invalid_arguments", "The key would have expired already")
         key, kept = new_key()
-        data: dict[str, Any] = {"id": f"k-{secrets.token_hex(4)}", "digest": kept, "owner": owner, "by": by}
-        data |= {"name": name or owner, "scopes": wanted, "expires_at": expires_at}
-        data["namespaces"] = None if namespaces is None else list(namespaces)
-        await self._write("key_added", data)
+        opened = None if namespaces is None else tuple(namespaces)
+        added = KeyAdded(f"k-{secrets.token_hex(4)}", kept, owner, by, name or owner, wanted, expires_at, opened)
+        await self._write(added)
         await self._read()
-        return key, self._keys[data["id"]]
+        return key, self._keys[added.id]
 
     async def revoke(self, id: str, *, by: str) -> Key:
         """From now on the key opens nothing.
@@ -199,14 +199,14 @@ class Keyring:
         if id not in self._keys:
             raise Refused("not_found", f"There is no key '{id}'")
         if self._keys[id].revoked_at is None:
-            await self._write("key_revoked", {"id": id, "by": by})
+            await self._write(KeyRevoked(id, by))
             await self._read()
         return self._keys[id]
 
-    async def _write(self, kind: str, data: dict[str, Any]) -> None:
+    async def _write(self, data: EventData) -> None:
         store = self._store()
         await store.open(LOG, OWNER, self._now())
-        await store.commit(Write(LOG, [(self._now(), None, kind, data)]))
+        await store.commit(Write(LOG, [draft(self._now(), None, data)]))
 
 
 def keyring(guard: Guard) -> Keyring | None:

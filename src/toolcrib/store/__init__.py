@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from toolcrib.errors import StoreError
+from toolcrib.events import EventData
 from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent
 from toolcrib.types import Event
 
@@ -35,8 +36,13 @@ INFINITE = float("inf")
 SLACK_S = 1e-6
 """A rate gives so much too early: sums of times are not exact, and who waited as long as told must not be refused."""
 
-Draft = tuple[float, str | None, str, dict[str, Any] | Compact]
+Draft = tuple[float, str | None, str, EventData | Mapping[str, Any] | Compact]
 """An event that has no number yet: time, call, kind, data."""
+
+
+def draft(at: float, call: str | None, data: EventData) -> Draft:
+    """Return an event that has no number yet."""
+    return at, call, data.kind, data
 
 
 class Row(msgspec.Struct, gc=False):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolcrib.events import EventData
 from toolcrib.store import Row, Write
-from toolcrib.store.codec import encode, split_large
+from toolcrib.store.codec import Compact, encode, split_large
 
 MOST = 512
 """Writes of one batch."""
@@ -140,12 +141,8 @@ class Batch:
         count = own = 0
         at: float | None = None
         for draft in write.events:
-            data = draft[3]
-            if isinstance(data, dict):
-                text, large = self._data(number, data)
-            else:
-                text, large = data.json(draft[2]).decode(), None
-            at, call, kind, _ = draft
+            at, call, kind, data = draft
+            text, large = self._data(number, kind, data)
             self._events.append((number, count, at, call, kind, text, large))
             self._bytes += len(text)
             count += 1
@@ -153,8 +150,8 @@ class Batch:
                 own = count
         return count, own, at
 
-    def _data(self, number: int, data: dict[str, Any]) -> tuple[str, str | None]:
-        text, large = split_large(data)
+    def _data(self, number: int, kind: str, data: EventData | Mapping[str, Any] | Compact) -> tuple[str, str | None]:
+        text, large = split_large(kind, data)
         if not large:
             return text.decode(), None
         for part in large.values():

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from toolcrib.events import EventData, Omitted, fields_of, written
+
+__all__ = ["Omitted"]
+
 LARGE = 64 * 1024
 """Arguments and results beyond this size are stored once and referenced."""
 
@@ -29,12 +33,6 @@ class Large:
     def __init__(self, json: bytes) -> None:
         self.json = json
         self.id = hashlib.sha256(json).hexdigest()
-
-
-class Omitted(msgspec.Struct, frozen=True):
-    """Stands for a value of more than `LARGE` bytes in an event that was read without such values."""
-
-    bytes: int
 
 
 class Extent(NamedTuple):
@@ -125,6 +123,8 @@ def _mended(value: Any, depth: int) -> Any:
         return "…"
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: _mended(getattr(value, f.name), depth + 1) for f in fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return {name: _mended(item, depth + 1) for name, item in fields_of(value).items()}
     if isinstance(value, Mapping):
         return {_mended(str(key), depth): _mended(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -139,11 +139,11 @@ def decode(json: bytes | str) -> Any:
     return _decoder.decode(json)
 
 
-def plain(kind: str, data: dict[str, Any] | Compact) -> dict[str, Any]:
-    """Event data as a reader sees it, apart from the writer's objects."""
-    text = encode(data) if isinstance(data, dict) else data.json(kind)
-    read: dict[str, Any] = _decoder.decode(text)
-    return read
+def event_json(kind: str, data: EventData | Mapping[str, Any] | Compact) -> bytes:
+    """Return the JSON text of the data of an event."""
+    if isinstance(data, EventData):
+        return encode(written(data))
+    return encode(data) if isinstance(data, Mapping) else data.json(kind)
 
 
 def size_of(text: str) -> int:
@@ -151,12 +151,37 @@ def size_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def split_large(data: dict[str, Any]) -> tuple[bytes, dict[str, Large]]:
-    """The JSON text of event data without its large parts, and those parts by field."""
-    if Large not in map(type, data.values()) and len(text := encode(data)) <= LARGE:
-        return text, {}
-    parts = {name: value for name, value in data.items() if type(value) is Large}
-    for name, value in data.items():
+def split_large(kind: str, data: EventData | Mapping[str, Any] | Compact) -> tuple[bytes, dict[str, Large]]:
+    """Return the JSON text of the data of an event without its large parts, and those parts by field."""
+    if isinstance(data, Mapping):
+        return _split(data)
+    if not isinstance(data, EventData):
+        return data.json(kind), {}
+    try:
+        text = _small.encode(written(data))
+    except _HasLarge:
+        return _split(fields_of(data))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        text = encode(written(data))
+    return (text, {}) if len(text) <= LARGE else _split(fields_of(data))
+
+
+def _split(values: Mapping[str, Any]) -> tuple[bytes, dict[str, Large]]:
+    parts = {name: value for name, value in values.items() if type(value) is Large}
+    for name, value in values.items():
         if name not in parts and len(json := encode(value)) > LARGE:
             parts[name] = Large(json)
-    return encode({name: value for name, value in data.items() if name not in parts}), parts
+    return encode({name: value for name, value in values.items() if name not in parts}), parts
+
+
+class _HasLarge(Exception):
+    """A value is kept beside the log."""
+
+
+def _not_large(value: Any) -> Any:
+    if isinstance(value, Large):
+        raise _HasLarge
+    return _plain(value)
+
+
+_small = msgspec.json.Encoder(enc_hook=_not_large)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 
 from toolcrib.store import Draft
-from toolcrib.store.codec import LARGE, PAGE_BYTES, Drafts, Large, decode, encode
+from toolcrib.store.codec import PAGE_BYTES, Drafts, decode, split_large
 from toolcrib.types import Event
 
 TAIL = 1024
@@ -95,9 +95,8 @@ class Followers:
     def _keep(self, followed: _Followed, draft: Draft) -> None:
         """Adds an event to a tail, as JSON; one that is large ends what can be served from there."""
         at, call, kind, data = draft
-        if not isinstance(data, dict):
-            text = data.json(kind)
-        elif Large in map(type, data.values()) or len(text := encode(data)) > LARGE:
+        text, large = split_large(kind, data)
+        if large:
             self._clear(followed)
             return
         followed.tail.append((at, call, kind, text))

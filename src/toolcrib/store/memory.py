@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from toolcrib.errors import StoreError
+from toolcrib.events import EventData
 from toolcrib.store import (
     DOORS,
     LEASES,
@@ -27,7 +28,7 @@ from toolcrib.store import (
     Write,
     enters,
 )
-from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent, Omitted, decode, encode, split_large
+from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent, Omitted, decode, event_json, split_large
 from toolcrib.store.follow import Watchers
 from toolcrib.types import Event
 
@@ -452,12 +453,12 @@ class MemoryStore:
         log.keys = {row.key: row.id for row in new.values() if row.key is not None} or None
 
 
-def _values(kind: str, data: dict[str, Any] | Compact, whole: bool) -> tuple[dict[str, Any], int]:
+def _values(kind: str, data: EventData | Mapping[str, Any] | Compact, whole: bool) -> tuple[dict[str, Any], int]:
     """Event data as a reader sees it, apart from the writer's objects, and the bytes of its JSON."""
-    if whole or not isinstance(data, dict):
-        text = encode(data) if isinstance(data, dict) else data.json(kind)
+    if whole:
+        text = event_json(kind, data)
         return decode(text), len(text)
-    text, large = split_large(data)
+    text, large = split_large(kind, data)
     return decode(text) | {name: Omitted(len(part.json)) for name, part in large.items()}, len(text)
 
 

@@ -49,7 +49,7 @@ async def adopt(db: Connection, archive: Archive) -> bool:
 def _event(n: int, seq: int, draft: Any, kept: dict[str, bytes]) -> tuple[Any, ...]:
     """A line of the log; its large values join what is kept."""
     at, call, kind, data = draft
-    text, large = split_large(data)
+    text, large = split_large(kind, data)
     kept |= {part.id: part.json for part in large.values()}
     names = encode({name: part.id for name, part in large.items()}).decode() if large else None
     return (n, seq, at, call, kind, text.decode(), names)

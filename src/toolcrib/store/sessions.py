@@ -58,7 +58,7 @@ def delete(db: sqlite3.Connection, session: str, tombstone: Write) -> bool:
 def insert_event(db: sqlite3.Connection, n: int, seq: int, draft: Any) -> None:
     """Writes one line of a log."""
     at, call, kind, data = draft
-    text, large = split_large(data)
+    text, large = split_large(kind, data)
     for part in large.values():
         keep(db, n, part.id, part.json)
     key, names = (n << 32) + seq, encode({name: part.id for name, part in large.items()}).decode() if large else None

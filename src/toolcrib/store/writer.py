@@ -315,10 +315,7 @@ class Writer:
     def _event(self, n: int, seq: int, draft: Draft) -> tuple[Any, ...]:
         at, call, kind, data = draft
         key = (n << 32) + seq
-        if not isinstance(data, dict):
-            text = data.json(kind)
-            return (key, at, call, kind, text.decode(), None, event_crc(key, at, call, kind, text))
-        text, large = split_large(data)
+        text, large = split_large(kind, data)
         for part in large.values():
             keep(self._db, n, part.id, part.json)
         names = encode({name: part.id for name, part in large.items()}).decode() if large else None

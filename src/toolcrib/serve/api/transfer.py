@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from toolcrib.calls.archive import Tombstone
+from toolcrib.events import SessionDeleted
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.paging import Name, owner_of
@@ -66,7 +66,7 @@ async def delete(asked: Request) -> Reply:
 class Tombstones(Struct):
     """What is left of deleted sessions."""
 
-    items: list[Tombstone]
+    items: list[SessionDeleted]
 
 
 async def tombstones(asked: Request) -> Reply:
@@ -104,7 +104,7 @@ ROUTES = [
         "Deletes a session with all that is its, and leaves a tombstone. While calls run in it only with `force`.",
         "call",
         query=DeleteQuery,
-        gives={200: Tombstone},
+        gives={200: SessionDeleted},
     ),
     Route(
         "GET",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.errors import Refused
+from toolcrib.events import InputGiven
 from toolcrib.schema import output_check
 from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
@@ -178,7 +179,7 @@ async def _answer(session: Session, one: Open, given: dict[str, Any], actor: str
         ((_, response),) = given.items()
         return await _settle(session, one.question, response["action"], _value(one.question, response), actor)
     for name, response in given.items():
-        await session.log(ANSWERED, {"question": one.question.id, "name": name, "response": response, "actor": actor})
+        await session.log(InputGiven(one.question.id, name, response, actor))
     if given.keys() >= one.wanted.keys():
         return await _settle(session, one.question, "accept", {**one.given, **given}, actor)
     return True
