@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.project import Project
+from tests.requirements import requirement
 from toolcrib.cli.config import BadConfig, load
 from toolcrib.crib import Crib
 from toolcrib.state import Key
@@ -35,6 +36,7 @@ def problems(folder: Path, text: str) -> list[str]:
     return [f"{problem.line}: {problem.message}" for problem in caught.value.problems]
 
 
+@requirement("project.file.1")
 def test_all_problems_are_told_at_once_with_their_lines(project: Project) -> None:
     project.write("crib.yaml", BAD)
     err = project.run("tools", "list", code=2).err

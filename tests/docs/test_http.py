@@ -7,7 +7,7 @@ import re
 
 from tests.docs.test_reference import rows
 from tests.shared import ROOT
-from toolcrib.cli.hosting import JWT, KEYS
+from toolcrib.cli.crib_file import JwtSection, ServeSection
 from toolcrib.serve.api.errors import STATUS
 from toolcrib.serve.api.limits import ServeLimits
 from toolcrib.serve.api.table import ROUTES
@@ -38,8 +38,8 @@ def test_every_limit_of_the_server_has_a_row_with_its_default() -> None:
 def test_every_scope_and_every_key_of_serve_is_told() -> None:
     assert rows("http", "Who is let in").keys() >= KNOWN
     table = rows("http", "serve in crib.yaml")
-    assert set(KEYS) <= table.keys()
-    assert [word for word in JWT if f"`{word}`" not in table["auth"][1]] == []
+    assert set(ServeSection.model_fields) <= table.keys()
+    assert [word for word in JwtSection.model_fields if f"`{word}`" not in table["auth"][1]] == []
 
 
 def test_every_number_of_the_server_is_named() -> None:

@@ -14,7 +14,7 @@ from tests.shared import ROOT, nonempty
 from toolcrib import CribLimits, Limits, testing
 from toolcrib.calls.live import OPTIONS
 from toolcrib.cli.app import app
-from toolcrib.cli.config import _READERS
+from toolcrib.cli.crib_file import CribFile
 from toolcrib.sources.builtins import builtins
 from toolcrib.sources.functions import _ANNOTATIONS, _LIMITS
 from toolcrib.tools import Tool
@@ -131,7 +131,7 @@ def test_every_option_of_a_command_is_in_its_row() -> None:
 
 
 def test_every_key_of_the_configuration_has_a_row() -> None:
-    assert [key for key in _READERS if key not in rows("cli", "crib.yaml")] == []
+    assert [key for key in CribFile.model_fields if key not in rows("cli", "crib.yaml")] == []
 
 
 def test_every_table_and_column_of_the_store_is_mentioned() -> None:

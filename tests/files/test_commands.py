@@ -7,8 +7,8 @@ import pytest
 from tests.requirements import requirement
 from tests.shared import recorded
 from toolcrib.sources.files.definition import Command, Definition
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.reading import read
+from toolcrib.yaml import thaw
 
 
 def made(blocks: str, type: str = "mcp") -> Definition:

@@ -14,8 +14,9 @@ from toolcrib.sandbox import Sandbox
 from toolcrib.sandbox.javascript import JavaScript
 from toolcrib.sandbox.python import Python
 from toolcrib.sources.files.checking import check_code, check_members
-from toolcrib.sources.files.definition import Definition, Language, Problem
+from toolcrib.sources.files.definition import Definition, Language
 from toolcrib.sources.files.reading import read
+from toolcrib.yaml import Problem
 
 Sandboxes = Mapping[Language, Sandbox]
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.requirements import requirement
 from tests.shared import RECORDINGS, require_recordings
-from toolcrib.sources.files.definition import Definition, Problem
-from toolcrib.sources.files.document import thaw
+from toolcrib.sources.files.definition import Definition
 from toolcrib.sources.files.reading import read
+from toolcrib.yaml import Problem, thaw
 
 CORE = "tool:\n  id: case-tool\n  type: local\n  name: Case\n  version: 1.0.0\n  description: d\n"
 

@@ -18,9 +18,9 @@ from toolcrib.errors import Refused
 from toolcrib.sandbox import Sandbox
 from toolcrib.sandbox.javascript import JavaScript
 from toolcrib.sources.files.definition import Language
-from toolcrib.sources.files.document import parse
 from toolcrib.sources.files.reading import read
 from toolcrib.sources.files.rewriting import backups_of, migrate, migrated, restore, rollback, rolled_back
+from toolcrib.yaml import parse
 
 CORE = """\
 tool:

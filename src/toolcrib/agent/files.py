@@ -13,7 +13,7 @@ from toolcrib.agent import distri
 from toolcrib.agent.definition import KEYS, Agent, SubAgent, read
 from toolcrib.agent.problems import BadAgent, Findings, Problem
 from toolcrib.agent.problems import Path as Place
-from toolcrib.sources.files.document import Document, decoded, parse, thaw
+from toolcrib.yaml import Document, decoded, parse, thaw
 
 SUFFIXES = (".yaml", ".yml", ".md")
 

@@ -49,7 +49,7 @@ class ScriptedModel:
         text = Path(path).read_text("utf-8")
         if Path(path).suffix == ".json":
             return cls(json.loads(text))
-        from toolcrib.sources.files.document import parse, thaw
+        from toolcrib.yaml import parse, thaw
 
         return cls(thaw(parse(text).value) or {})
 

@@ -15,6 +15,7 @@ from toolcrib.cli import (
     calls,
     chatting,
     cluster,
+    editors,
     keys,
     linting,
     mcp,
@@ -43,6 +44,7 @@ command(app, "answer")(calls.answer)
 command(app, "run")(running.run)
 command(app, "chat")(chatting.chat)
 command(app, "why")(policy.why)
+command(app, "schema")(editors.schema)
 command(app, "sweep")(store.sweep)
 command(app, "worker", serves=True)(worker.worker)
 command(app, "serve", serves=True)(serving.serve)

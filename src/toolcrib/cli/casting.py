@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.agent import Agent, Agents, Model, ModelError
-from toolcrib.cli.nodes import Wrong
+from toolcrib.cli.crib_file import Mistake
 from toolcrib.cli.terminal import Terminal, Trouble
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _script(path: str) -> Model:
 
     try:
         return teams.script(Path(path))
-    except Wrong as wrong:
+    except Mistake as wrong:
         raise Trouble(f"--script: {wrong}", "it is JSON or YAML: {agent: [{text: ...}]}") from None
 
 

@@ -16,9 +16,10 @@ from toolcrib.cli.terminal import Cell, Choice, Terminal, Trouble, short
 if TYPE_CHECKING:
     from toolcrib.cli.sources import Files
     from toolcrib.crib import Crib
-    from toolcrib.sources.files.definition import Command, Definition, Problem
+    from toolcrib.sources.files.definition import Command, Definition
     from toolcrib.sources.files.roots import Root
     from toolcrib.sources.files.source import FileSource
+    from toolcrib.yaml import Problem
 
 RootOption = Annotated[
     list[str] | None,
@@ -230,7 +231,8 @@ def is_path(target: str) -> bool:
 async def as_served(source: FileSource, definition: Definition) -> Definition:
     """The definition with the commands that its server has, which is started for that."""
     from toolcrib.errors import ToolFailure
-    from toolcrib.sources.files.definition import Command, Problem
+    from toolcrib.sources.files.definition import Command
+    from toolcrib.yaml import Problem
 
     if definition.type != "mcp" or definition.status not in ("ok", "degraded"):
         return definition
@@ -266,7 +268,7 @@ def whole(definition: Definition) -> dict[str, Any]:
 
     What the file says at a key that tells something else here stands in `written`.
     """
-    from toolcrib.sources.files.document import thaw
+    from toolcrib.yaml import thaw
 
     said = thaw(definition.tool)
     told = {
@@ -282,7 +284,7 @@ def whole(definition: Definition) -> dict[str, Any]:
 
 def as_data(command: Command) -> dict[str, Any]:
     """A command with all that its file says of it."""
-    from toolcrib.sources.files.document import thaw
+    from toolcrib.yaml import thaw
 
     return {
         **thaw(command.said),
@@ -371,8 +373,8 @@ def show(terminal: Terminal, definition: Definition) -> None:
 def show_command(terminal: Terminal, definition: Definition, command: Command) -> None:
     """A command for people: its arguments, and what is known of it."""
     from toolcrib.cli.schemas import arguments
-    from toolcrib.sources.files.document import thaw
     from toolcrib.sources.files.knowledge import tool_help
+    from toolcrib.yaml import thaw
 
     terminal.text(f"{definition.id}.{command.name}", "bold")
     terminal.text(command.description or f"A command of {definition.name}")

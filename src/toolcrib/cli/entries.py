@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
-
-from toolcrib.cli import nodes
-from toolcrib.cli.nodes import Wrong
+from toolcrib import yaml
+from toolcrib.cli.crib_file import McpEntry, Mistake
 from toolcrib.cli.terminal import Choice, Trouble
 
 if TYPE_CHECKING:
@@ -45,8 +43,8 @@ class Entry(NamedTuple):
         from toolcrib.errors import BadTool
 
         try:
-            return server_of(yaml.compose(_block(self.data), yaml.SafeLoader).value[0])
-        except Wrong as error:
+            return server_of(McpEntry.model_validate(self.data))
+        except Mistake as error:
             raise Trouble(f"{self.name}: {error}", "${NAME} takes it from the environment: set it there") from None
         except BadTool as error:
             raise Trouble(str(error), "a server has a command, or an address that begins with http") from None
@@ -93,100 +91,82 @@ def add(path: Path, entries: Iterable[Entry]) -> None:
                 exit_code=1,
             )
     try:
-        put(path.resolve(), text.encode())
+        mark = "\ufeff" if path.exists() and path.read_bytes().startswith(b"\xef\xbb\xbf") else ""
+        put(path.resolve(), f"{mark}{text}".encode())
     except OSError as error:
         raise Trouble(f"Can not write {path}: {error.strerror}", "check its permissions", exit_code=1) from None
 
 
 def _read(path: Path) -> str:
-    from toolcrib.cli.config import _Reading
+    from toolcrib.cli.config import read
 
-    if not path.exists():
-        return ""
-    _Reading(path)._root()  # says what is wrong with it, if something is
-    return path.read_bytes().decode()
+    return read(path)[0] if path.exists() else ""
 
 
-def _name(item: yaml.Node) -> str | None:
+def _name(entry: Any) -> str | None:
     from toolcrib.sources.mcp.settings import legal, name_of
 
-    given = nodes.plain(item)
-    if not isinstance(given, dict) or not given.get("mcp"):
+    if not isinstance(entry, dict) or not entry.get("mcp"):
         return None
-    if given.get("name"):
-        return legal(str(given["name"]))
-    words = given["mcp"]
+    if entry.get("name"):
+        return legal(str(entry["name"]))
+    words = entry["mcp"]
     return name_of(tuple(map(str, words)) if isinstance(words, list) else tuple(shlex.split(str(words))) or ("?",))
 
 
-def _listed(text: str) -> list[yaml.Node]:
-    value = _value(_composed(text))
-    return list(value.value) if isinstance(value, yaml.SequenceNode) else []
+def _data(text: str) -> Any:
+    document = yaml.parse(text)
+    return None if document.problems else {} if document.root is None else yaml.thaw(document.value)
 
 
-def _composed(text: str) -> yaml.Node | None:
-    root: yaml.Node | None = yaml.compose(text, yaml.SafeLoader)
-    return root
-
-
-def _pair(root: yaml.Node | None) -> tuple[yaml.Node, yaml.Node] | None:
-    if not isinstance(root, yaml.MappingNode):
-        return None
-    return next(((key, value) for key, value in root.value if key.value == KEY), None)
-
-
-def _value(root: yaml.Node | None) -> yaml.Node | None:
-    found = _pair(root)
-    return None if found is None else found[1]
+def _listed(text: str) -> list[Any]:
+    data = _data(text)
+    listed = data.get(KEY) if isinstance(data, dict) else None
+    return listed if isinstance(listed, list) else []
 
 
 def _differs_by(before: str, after: str, entry: Mapping[str, Any]) -> bool:
     """Whether a text says what it said, and the entry at the end of its sources."""
-    try:
-        said, says = (_plain(_composed(text)) for text in (before, after))
-        return bool(says == {**said, KEY: [*(said.get(KEY) or []), entry]})
-    except (yaml.YAMLError, TypeError):  # no mapping, or no list
+    said, says = _data(before), _data(after)
+    if not isinstance(said, dict) or not isinstance(says, dict) or not isinstance(said.get(KEY) or [], list):
         return False
-
-
-def _plain(root: yaml.Node | None) -> Any:
-    return {} if root is None else nodes.plain(root)
+    return bool(says == {**said, KEY: [*(said.get(KEY) or []), entry]})
 
 
 def _added(text: str, entry: Mapping[str, Any]) -> str:
     """The text with an entry; whether that went well is for the reader to see."""
-    root = _composed(text)
-    found = _pair(root)
-    if found is None:
+    root = yaml.parse(text).root
+    value = None if root is None else root.children.get(KEY)
+    if root is None or value is None:
         return _with_key(text, root, entry)
-    key, value = found
-    if isinstance(value, yaml.SequenceNode):
-        return _in_line(text, value, entry) if value.flow_style else _below(text, value, entry)
-    end = _line_end(text, key.end_mark.index)
-    return _inserted(text, end, _block(entry, key.start_mark.column + 2))
+    if isinstance(value.value, tuple):
+        return _in_line(text, value, entry) if value.flow else _below(text, value, entry)
+    key = root.keys[KEY]
+    return _inserted(text, _line_end(text, key.index), _block(entry, key.column + 2))
 
 
 def _with_key(text: str, root: yaml.Node | None, entry: Mapping[str, Any]) -> str:
-    if root is not None and getattr(root, "flow_style", False):
-        at = root.start_mark.index + 1
+    if root is not None and root.flow:
+        at = root.start.index + 1
         return f"{text[:at]}{KEY}: [{_flow(entry)}]{', ' if root.value else ''}{text[at:]}"
-    column = 0 if root is None else root.start_mark.column
+    column = 0 if root is None else root.start.column
     return _inserted(text, len(text), f"{'':{column}}{KEY}:\n{_block(entry, column + 2)}")
 
 
-def _in_line(text: str, value: yaml.SequenceNode, entry: Mapping[str, Any]) -> str:
-    at = value.value[-1].end_mark.index if value.value else value.start_mark.index + 1
-    return f"{text[:at]}{', ' if value.value else ''}{_flow(entry)}{text[at:]}"
+def _in_line(text: str, value: yaml.Node, entry: Mapping[str, Any]) -> str:
+    last = max(value.children.values(), key=lambda child: child.end.index, default=None)
+    at = value.start.index + 1 if last is None else last.end.index
+    return f"{text[:at]}{'' if last is None else ', '}{_flow(entry)}{text[at:]}"
 
 
-def _below(text: str, value: yaml.SequenceNode, entry: Mapping[str, Any]) -> str:
-    last: yaml.Node = value
-    while isinstance(last, yaml.CollectionNode) and not last.flow_style and last.value:
-        last = last.value[-1] if isinstance(last, yaml.SequenceNode) else last.value[-1][1]
-    at = last.end_mark.index
+def _below(text: str, value: yaml.Node, entry: Mapping[str, Any]) -> str:
+    last = value
+    while not last.flow and last.children:
+        last = [*last.children.values()][-1]
+    at = last.end.index
     if not text[:at].endswith("\n"):  # a text over several lines ends at the beginning of the next
         at = _line_end(text, at)
-    return _inserted(text, at, _block(entry, value.start_mark.column))
+    return _inserted(text, at, _block(entry, value.start.column))
 
 
 def _line_end(text: str, at: int) -> int:
@@ -201,12 +181,8 @@ def _inserted(text: str, at: int, lines: str) -> str:
 
 
 def _block(entry: Mapping[str, Any], column: int = 0) -> str:
-    written: str = yaml.safe_dump([dict(entry)], sort_keys=False, allow_unicode=True, width=10_000)
-    return "".join(f"{'':{column}}{line}\n" for line in written.splitlines())
+    return "".join(f"{'':{column}}{line}\n" for line in yaml.dump([dict(entry)]).splitlines())
 
 
 def _flow(entry: Mapping[str, Any]) -> str:
-    written: str = yaml.safe_dump(
-        dict(entry), sort_keys=False, allow_unicode=True, width=10_000, default_flow_style=True
-    )
-    return written.strip()
+    return yaml.dump(dict(entry), flow=True).strip()

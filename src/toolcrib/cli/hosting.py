@@ -14,23 +14,17 @@ serve:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
-
-from toolcrib.cli import nodes
-from toolcrib.cli.nodes import Wrong
+from toolcrib.cli.crib_file import ServeSection
 
 if TYPE_CHECKING:
     from toolcrib.serve.api import ServeLimits
     from toolcrib.serve.oauth import OAuth
 
-KEYS = ("host", "port", "hosts", "origins", "namespaces", "auth", "limits")
-JWT = ("issuer", "audience", "jwks", "scopes", "owner", "roles", "namespaces", "admins")
 STORE = "store"
 
 
@@ -64,66 +58,16 @@ class Hosting(NamedTuple):
         return ServeLimits(**self.limits)
 
 
-def hosting_of(node: yaml.Node, folder: Path) -> Hosting:
-    """What the key `serve` says.
-
-    Raises:
-        Wrong: something in it does not hold.
-    """
-    given = nodes.known(node, *KEYS)
-    said: dict[str, Any] = {}
-    if "host" in given:
-        said["host"] = nodes.text(given["host"])
-    if "port" in given:
-        said["port"] = _port(given["port"])
-    for name in ("hosts", "origins", "namespaces"):
-        if name in given:
-            said[name] = nodes.texts(given[name])
-    if "auth" in given:
-        said |= _auth(given["auth"], folder)
-    if "limits" in given:
-        said["limits"] = _limits(given["limits"])
-    return Hosting(**said)
-
-
-def _port(node: yaml.Node) -> int:
-    value = nodes.plain(node)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
-        raise Wrong(f"serve.port: expected 0 to 65535, got {value!r}", node)
-    return value
-
-
-def _auth(node: yaml.Node, folder: Path) -> dict[str, Any]:
-    given = nodes.known(node, "keys", "jwt")
-    said: dict[str, Any] = {}
-    if "keys" in given:
-        keys = nodes.text(given["keys"])
-        said["keys"] = keys if keys == STORE else folder / keys
-    if "jwt" in given:
-        said["jwt"] = _jwt(given["jwt"])
-    return said
-
-
-def _jwt(node: yaml.Node) -> dict[str, Any]:
-    given = nodes.known(node, *JWT)
-    for name in ("issuer", "audience"):
-        if name not in given:
-            raise Wrong(f"serve.auth.jwt: {name} is missing", node)
-    lists = ("scopes", "admins")
-    return {name: nodes.texts(value) if name in lists else nodes.text(value) for name, value in given.items()}
-
-
-def _limits(node: yaml.Node) -> dict[str, Any]:
-    from toolcrib.serve.api.limits import ServeLimits
-
-    kinds = {"int": int, "float": float, "str | None": str}
-    known = {field.name: kinds[str(field.type)] for field in dataclasses.fields(ServeLimits)}
-    said: dict[str, Any] = {}
-    for name, value in nodes.known(node, *known).items():
-        kind = known[name]
-        said[name] = nodes.text(value) if kind is str else nodes.number(value, kind, f"serve.limits.{name}")
-        try:
-            ServeLimits(**said)
-        except ValueError as error:
-            raise Wrong(f"serve.limits.{name}: {error}", value) from None
-    return said
+def hosting_of(section: ServeSection, folder: Path) -> Hosting:
+    """What the key `serve` says."""
+    keys, jwt = section.auth.keys, section.auth.jwt
+    return Hosting(
+        section.host,
+        section.port,
+        tuple(section.hosts),
+        tuple(section.origins),
+        tuple(section.namespaces),
+        keys if keys in (None, STORE) else folder / keys,
+        None if jwt is None else jwt.model_dump(exclude_unset=True),
+        section.limits.model_dump(exclude_unset=True),
+    )

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from toolcrib.cli import nodes
-from toolcrib.cli.nodes import Wrong
-from toolcrib.cli.sources import check_variables, expanded
+from toolcrib.cli.crib_file import Mistake, ToolkitEntry, UnknownKey
+from toolcrib.cli.sources import filled
+from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
     from toolcrib.toolkits.kit import Toolkit
@@ -25,40 +23,39 @@ _PROGRAMS = ("forge", "solc", "ipc", "visible")
 _PATHS = ("root", "docs", "visible")
 
 
-def toolkit_of(item: yaml.Node, folder: Path) -> Toolkit | None:
-    """The toolkit that an entry means; None where it means something else.
+def toolkit_of(entry: ToolkitEntry, folder: Path, place: Place) -> Toolkit:
+    """The toolkit that an entry means.
 
     Raises:
-        Wrong, BadTool: something is wrong with the entry.
+        Mistake, BadTool: something is wrong with the entry.
     """
     from toolcrib.toolkits import NAMES, toolkit
 
-    given = {key.value: node for key, node in nodes.pairs(item)}
-    if "toolkit" not in given:
-        return None
-    name = nodes.text(given["toolkit"])
+    name, given = entry.toolkit, entry.model_extra or {}
     try:
         make = toolkit(name).tools
     except KeyError:
-        raise Wrong(f"there is no toolkit {name!r}; known are {', '.join(NAMES)}", given["toolkit"]) from None
+        known = ", ".join(NAMES)
+        raise Mistake(f"there is no toolkit {name!r}; known are {known}", (*place, "toolkit")) from None
     parameters = inspect.signature(make).parameters
-    nodes.known(item, "toolkit", *parameters)
+    for key in given:
+        if key not in parameters:
+            raise UnknownKey((*place, key), ["toolkit", *parameters])
     missing = [key for key, one in parameters.items() if one.default is one.empty and key not in given]
     if missing:
-        raise Wrong(f"toolkit {name} needs {', '.join(missing)}", item)
-    settings = {key: _setting(key, node, folder) for key, node in given.items() if key != "toolkit"}
+        raise Mistake(f"toolkit {name} needs {', '.join(missing)}", place)
+    settings = {key: _setting(key, value, folder, (*place, key)) for key, value in given.items()}
     if name == "search" and "key" not in settings:
         settings["key"] = os.environ.get(_KEY)
     try:
         made: Toolkit = make(**settings)
     except (TypeError, ValueError) as error:
-        raise Wrong(f"toolkit {name}: {error}", item) from None
+        raise Mistake(f"toolkit {name}: {error}", place) from None
     return made
 
 
-def _setting(key: str, node: yaml.Node, folder: Path) -> Any:
-    check_variables(node)
-    value = _filled(nodes.plain(node))
+def _setting(key: str, value: Any, folder: Path, place: Place) -> Any:
+    value = filled(value, place)
     if key == "databases" and isinstance(value, Mapping):
         return {name: _database(one, folder) for name, one in value.items()}
     if key == "chains" and isinstance(value, Mapping) and value.get("cache", ":memory:") != ":memory:":
@@ -72,15 +69,6 @@ def _setting(key: str, node: yaml.Node, folder: Path) -> Any:
 
 def _below(value: Any, folder: Path) -> Any:
     return [folder / str(one) for one in value] if isinstance(value, list) else folder / str(value)
-
-
-def _filled(value: Any) -> Any:
-    """The same with the variables of the environment, so that no secret need stand in the file."""
-    if isinstance(value, Mapping):
-        return {key: _filled(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_filled(one) for one in value]
-    return expanded(value) if isinstance(value, str) else value
 
 
 def _database(given: Any, folder: Path) -> Any:

@@ -168,7 +168,7 @@ def _backup(path: Path) -> Path:
 
 
 def _lines(first: Path, second: Path) -> str:
-    from toolcrib.sources.files.document import decoded
+    from toolcrib.yaml import decoded
 
     try:
         old, new = (decoded(path.read_bytes())[0].splitlines(keepends=True) for path in (first, second))

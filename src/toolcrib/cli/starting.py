@@ -254,8 +254,8 @@ def _runnable(one: Definition) -> str | None:
 
 
 def _input(one: Definition, command: str) -> object:
-    from toolcrib.sources.files.document import thaw
     from toolcrib.sources.files.examples import examples_of
+    from toolcrib.yaml import thaw
 
     return next((thaw(each.input) for each in examples_of(one) if each.command == command and not each.rejected), {})
 

@@ -18,61 +18,46 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from toolcrib.agent.providers import Providers
-from toolcrib.cli import nodes
-from toolcrib.cli.nodes import Wrong
+from toolcrib.cli.crib_file import AgentsSection, Mistake, ModelEntry
+from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
     from toolcrib.agent import Agents, Model
 
-KEYS = ("files", "models", "providers", "default")
-Tell = Callable[[Wrong, yaml.Node], None]
+Tell = Callable[[Mistake], None]
 
 
-def places(node: yaml.Node, folder: Path) -> list[tuple[Path, yaml.Node]]:
-    """The files and folders of definitions that the key names.
-
-    Raises:
-        Wrong: it names none.
-    """
-    if isinstance(node, yaml.MappingNode):
-        given = nodes.known(node, *KEYS)
-        if "files" not in given:
-            raise Wrong("agents: expected files, such as {files: [team/]}", node)
-        node = given["files"]
-    listed = nodes.items(node) if isinstance(node, yaml.SequenceNode) else [node]
-    return [(folder / nodes.text(item), item) for item in listed]
+def places(agents: list[str] | AgentsSection, folder: Path) -> list[tuple[Path, Place]]:
+    """The files and folders of definitions that the key names, each with its place."""
+    listed, above = (agents.files, ("agents", "files")) if isinstance(agents, AgentsSection) else (agents, ("agents",))
+    return [(folder / name, (*above, index)) for index, name in enumerate(listed)]
 
 
-def agents_of(node: yaml.Node, folder: Path, tell: Tell) -> Agents | None:
-    """The agents that the key describes; what is wrong is told, each thing with its node.
-
-    Raises:
-        Wrong: its form is not known.
-    """
+def agents_of(given: list[str] | AgentsSection, folder: Path, tell: Tell) -> Agents | None:
+    """The agents that the key describes; what is wrong is told, each thing with its place."""
     from toolcrib.agent import Agents, BadAgent
     from toolcrib.errors import Refused
 
-    found = places(node, folder)
-    given = nodes.known(node, *KEYS) if isinstance(node, yaml.MappingNode) else {}
-    models = dict(_models(given["models"], folder, tell)) if "models" in given else {}
-    providers = dict(_providers(given["providers"], tell)) if "providers" in given else {}
-    default = nodes.text(given["default"]) if "default" in given else None
-    empty = [Wrong(f"agents: there is no {_near(path)}", item) for path, item in found if not path.exists()]
-    for wrong in empty:
-        tell(wrong, node)
+    found = places(given, folder)
+    section = given if isinstance(given, AgentsSection) else None
+    models = dict(_models(section, folder, tell)) if section is not None else {}
+    providers = section.providers if section is not None else {}
+    default = section.default if section is not None else None
+    empty = [Mistake(f"agents: there is no {_near(path)}", place) for path, place in found if not path.exists()]
+    for mistake in empty:
+        tell(mistake)
     if empty:
         return None
+    where: Place = ("agents",) if section is None else ("agents", "files")
     try:
         return Agents([path for path, _ in found], models=Models(models, providers), default=default)
     except BadAgent as error:
         for line in error.lines:
-            tell(Wrong(f"agents: {line.removeprefix(f'{Path.cwd()}{os.sep}')}", given.get("files", node)), node)
+            tell(Mistake(f"agents: {line.removeprefix(f'{Path.cwd()}{os.sep}')}", where))
     except Refused as refused:
-        where = "there are no definitions in these files" if default is None else refused.message
-        tell(Wrong(f"agents: {where}", given.get("default", node)), node)
+        message = "there are no definitions in these files" if default is None else refused.message
+        tell(Mistake(f"agents: {message}", ("agents",) if default is None else ("agents", "default")))
     return None
 
 
@@ -81,52 +66,38 @@ def _near(path: Path) -> str:
     return str(path).removeprefix(f"{Path.cwd()}{os.sep}")
 
 
-def _models(node: yaml.Node, folder: Path, tell: Tell) -> Iterator[tuple[str, Any]]:
-    for key, value in nodes.pairs(node):
+def _models(section: AgentsSection, folder: Path, tell: Tell) -> Iterator[tuple[str, Any]]:
+    for name, value in section.models.items():
         try:
-            yield str(key.value), _model(value, folder)
-        except Wrong as wrong:
-            tell(Wrong(f"agents.models.{key.value}: {wrong}", wrong.node or value), value)
+            yield name, _model(value, folder)
+        except Mistake as mistake:
+            tell(Mistake(f"agents.models.{name}: {mistake}", ("agents", "models", name)))
 
 
-def _providers(node: yaml.Node, tell: Tell) -> Iterator[tuple[str, Any]]:
-    for key, value in nodes.pairs(node):
-        said = nodes.plain(value)
-        if not isinstance(said, dict):
-            tell(Wrong(f"agents.providers.{key.value}: expected a mapping such as {{base_url: ...}}", value), value)
-        elif "api_key" in said:
-            advice = "name the variable that holds it, as api_key_env"
-            tell(Wrong(f"agents.providers.{key.value}: no key stands in a file: {advice}", value), value)
-        else:
-            yield str(key.value), said
-
-
-def _model(node: yaml.Node, folder: Path) -> Any:
+def _model(value: str | ModelEntry, folder: Path) -> Any:
     """A model, or the name of one that a provider has."""
-    if not isinstance(node, yaml.MappingNode):
-        return nodes.text(node)
-    given = nodes.known(node, "scripted", "python")
-    if len(given) != 1:
-        raise Wrong("expected a name such as openai:gpt-5, {scripted: FILE} or {python: MODULE:NAME}", node)
-    if "scripted" in given:
-        return script(folder / nodes.text(given["scripted"]))
-    return _made(nodes.text(given["python"]), folder)
+    if isinstance(value, str):
+        return value
+    if value.scripted is not None:
+        return script(folder / value.scripted)
+    assert value.python is not None
+    return _made(value.python, folder)
 
 
 def script(path: Path) -> Model:
     """The model that says what stands in a file.
 
     Raises:
-        Wrong: it is no script.
+        Mistake: it is no script.
     """
     from toolcrib.agent import ScriptedModel
 
     try:
         return ScriptedModel.load(path)
     except OSError as error:
-        raise Wrong(f"can not read {_near(path)}: {error.strerror}") from None
+        raise Mistake(f"can not read {_near(path)}: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, LookupError) as error:
-        raise Wrong(f"{_near(path)} is no script of turns by agent: {error}") from None
+        raise Mistake(f"{_near(path)} is no script of turns by agent: {error}") from None
 
 
 def _made(name: str, folder: Path) -> Model:
@@ -137,14 +108,14 @@ def _made(name: str, folder: Path) -> Model:
     try:
         value: Any = from_module(name)
     except BadSource as error:
-        raise Wrong(str(error)) from None
+        raise Mistake(str(error)) from None
     if callable(value) and (isinstance(value, type) or not hasattr(value, "respond")):
         try:
             value = value()
         except Exception as error:
-            raise Wrong(f"{name} failed: {where(error)}") from error
+            raise Mistake(f"{name} failed: {where(error)}") from error
     if not hasattr(value, "respond"):
-        raise Wrong(f"{name} is a {type(value).__name__}, and no Model: it has no respond")
+        raise Mistake(f"{name} is a {type(value).__name__}, and no Model: it has no respond")
     return value  # type: ignore[no-any-return]
 
 

@@ -139,7 +139,7 @@ def _stand_in(source: FileSource, definition: Definition, tool: Tool, example: E
     """The tool, with the answer of an example instead of what it really does; what shapes results stays."""
     from toolcrib.errors import ToolFailure
     from toolcrib.sources.files import shaping
-    from toolcrib.sources.files.document import thaw
+    from toolcrib.yaml import thaw
 
     async def run(ctx: Any, values: Any) -> Any:
         said = example.said
@@ -184,8 +184,8 @@ async def _live(crib: Crib, source: FileSource, definition: Definition, effects:
 async def _called(session: Session, tool: str, example: Example) -> Result:
     """What a call gives; whoever tests has said yes to what it asks."""
     from toolcrib.cli.questions import user
-    from toolcrib.sources.files.document import thaw
     from toolcrib.types import By
+    from toolcrib.yaml import thaw
 
     call = await session.submit(tool, thaw(example.input), by=By("user", user()))
     async for event in session.events():

@@ -8,10 +8,10 @@ from typing import Any
 from toolcrib.sources.files.checks import BadCheck
 from toolcrib.sources.files.definition import NOTHING, Definition
 from toolcrib.sources.files.detection import detector, prose
-from toolcrib.sources.files.document import Path
 from toolcrib.sources.files.lint import Findings, kind, one_of
 from toolcrib.sources.files.values import mapping, text
 from toolcrib.sources.files.version import present
+from toolcrib.yaml import Path
 
 HELPERS = "helpers."
 _API_LISTS = ("api_quirks", "known_limitations")

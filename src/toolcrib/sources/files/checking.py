@@ -8,13 +8,13 @@ from dataclasses import replace
 from math import inf
 
 from toolcrib.sandbox import Fault, Sandbox
-from toolcrib.sources.files.definition import Code, Definition, Helper, Language, Problem, Processor, Validator
-from toolcrib.sources.files.document import Document, Path, decoded, parse, thaw
+from toolcrib.sources.files.definition import Code, Definition, Helper, Language, Processor, Validator
 from toolcrib.sources.files.examples import examples_of
 from toolcrib.sources.files.executable import WrittenCode
 from toolcrib.sources.files.lint import Findings, one_of
 from toolcrib.sources.files.values import mapping
 from toolcrib.sources.files.verdicts import SLOW_MS, Sandboxes, covers, written
+from toolcrib.yaml import Document, Path, Problem, decoded, parse, thaw
 
 TRIES = 3
 """A validator is slow that is slow each time: a busy machine makes any of them slow once."""

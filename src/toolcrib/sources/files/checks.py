@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.values import SEMVER
+from toolcrib.yaml import thaw
 
 Weight = Literal["error", "warning"]
 

@@ -16,13 +16,13 @@ from typing import Any, cast, get_args
 
 from toolcrib.sources.files.blocks import is_steps
 from toolcrib.sources.files.definition import Command, Type, Validator
-from toolcrib.sources.files.document import Path
 from toolcrib.sources.files.executable import Executable, count
 from toolcrib.sources.files.lint import Findings, kind, one_of
 from toolcrib.sources.files.parameters import BadParameters, input_schema
 from toolcrib.sources.files.values import mapping, text, texts
 from toolcrib.tools import NAME
 from toolcrib.types import Effect
+from toolcrib.yaml import Path
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 LONGEST_LINE = 10_000

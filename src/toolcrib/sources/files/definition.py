@@ -9,28 +9,15 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from toolcrib.types import Effect
+from toolcrib.yaml import Problem
 
 Type = Literal["mcp", "cli", "local", "http", "meta"]
 Status = Literal["ok", "degraded", "invalid", "not_a_tool"]
-Severity = Literal["error", "warning", "info"]
 Language = Literal["javascript", "python"]
 Reason = Literal["explicit", "features", "default"]
 
 TYPES: tuple[Type, ...] = ("mcp", "cli", "local", "http", "meta")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that is wrong with a file; `path` leads to it in the document (`tool.commands[0].name`)."""
-
-    code: str
-    severity: Severity
-    message: str
-    path: str = ""
-    line: int = 0
-    column: int = 0
-    fix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

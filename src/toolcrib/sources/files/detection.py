@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.sources.files.checks import ABSENT, TYPES, BadCheck, at, is_type, pattern, same
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.values import text
+from toolcrib.yaml import thaw
 
 _NAME = r"[A-Za-z_$][\w$-]*(?:\.[\w$-]+|\[\d+\])*"
 _PROSE = re.compile(rf"(?P<name>{_NAME})(\s+(?P<kind>field|array|object))?(\s+exists)?(\s+in\s+root)?")

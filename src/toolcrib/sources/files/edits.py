@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from toolcrib.errors import Refused
-from toolcrib.sources.files.document import Node
+from toolcrib.yaml import Node
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _DASH_ALONE = re.compile(r"[ \t]*-[ \t]*(?:#.*)?")

@@ -11,10 +11,10 @@ from toolcrib.errors import ToolFailure
 from toolcrib.sources.files.blocks import is_steps
 from toolcrib.sources.files.checks import same
 from toolcrib.sources.files.definition import Definition
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.reading import read
 from toolcrib.sources.files.values import mapping, text
 from toolcrib.sources.files.verdicts import Sandboxes, Verdict, covers, helper, validate, written
+from toolcrib.yaml import thaw
 
 REJECTED = ("VALIDATION_ERROR", "FORMAT_ERROR")
 

@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 from toolcrib.schema import SchemaError, output_check
 from toolcrib.sources.files.checks import BadCheck, prepared
 from toolcrib.sources.files.definition import Code, Helper, Language, Processor, Validator
-from toolcrib.sources.files.document import Path
 from toolcrib.sources.files.lint import Findings, kind, one_of
 from toolcrib.sources.files.values import text, texts
 from toolcrib.sources.files.version import present
+from toolcrib.yaml import Path
 
 BLOCK = "executable_knowledge"
 LANGUAGES: tuple[Language, ...] = get_args(Language)

@@ -24,12 +24,12 @@ from toolcrib.sources import Health as Told
 from toolcrib.sources.files import servers, verdicts
 from toolcrib.sources.files.alone import Alone
 from toolcrib.sources.files.definition import Command, Definition
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.running import BadTemplate, environment, processes, runner, runners
 from toolcrib.sources.files.running.meta import aggregated
 from toolcrib.sources.files.servers import Servers, lacking, mcp_tool
 from toolcrib.sources.files.values import mapping, text
 from toolcrib.types import Result, block
+from toolcrib.yaml import thaw
 
 TIMEOUT_S = 5.0
 TTL_S = 300.0

@@ -17,7 +17,6 @@ from toolcrib.policy import Unfit, urls
 from toolcrib.sources.files import knowledge, shaping, verdicts
 from toolcrib.sources.files.checks import Finding
 from toolcrib.sources.files.definition import Command, Definition, Helper
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.examples import examples_of
 from toolcrib.sources.files.filters import filtered
 from toolcrib.sources.files.registry import Entry, input_examples
@@ -26,6 +25,7 @@ from toolcrib.sources.files.servers import Servers, address_of, command_of, mcp_
 from toolcrib.sources.files.values import text, texts
 from toolcrib.tools import Tool
 from toolcrib.types import Annotations, Block, Effect, Knowledge, Limits, Result, block
+from toolcrib.yaml import thaw
 
 if TYPE_CHECKING:
     from toolcrib.sources.mcp import Offered

@@ -11,9 +11,9 @@ import msgspec
 
 from toolcrib.sources.files.checks import Finding
 from toolcrib.sources.files.definition import Command, Definition
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.filters import tokens
 from toolcrib.sources.files.values import mapping, text, texts
+from toolcrib.yaml import thaw
 
 HINT = 600
 PROSE = 250

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from toolcrib.errors import Refused
 from toolcrib.schema import nearest
-from toolcrib.sources.files.definition import Definition, Problem, Severity
-from toolcrib.sources.files.document import MOST_BYTES
+from toolcrib.sources.files.definition import Definition
 from toolcrib.sources.files.reading import ID, read
 from toolcrib.sources.files.roots import (
     Place,
@@ -31,6 +30,7 @@ from toolcrib.sources.files.roots import (
     rooted,
     young,
 )
+from toolcrib.yaml import FILES, Problem, Severity
 
 
 class Unresolved(Refused):
@@ -291,7 +291,7 @@ class _File:
 
     def _bytes(self) -> bytes:
         with self.place.real.open("rb") as file:
-            return file.read(MOST_BYTES + 1)
+            return file.read(FILES.bytes + 1)
 
     def _be(self, *, there: bool) -> bool:
         changed, self.there = self.there != there, there

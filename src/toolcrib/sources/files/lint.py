@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from toolcrib.schema import nearest
-from toolcrib.sources.files.definition import Problem, Severity, Status
-from toolcrib.sources.files.document import Document, Path, spelled
+from toolcrib.sources.files.definition import Status
+from toolcrib.yaml import Document, Path, Problem, Severity, spelled
 
 _FIXES = {
     "INVALID_TYPE": "Write a mapping as lines with 'key: value', a list as lines with '- ', text in quotes",

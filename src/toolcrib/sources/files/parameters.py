@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolcrib.schema import SchemaError, check_schema
-from toolcrib.sources.files.document import freeze, thaw
+from toolcrib.yaml import freeze, thaw
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _TOLD = ("description", "type", "required", "default")

@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from toolcrib.sources.files.commands import read_commands
-from toolcrib.sources.files.definition import NOTHING, TYPES, Command, Definition, Problem, Type, Validator
-from toolcrib.sources.files.document import Document, decoded, parse
+from toolcrib.sources.files.definition import NOTHING, TYPES, Command, Definition, Type, Validator
 from toolcrib.sources.files.executable import Executable, read_executable
 from toolcrib.sources.files.lint import Findings, kind, one_of
 from toolcrib.sources.files.review import review, without_unsound
 from toolcrib.sources.files.values import SEMVER, mapping, text, texts
 from toolcrib.sources.files.version import absent, detect, explicit
+from toolcrib.yaml import Document, Problem, decoded, parse
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 

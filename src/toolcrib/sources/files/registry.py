@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.sources.files.definition import NOTHING
-from toolcrib.sources.files.document import MOST_BYTES, decoded, parse, thaw
 from toolcrib.sources.files.filters import tokens
 from toolcrib.types import Example
+from toolcrib.yaml import FILES, decoded, parse, thaw
 
 MOST_EXAMPLES = 3
 MOST_EXAMPLE_TOKENS = 200
@@ -126,7 +126,7 @@ def _document(path: Path | None, troubles: list[str]) -> Any:
         return None
     try:
         with path.open("rb") as file:
-            found = parse(decoded(file.read(MOST_BYTES + 1))[0])
+            found = parse(decoded(file.read(FILES.bytes + 1))[0])
     except OSError as error:
         troubles.append(f"{path} can not be read: {error.strerror}")
         return None

@@ -11,12 +11,12 @@ from toolcrib.policy import Unfit, urls
 from toolcrib.sources.files.blocks import refer_to_helper, review_blocks
 from toolcrib.sources.files.commands import EFFECTS, split
 from toolcrib.sources.files.definition import Command, Definition
-from toolcrib.sources.files.document import Node, Path
 from toolcrib.sources.files.executable import count
 from toolcrib.sources.files.lint import Findings, kind, one_of
 from toolcrib.sources.files.running import BadTemplate, runner, runners
 from toolcrib.sources.files.values import mapping, text, texts
 from toolcrib.sources.files.version import BLOCKS, features, present
+from toolcrib.yaml import Node, Path
 
 EXPOSE = ("all", "listed")
 TRANSPORTS = ("stdio", "http", "sse", "websocket", "streamable-http", "streamable_http", "ws")

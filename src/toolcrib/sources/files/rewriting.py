@@ -23,7 +23,6 @@ from toolcrib.errors import Refused
 from toolcrib.sandbox import Sandbox
 from toolcrib.sources.files.checking import check_code
 from toolcrib.sources.files.definition import Definition, Language
-from toolcrib.sources.files.document import Document, Node, decoded, parse, thaw
 from toolcrib.sources.files.edits import (
     Edit,
     edited,
@@ -38,6 +37,7 @@ from toolcrib.sources.files.edits import (
 )
 from toolcrib.sources.files.reading import ID, read
 from toolcrib.sources.files.version import BLOCKS, explicit, features
+from toolcrib.yaml import Document, Node, decoded, parse, thaw
 
 KEY = "schema_version"
 NO_SANDBOXES: Mapping[Language, Sandbox] = MappingProxyType({})

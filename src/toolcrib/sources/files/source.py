@@ -17,7 +17,7 @@ from toolcrib.sources import OK
 from toolcrib.sources import Health as Told
 from toolcrib.sources.files import examples, issuing, shaping, verdicts
 from toolcrib.sources.files.checking import check_code, check_members, check_speed
-from toolcrib.sources.files.definition import Definition, Language, Problem
+from toolcrib.sources.files.definition import Definition, Language
 from toolcrib.sources.files.health import Health, Report
 from toolcrib.sources.files.library import Library, Unresolved
 from toolcrib.sources.files.lint import one_of
@@ -28,6 +28,7 @@ from toolcrib.sources.files.running import meta, runners
 from toolcrib.sources.files.servers import Servers, lacking, mcp_tool
 from toolcrib.tools import Tool
 from toolcrib.types import Effect
+from toolcrib.yaml import Problem
 
 LOOK_S = 1.0
 """How often folders are looked through for files that came, went or changed while nobody called them."""

@@ -23,8 +23,8 @@ from toolcrib.schema import BadArguments
 from toolcrib.sources.files import knowledge
 from toolcrib.sources.files.checks import Finding, Weight, failed
 from toolcrib.sources.files.definition import Code, Definition, Language, Validator
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.values import text
+from toolcrib.yaml import thaw
 
 trace = logging.getLogger("toolcrib.trace")
 

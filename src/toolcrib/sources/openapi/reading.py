@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from toolcrib import yaml
 from toolcrib.errors import BadTool
-from toolcrib.sources.files.document import scalar
 
 MOST_BYTES = 32 * 1024 * 1024
-MOST_LEVELS = 200
-MOST_NODES = 4_000_000
+_LIMITS = yaml.Limits(bytes=MOST_BYTES, levels=200, nodes=4_000_000)
 
 _PAGE = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|!--)", re.IGNORECASE)
 
@@ -82,96 +81,27 @@ def _where(text: bytes, problem: Exception) -> tuple[str, str]:
 
 
 def _yaml(text: bytes, name: str) -> Any:
-    import yaml
-
     try:
-        return _Reader(name).read(text.decode())
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
-        raise BadDocument(name, where, f"this is neither JSON nor YAML: {error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
+        document = yaml.parse(text.decode(), _LIMITS)
+    except UnicodeDecodeError:
         raise BadDocument(name, "", "this is neither JSON nor YAML") from None
+    bad = next((one for one in document.problems if one.code != "DUPLICATE_KEY"), None)
+    if bad is not None:
+        problem = bad.message.replace("Not readable as YAML", "this is neither JSON nor YAML")
+        raise BadDocument(name, f"line {bad.line}, column {bad.column}", problem[0].lower() + problem[1:])
+    return None if document.root is None else _data(document.root, name, {})
 
 
-class _Reader:
-    """Builds data from the events of a YAML text. What an alias stands for is shared, and counted each time."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._nodes = 0
-        self._open: list[tuple[Any, str | None, int]] = []
-        self._keys: list[str | None] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._root: Any = None
-
-    def read(self, text: str) -> Any:
-        import yaml
-
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        takes: dict[type, Callable[[Any], None]] = {
-            yaml.ScalarEvent: self._scalar,
-            yaml.MappingStartEvent: lambda event: self._begin(event, {}),
-            yaml.SequenceStartEvent: lambda event: self._begin(event, []),
-            yaml.MappingEndEvent: self._end,
-            yaml.SequenceEndEvent: self._end,
-            yaml.AliasEvent: self._alias,
-            yaml.DocumentStartEvent: self._document,
-        }
-        for event in yaml.parse(text, Loader=loader):
-            take = takes.get(type(event))
-            if take is not None:
-                take(event)
-        return self._root
-
-    def _document(self, event: Any) -> None:
-        if self._nodes:
-            raise self._bad(event, "the text holds more than one document")
-
-    def _scalar(self, event: Any) -> None:
-        quoted = not event.implicit[0] or (event.tag or "").endswith(":str")
-        value = event.value if quoted or self._is_key() else scalar(event.value)
-        if event.anchor:
-            self._anchors[event.anchor] = (value, 1)
-        self._put(event, value, 1)
-
-    def _begin(self, event: Any, value: Any) -> None:
-        if len(self._open) >= MOST_LEVELS:
-            raise self._bad(event, f"it is nested deeper than {MOST_LEVELS} levels")
-        self._put(event, value, 1)
-        self._open.append((value, event.anchor, self._nodes))
-        self._keys.append(None)
-
-    def _end(self, event: Any) -> None:
-        value, anchor, before = self._open.pop()
-        self._keys.pop()
-        if anchor:
-            self._anchors[anchor] = (value, self._nodes - before + 1)
-
-    def _alias(self, event: Any) -> None:
-        if event.anchor not in self._anchors:
-            raise self._bad(event, f"the alias *{event.anchor} stands for nothing, or for what it is part of")
-        self._put(event, *self._anchors[event.anchor])
-
-    def _is_key(self) -> bool:
-        return bool(self._open) and isinstance(self._open[-1][0], dict) and self._keys[-1] is None
-
-    def _put(self, event: Any, value: Any, size: int) -> None:
-        self._nodes += size
-        if self._nodes > MOST_NODES:
-            raise self._bad(event, f"it has more than {MOST_NODES:,} values, those behind aliases counted")
-        if not self._open:
-            self._root = value
-        elif isinstance(holder := self._open[-1][0], list):
-            holder.append(value)
-        elif (key := self._keys[-1]) is None:
-            if not isinstance(value, str) or value == "<<":
-                raise self._bad(event, "a key is a text, and no merge (<<): write out what is merged")
-            self._keys[-1] = value
-        else:
-            holder[key] = value
-            self._keys[-1] = None
-
-    def _bad(self, event: Any, problem: str) -> BadDocument:
-        mark = event.start_mark
-        return BadDocument(self._name, f"line {mark.line + 1}, column {mark.column + 1}", problem)
+def _data(node: yaml.Node, name: str, shared: dict[int, Any]) -> Any:
+    """Return the data of a node; what aliases stand for is shared, as they may be many."""
+    if node.written is not None:
+        return node.value
+    data = shared.get(id(node.children))
+    if data is None:
+        if "<<" in node.keys:
+            mark = node.keys["<<"]
+            problem = "a key is a text, and no merge (<<): write out what is merged"
+            raise BadDocument(name, f"line {mark.line + 1}, column {mark.column + 1}", problem)
+        children = {key: _data(child, name, shared) for key, child in node.children.items()}
+        data = shared[id(node.children)] = children if isinstance(node.value, Mapping) else list(children.values())
+    return data

@@ -10,11 +10,11 @@ from typing import Any
 
 from toolcrib.http import Resolve, resolve
 from toolcrib.sources.files.definition import Command, Definition
-from toolcrib.sources.files.document import thaw
 from toolcrib.sources.files.running import environment
 from toolcrib.sources.files.running.templates import Place
 from toolcrib.tools import Body
 from toolcrib.types import Effect
+from toolcrib.yaml import thaw
 
 TIMEOUT_S = 60.0
 Argv = Callable[[Mapping[str, Any]], list[str]]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from toolcrib.sources.files.document import Document, decoded, freeze, parse, scalar, spelled, thaw
+from toolcrib.yaml import Document, decoded, freeze, parse, scalar, spelled, thaw
 
 
 def codes(document: Document) -> list[str]:

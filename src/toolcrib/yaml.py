@@ -1,7 +1,7 @@
-"""A YAML text as frozen values that know where they stand. Reading is safe and total: whatever is wrong is a problem.
+"""The one reader of YAML: frozen values with their positions. It is safe and total: whatever is wrong is a problem.
 
 Scalars follow the core schema of YAML 1.2, so that `yes`, `on` and dates are text. The text is read as a stream of
-events: nesting and size are watched while it grows, and an alias costs what it stands for without being copied.
+events: nesting and size are bounded while it is read, and an alias counts as what it stands for without being copied.
 """
 
 from __future__ import annotations
@@ -12,15 +12,36 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NoReturn, Protocol
+from typing import Any, Literal, NoReturn, Protocol
 
-from toolcrib.sources.files.definition import Problem
-
-MOST_BYTES = 1024 * 1024
-MOST_LEVELS = 64
-MOST_NODES = 100_000
-
+Severity = Literal["error", "warning", "info"]
 Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong with a file; `path` leads to it in the document (`tool.commands[0].name`)."""
+
+    code: str
+    severity: Severity
+    message: str
+    path: str = ""
+    line: int = 0
+    column: int = 0
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a text may be, how deep its nesting, and how many values it may have, those behind aliases counted."""
+
+    bytes: int = 1024 * 1024
+    levels: int = 64
+    nodes: int = 100_000
+
+
+FILES = Limits()
+"""The limits of every file that people write by hand."""
 
 _NULL = ("", "~", "null", "Null", "NULL")
 _TRUE = ("true", "True", "TRUE")
@@ -106,11 +127,11 @@ class Document:
         return (mark.line + 1, mark.column + 1)
 
 
-def parse(text: str) -> Document:
+def parse(text: str, limits: Limits = FILES) -> Document:
     """Read a text that holds one document."""
-    document = _Reader().read(text)
+    document = _Reader(limits).read(text)
     if document.root is None and text.lstrip("\ufeff \t\r\n").startswith("{") and _PAIR.search(text):
-        return _Reader().read(_PAIR.sub(_joined, text))
+        return _Reader(limits).read(_PAIR.sub(_joined, text))
     return document
 
 
@@ -118,6 +139,15 @@ def _joined(pair: re.Match[str]) -> str:
     """A character that JSON writes as two halves, as YAML writes it."""
     whole = 0x10000 + ((int(pair[2], 16) & 0x3FF) << 10) + (int(pair[3], 16) & 0x3FF)
     return f"{pair[1]}\\U{whole:08x}"
+
+
+def dump(data: Any, *, flow: bool = False) -> str:
+    """Write JSON data as YAML; with `flow` in one line."""
+    import yaml
+
+    options: dict[str, Any] = {"default_flow_style": True} if flow else {}
+    written: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=10_000, **options)
+    return written
 
 
 def decoded(data: bytes | str) -> tuple[str, str]:
@@ -210,7 +240,8 @@ class _Open:
 class _Reader:
     """Builds the value of a text from its events."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self.problems: list[Problem] = []
         self.open: list[_Open] = []
         self.anchors: dict[str, Node] = {}
@@ -221,8 +252,8 @@ class _Reader:
         import yaml
 
         try:
-            if len(text.encode()) > MOST_BYTES:
-                self.fail("TOO_LARGE", "The file has more than 1 MB", None)
+            if len(text.encode()) > self.limits.bytes:
+                self.fail("TOO_LARGE", f"The file has more than {self.limits.bytes // (1024 * 1024)} MB", None)
             self.events(text.removeprefix("\ufeff"))
         except UnicodeEncodeError as error:
             line, column = _line_and_column(text, error.start)
@@ -281,9 +312,9 @@ class _Reader:
     def alias(self, event: Any) -> None:
         node = self.anchors.get(event.anchor)
         if node is None:
-            self.fail("YAML_SYNTAX", f"The alias '*{event.anchor}' stands before what it names is complete", event)
+            self.fail("YAML_SYNTAX", f"The alias *{event.anchor} stands for nothing, or for what it is part of", event)
         self.count(node.size, event)
-        if len(self.open) + node.height > MOST_LEVELS:
+        if len(self.open) + node.height > self.limits.levels:
             self.too_deep(event)
         holder = self.open[-1] if self.open else None
         if holder is not None and holder.mapping and holder.key is None:
@@ -299,7 +330,7 @@ class _Reader:
         mapping = isinstance(event, events.MappingStartEvent)
         if self.open and self.open[-1].mapping and self.open[-1].key is None:
             self.fail("YAML_SYNTAX", "A key is one word or text, not a list or mapping", event)
-        if len(self.open) >= MOST_LEVELS:
+        if len(self.open) >= self.limits.levels:
             self.too_deep(event)
         if not event.implicit and event.tag not in ("!", _CORE + ("map" if mapping else "seq")):
             self.refuse_tag(event)
@@ -321,7 +352,7 @@ class _Reader:
     def begin_entry(self, holder: _Open, key: str, start: Mark, event: Any) -> None:
         if key in holder.values:
             first = holder.node.keys[key].line + 1
-            message = f"The key '{key}' stands here again; it is already in line {first}"
+            message = f"'{key}' stands here a second time (first on line {first})"
             self.problem(
                 "DUPLICATE_KEY", message, start.line + 1, start.column + 1, self.path(key), "Remove one of them"
             )
@@ -351,8 +382,10 @@ class _Reader:
 
     def count(self, nodes: int, event: Any) -> None:
         self.nodes += nodes
-        if self.nodes > MOST_NODES:
-            self.fail("TOO_LARGE", f"The file has more than {MOST_NODES:,} values, those behind aliases counted", event)
+        if self.nodes > self.limits.nodes:
+            self.fail(
+                "TOO_LARGE", f"The file has more than {self.limits.nodes:,} values, those behind aliases counted", event
+            )
 
     def tagged(self, event: Any, text: str) -> Any:
         kind = event.tag.removeprefix(_CORE) if event.tag.startswith(_CORE) else ""
@@ -374,7 +407,7 @@ class _Reader:
         self.problem("YAML_SYNTAX", message, line, column, fix="Remove the tag")
 
     def too_deep(self, event: Any) -> NoReturn:
-        self.fail("TOO_LARGE", f"The file is nested deeper than {MOST_LEVELS} levels", event)
+        self.fail("TOO_LARGE", f"The file is nested deeper than {self.limits.levels} levels", event)
 
     def fail(self, code: str, message: str, event: Any) -> NoReturn:
         mark = None if event is None else event.start_mark

@@ -1,0 +1,469 @@
+"""The model of `crib.yaml`: what each key may hold. Its JSON Schema is what editors complete and check with.
+
+sources:
+  - shop                                        # a module; `shop:refund` is something in it
+  - tools/mail.py                               # a file
+  - tools/                                      # definition files, a folder of them or one .yaml
+  - {files: [tools], pack: design}              # the same, with a pack; also trusted_packs, registry, values
+  - {mcp: "npx -y some-server@1.2.0", env: {TOKEN: "${TOKEN}"}}   # an MCP server; also name, trusted, headers, timeout
+  - {openapi: petstore.yaml, include: "tag:pets", auth: {key: "${KEY}"}}   # an OpenAPI document, or its address
+  - {toolkit: files, root: data}                # a toolkit, with the settings of its tools(): see kits.py
+store: sqlite:///shop.db                        # a relative path starts at this file
+workspace: .                                    # where paths of calls start; this folder, unless said
+policy: {preset: default, rules: [{deny: "shell(rm -rf *)"}]}
+engine: nats://localhost:4222                   # with store: postgresql://...; makes this a node of a cluster
+retention: 7d                                   # null keeps everything
+limits: {timeout_s: 30}
+default_namespaces: [shop]
+namespace_aliases: {store: shop}
+precedence: [shop]
+state_keys: {visits: add, notes: {mode: append, lives: run}}
+declare: {github.*: {annotations: {read_only: true}}}   # what tools of others do not say of themselves
+agents: [team/]                                 # files of definitions; with models and a default: see teams.py
+serve: {host: 0.0.0.0, auth: {keys: store}}     # how `toolcrib serve` serves it: see hosting.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from annotated_types import Gt
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+    field_validator,
+    model_validator,
+)
+from pydantic.types import Strict
+
+from toolcrib.cli.terminal import short
+from toolcrib.schema import nearest
+from toolcrib.serve.api.limits import ServeLimits
+from toolcrib.state import Key
+from toolcrib.toolkits import NAMES
+from toolcrib.types import CribLimits
+from toolcrib.yaml import Path as Place
+from toolcrib.yaml import spelled
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_MODES = ("exclusive", "add", "append", "merge")
+_LIVES = ("session", "run")
+
+
+class Section(BaseModel):
+    """A mapping of known keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# Values
+
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+Whole = Annotated[int, Strict(), Gt(0)]
+Number = Annotated[float, Strict(), Gt(0)]
+_TEXT_OR_TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+Texts = Annotated[
+    list[Text],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    WithJsonSchema(_TEXT_OR_TEXTS),
+]
+
+
+def _port(value: Any) -> Any:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
+        raise ValueError(f"expected 0 to 65535, got {value!r}")
+    return value
+
+
+def _retention(value: Any) -> timedelta | None:
+    parts = _SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
+    if parts is None and value is not None:
+        raise ValueError(f"expected a time such as 12h, 7d or null, got {value!r}")
+    return None if parts is None else timedelta(**{_UNITS[parts[2]]: float(parts[1])})
+
+
+def _state_key(value: Any) -> Key:
+    given = {"mode": value} if isinstance(value, str) else value
+    if not isinstance(given, dict) or given.keys() - {"mode", "lives"}:
+        raise ValueError("expected a mode, or {mode: append, lives: run}")
+    for name, known in (("mode", _MODES), ("lives", _LIVES)):
+        if given.get(name, known[0]) not in known:
+            raise ValueError(f"expected one of {', '.join(known)}")
+    return Key(**given)
+
+
+Port = Annotated[int, BeforeValidator(_port), Field(json_schema_extra={"minimum": 0, "maximum": 65535})]
+Retention = Annotated[
+    Any,
+    BeforeValidator(_retention),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^{_SPAN.pattern}$"}, {"type": "null"}]}),
+]
+_MODE = {"enum": [*_MODES]}
+_KEY_OBJECT = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"mode": _MODE, "lives": {"enum": [*_LIVES]}},
+}
+StateKey = Annotated[Any, BeforeValidator(_state_key), WithJsonSchema({"anyOf": [_MODE, _KEY_OBJECT]})]
+
+
+class _Limits(Section):
+    """Numbers of a dataclass, each checked as that class checks it."""
+
+    target: ClassVar[type]
+
+    @field_validator("*")
+    @classmethod
+    def _check(cls, value: Any, info: ValidationInfo) -> Any:
+        try:
+            cls.target(**{str(info.field_name): value})
+        except ValueError as error:
+            raise ValueError(str(error).removeprefix(f"{info.field_name}: ")) from None
+        return value
+
+
+def _limits(name: str, of: type) -> type[_Limits]:
+    kinds: dict[str, Any] = {"int": Whole, "float": Number, "int | None": Whole, "str | None": Text}
+    fields: dict[str, Any] = {field.name: (kinds[str(field.type)], None) for field in dataclasses.fields(of)}
+    model = create_model(name, __base__=_Limits, **fields)
+    model.target = of
+    return model
+
+
+if TYPE_CHECKING:
+
+    class CribLimitsSection(_Limits):
+        """The fields of `CribLimits`."""
+
+    class ServeLimitsSection(_Limits):
+        """The fields of `ServeLimits`."""
+
+else:
+    CribLimitsSection = _limits("CribLimitsSection", CribLimits)
+    ServeLimitsSection = _limits("ServeLimitsSection", ServeLimits)
+
+
+# Sources
+
+
+class FilesEntry(Section):
+    """Definition files; see the reference of the command line."""
+
+    files: Texts
+    pack: Texts = Field(default=[])
+    trusted_packs: Texts = Field(default=[])
+    registry: Text | None = None
+    values: dict[str, dict[str, Text]] = Field(default={})
+
+
+class McpEntry(Section):
+    """An MCP server: its command in one line or as words, or its address."""
+
+    mcp: Texts
+    name: Text | None = None
+    trusted: StrictBool = False
+    required: StrictBool = False
+    env: dict[str, Text] = Field(default={})
+    headers: dict[str, Text] = Field(default={})
+    timeout: Number | None = None
+
+
+class OpenApiEntry(Section):
+    """An OpenAPI document: a file or an address."""
+
+    openapi: Text
+    namespace: Text | None = None
+    trusted: StrictBool = False
+    include: Texts = Field(default=[])
+    exclude: Texts = Field(default=[])
+    limit: Whole | None = None
+    base_url: Text | None = None
+    variables: dict[str, Text] = Field(default={})
+    auth: dict[str, Text | dict[str, Text]] = Field(default={})
+    headers: dict[str, Text] = Field(default={})
+    uploads: Text | None = None
+    refs: Texts = Field(default=[])
+    timeout: Number | None = None
+    refresh_s: Number | None = None
+
+
+class ToolkitEntry(BaseModel):
+    """A toolkit; its other keys are the settings of its `tools(...)`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    toolkit: Annotated[Text, Field(json_schema_extra={"enum": [*NAMES]})]
+
+
+def _source_kind(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return next((f"#{key}" for key in ("files", "toolkit", "openapi") if key in value), "#mcp")
+    return "#text"
+
+
+# The tags begin with a character that no key does, so that they are told apart from keys in the place of an error.
+Source = Annotated[
+    Annotated[Text, Tag("#text")]
+    | Annotated[FilesEntry, Tag("#files")]
+    | Annotated[ToolkitEntry, Tag("#toolkit")]
+    | Annotated[OpenApiEntry, Tag("#openapi")]
+    | Annotated[McpEntry, Tag("#mcp")],
+    Discriminator(_source_kind),
+]
+
+
+# Agents
+
+
+def _model(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        for key in value:
+            if key not in ("scripted", "python"):
+                raise ValueError(unknown(key, ["scripted", "python"]))
+        if len(value) != 1:
+            raise ValueError("expected a name such as openai:gpt-5, {scripted: FILE} or {python: MODULE:NAME}")
+    return value
+
+
+def _provider(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError("expected a mapping such as {base_url: ...}")
+    if "api_key" in value:
+        raise ValueError("no key stands in a file: name the variable that holds it, as api_key_env")
+    return value
+
+
+class ModelEntry(Section):
+    """A model that is no provider's."""
+
+    scripted: Text | None = None
+    python: Text | None = None
+
+
+ModelName = Annotated[
+    Annotated[Text, Tag("#text")] | Annotated[ModelEntry, Tag("#mapping")],
+    Discriminator(lambda value: "#mapping" if isinstance(value, Mapping | ModelEntry) else "#text"),
+    BeforeValidator(_model),
+]
+
+
+class AgentsSection(Section):
+    """Agents with their models."""
+
+    files: Texts = Field(default=[])
+    default: Text | None = None
+    models: dict[str, ModelName] = Field(default={})
+    providers: dict[str, Annotated[dict[str, Any], BeforeValidator(_provider)]] = Field(default={})
+
+    @model_validator(mode="after")
+    def _has_files(self) -> AgentsSection:
+        if not self.files:
+            raise ValueError("expected files, such as {files: [team/]}")
+        return self
+
+
+def _agents_kind(value: Any) -> str:
+    return "#mapping" if isinstance(value, Mapping | AgentsSection) else "#texts"
+
+
+AgentsValue = Annotated[
+    Annotated[Texts, Tag("#texts")] | Annotated[AgentsSection, Tag("#mapping")], Discriminator(_agents_kind)
+]
+
+
+# Serving
+
+
+class JwtSection(Section):
+    """Tokens of a provider."""
+
+    issuer: Text
+    audience: Text
+    jwks: Text | None = None
+    scopes: Texts = Field(default=[])
+    owner: Text | None = None
+    roles: Text | None = None
+    namespaces: Text | None = None
+    admins: Texts = Field(default=[])
+
+
+class AuthSection(Section):
+    """Who is let in."""
+
+    keys: Text | None = None
+    jwt: JwtSection | None = None
+
+
+class ServeSection(Section):
+    """How `toolcrib serve` serves the crib."""
+
+    host: Text = "127.0.0.1"
+    port: Port = 8000
+    hosts: Texts = Field(default=[])
+    origins: Texts = Field(default=[])
+    namespaces: Texts = Field(default=[])
+    auth: AuthSection = Field(default=AuthSection())
+    limits: ServeLimitsSection = Field(default=ServeLimitsSection())
+
+
+class CribFile(Section):
+    """What a `crib.yaml` says."""
+
+    sources: list[Source] = Field(default=[])
+    store: Text | None = None
+    engine: Text | None = None
+    workspace: Text | None = None
+    policy: dict[str, Any] | None = None
+    limits: CribLimitsSection | None = None
+    retention: Retention = None
+    namespace_aliases: dict[str, Text] | None = None
+    default_namespaces: list[Text] | None = None
+    precedence: list[Text] | None = None
+    state_keys: dict[str, StateKey] | None = None
+    declare: dict[str, Any] | None = None
+    agents: AgentsValue | None = None
+    serve: ServeSection | None = None
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of `crib.yaml`, for editors."""
+    schema: dict[str, Any] = _tidy(CribFile.model_json_schema(by_alias=True))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "crib.yaml", **schema}
+
+
+def _tidy(schema: Any) -> Any:
+    """Leave out the titles and empty defaults that pydantic adds."""
+    if isinstance(schema, list):
+        return [_tidy(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: value
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str)) and not (key == "default" and value in (None, [], {}))
+    }
+    return {key: _tidy(value) for key, value in kept.items()}
+
+
+# Mistakes
+
+_EXPECTED = {
+    "string_type": "a text",
+    "string_too_short": "a text",
+    "string_pattern_mismatch": "a text",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+}
+_WITHOUT_PLACE = ("a text", "a list", "a mapping")
+
+
+class Mistake(Exception):
+    """A value of `crib.yaml` that does not hold, at its place; `part` is the piece of the text that is meant."""
+
+    def __init__(self, message: str, place: Place = (), part: str = "") -> None:
+        super().__init__(message)
+        self.place, self.part = place, part
+
+
+class UnknownKey(Mistake):
+    """A key of `crib.yaml` that is not known; its place is that of the key."""
+
+    def __init__(self, place: Place, known: list[str]) -> None:
+        prefix = "limits: " if place[:1] == ("limits",) else ""
+        super().__init__(prefix + unknown(place[-1], known), place)
+
+
+def unknown(key: Any, known: list[str]) -> str:
+    """Return that a key is not known, and which was meant."""
+    close = nearest(str(key), known, 1)
+    guess = f"did you mean '{close[0]}'?" if close else f"known are {', '.join(known)}"
+    return f"unknown key '{key}'; {guess}"
+
+
+def mistakes(error: ValidationError, data: Any) -> Iterator[Mistake]:
+    """Yield what is wrong with data, in the words of this program."""
+    for one in error.errors(include_url=False):
+        place = _place(one["loc"], data)
+        if one["type"] == "extra_forbidden":
+            yield UnknownKey(place, list(_model_of(one["loc"][:-1]).model_fields))
+        elif one["type"] == "missing":
+            yield Mistake(f"{_spelled(place[:-1])}{place[-1]} is missing", place[:-1])
+        else:
+            yield Mistake(_said(one, place), place)
+
+
+def _said(error: Any, place: Place) -> str:
+    if error["type"] == "value_error":
+        return f"{_spelled(place)}{error['ctx']['error']}"
+    if error["type"] == "greater_than":
+        return f"{_spelled(place)}must be more than 0, not {error['input']}"
+    expected = _EXPECTED.get(error["type"])
+    if expected is None:
+        return f"{_spelled(place)}{error['msg']}"
+    told = f"expected {expected}, got {short(str(error['input']), 40)!r}"
+    return told if expected in _WITHOUT_PLACE else f"{_spelled(place)}{told}"
+
+
+def _spelled(place: Place) -> str:
+    """Return the place before a message; of an entry of `sources` it is that inside of the entry."""
+    inner = place[2:] if place[:1] == ("sources",) else place
+    return f"{spelled(inner)}: " if inner else ""
+
+
+def _place(loc: tuple[int | str, ...], data: Any) -> Place:
+    """Return where an error stands in the data, without the tags of unions."""
+    place: list[str | int] = []
+    for index, step in enumerate(loc):
+        inner = _child(data, step)
+        named = isinstance(data, Mapping) and isinstance(step, str) and not step.startswith("#")
+        if inner is not None:
+            data = inner[0]
+        elif index < len(loc) - 1 or not named:
+            continue
+        place.append(step)
+    return tuple(place)
+
+
+def _child(data: Any, step: int | str) -> tuple[Any] | None:
+    if isinstance(data, Mapping) and step in data:
+        return (data[step],)
+    return (data[step],) if isinstance(data, list) and isinstance(step, int) and step < len(data) else None
+
+
+_TAGS: dict[str, type[BaseModel]] = {"#files": FilesEntry, "#openapi": OpenApiEntry, "#mcp": McpEntry}
+
+
+def _model_of(loc: tuple[int | str, ...]) -> type[BaseModel]:
+    """Return the model of the mapping at the place of an error."""
+    if not loc:
+        return CribFile
+    if loc[0] == "sources":
+        return _TAGS[str(loc[2])]
+    sections: dict[tuple[int | str, ...], type[BaseModel]] = {
+        ("limits",): CribLimitsSection,
+        ("agents", "#mapping"): AgentsSection,
+        ("serve",): ServeSection,
+        ("serve", "auth"): AuthSection,
+        ("serve", "auth", "jwt"): JwtSection,
+        ("serve", "limits"): ServeLimitsSection,
+    }
+    return sections[loc]
