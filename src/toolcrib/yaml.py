@@ -352,7 +352,7 @@ class _Reader:
     def begin_entry(self, holder: _Open, key: str, start: Mark, event: Any) -> None:
         if key in holder.values:
             first = holder.node.keys[key].line + 1
-            message = f"'{key}' stands here a second time (first on line {first})"
+            message = f"The key '{key}' stands here again; it is already in line {first}"
             self.problem(
                 "DUPLICATE_KEY", message, start.line + 1, start.column + 1, self.path(key), "Remove one of them"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.cli")
 NAME = "crib.yaml"
+_AGAIN = re.compile(r"The key ('.*') stands here again; it is already in line (\d+)")
+_SECOND = r"\1 stands here a second time (first on line \2)"
 _PLAIN = ("engine", "retention", "namespace_aliases", "state_keys")
 
 
@@ -128,7 +131,7 @@ class _Project:
     def __init__(self, path: Path) -> None:
         self.path, self.folder = path, path.resolve().parent
         self.text, self.document = read(path)
-        self.problems = [Problem(one.line, one.message) for one in self.document.problems]
+        self.problems = [Problem(one.line, _AGAIN.sub(_SECOND, one.message)) for one in self.document.problems]
         self._wrong: set[str] = set()
         data = yaml.thaw(self.document.value)
         self._kept = list(range(len(data["sources"]) if _has_sources(data) else 0))
