@@ -1,4 +1,8 @@
-"""The calls of a run on standard error: a bar for each that runs on a terminal, plain lines elsewhere."""
+"""Calls on standard error: a bar for each that runs on a terminal, plain lines elsewhere.
+
+It draws the calls of a conversation, and the one call that a command makes: that one is `alone`, its output is shown as
+it comes, and its end is left to the command.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.agent.thread import TRANSFER
 from toolcrib.calls.history import result as read_result
 from toolcrib.cli.lines import progress, span
-from toolcrib.cli.terminal import Terminal, compact, short
+from toolcrib.cli.terminal import Terminal, clean, compact, short, styled
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -22,7 +26,7 @@ WIDE = 200
 
 @dataclass(slots=True)
 class Card:
-    """A call as a person sees it; `depth` counts the calls that it was made by."""
+    """A call as a person sees it; `depth` counts the calls that it was made by, `alone` is the call of a command."""
 
     tool: str
     args: Mapping[str, Any]
@@ -30,10 +34,13 @@ class Card:
     said: tuple[Any, int] = (None, -1)
     tail: str = ""
     task: TaskID | None = None
+    alone: bool = False
 
     @property
     def title(self) -> str:
         """Its tool and what it was called with."""
+        if self.alone:
+            return self.tool
         return short(f"{self.tool} {compact(self.args)}", WIDE)
 
     @property
@@ -47,13 +54,20 @@ class Cards:
 
     def __init__(self, terminal: Terminal) -> None:
         self._known: dict[str, Card] = {}
+        self._silent = terminal.json
         self._bars = terminal.err.is_terminal
         self._view: _Plain = _Bars(terminal) if self._bars else _Plain(terminal)
+
+    def watch(self, call: str, tool: str) -> None:
+        """Show one call alone."""
+        self._known[call] = Card(tool, {}, alone=True)
 
     def take(self, event: Event) -> None:
         """Shows an event of a call."""
         id, data = event.call or "", event.data
-        if event.kind == "accepted":
+        if self._silent:
+            return
+        if event.kind == "accepted" and id not in self._known:
             above = self._known.get(data.get("parent") or "")
             depth = 0 if above is None else above.depth + 1
             self._known[id] = Card(data["tool"], data.get("args") or {}, depth)
@@ -61,6 +75,8 @@ class Cards:
         if card is None:
             return
         match event.kind:
+            case "answered" if card.alone and data["action"] == "accept":
+                self._view.begin(card)
             case "started":
                 card.args = data.get("args") or card.args
                 if card.tool != TRANSFER:
@@ -69,7 +85,7 @@ class Cards:
                 self._view.progress(card, data)
             case "output":
                 self._view.output(card, data["delta"] if "delta" in data else f"{compact(data.get('value'))}\n")
-            case "done":
+            case "done" if not card.alone:
                 self._done(card, data)
 
     def _done(self, card: Card, data: Mapping[str, Any]) -> None:
@@ -103,49 +119,64 @@ class _Plain:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
+        self._open = False  # a line of output is not finished
 
     def begin(self, card: Card) -> None:
         """Its body runs."""
-        self._terminal.say(f"{card.indent}→ {card.title}")
+        if not card.alone:
+            self._terminal.say(f"{card.indent}→ {card.title}")
 
     def progress(self, card: Card, data: Mapping[str, Any]) -> None:
         """A line for each message and each tenth."""
         news = (data.get("message"), int((data.get("progress") or 0) * 10))
         if news != card.said:
             card.said = news
-            self._terminal.say(f"{card.indent}… {card.tool}: {progress(data)}")
+            self._end_line()
+            self._terminal.say(f"{card.indent}… {'' if card.alone else f'{card.tool}: '}{progress(data)}")
 
     def output(self, card: Card, text: str) -> None:
-        """The lines that are complete."""
+        """The lines that are complete; of a call alone the text as it is."""
+        if card.alone:
+            print(text, end="", file=self._terminal.err.file, flush=True)
+            self._open = not text.endswith("\n")
+        else:
+            self._lines(card, text)
+
+    def _lines(self, card: Card, text: str) -> None:
         *lines, card.tail = (card.tail + text).split("\n")
         for line in lines:
             self._terminal.say(f"{card.indent}  {line}", "dim")
 
+    def _end_line(self) -> None:
+        if self._open:
+            self._open = False
+            print(file=self._terminal.err.file, flush=True)
+
     def end(self, card: Card, line: str, style: str) -> None:
         """It is over."""
         if card.tail:
-            self.output(card, "\n")
+            self._lines(card, "\n")
         self._terminal.say(line, style)
 
     def stop(self) -> None:
         """The screen is needed for something else."""
+        self._end_line()
 
 
 class _Bars(_Plain):
-    """Bars at the foot of a terminal; what is over stands above them."""
+    """Bars at the foot of a terminal. What is over stands above them, and the last line of a call that is alone."""
 
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(terminal)
         self._bars: Progress | None = None
         self._live: Live | None = None
         self._running = 0
+        self._tail = ""
 
     def begin(self, card: Card) -> None:
         """A bar, moving to and fro until it is known how far the call is."""
         if card.task is None:
-            from toolcrib.cli.showing import columns
-
-            self._bars = self._bars or columns(self._terminal.err)
+            self._bars = self._bars or _columns(self._terminal.err)
             card.task = self._bars.add_task(card.indent + short(card.title, 60), total=None)
             self._running += 1
         self._draw()
@@ -154,14 +185,33 @@ class _Bars(_Plain):
         if self._live is None and self._bars is not None:
             from rich.live import Live
 
-            self._live = Live(self._bars, console=self._terminal.err, transient=True, refresh_per_second=12)
+            console = self._terminal.err
+            self._live = Live(get_renderable=self._drawn, console=console, transient=True, refresh_per_second=12)
             self._live.start()
+
+    def _drawn(self) -> Any:
+        from rich.console import Group
+
+        assert self._bars is not None
+        return Group(styled(self._tail), self._bars) if self._tail else self._bars
+
+    def output(self, card: Card, text: str) -> None:
+        """The lines that are complete; of a call alone also the one that is not."""
+        if not card.alone:
+            self._lines(card, text)
+            return
+        self.begin(card)
+        *lines, self._tail = (self._tail + text).split("\n")
+        for line in lines:
+            self._terminal.err.print(styled(line), soft_wrap=True)
 
     def progress(self, card: Card, data: Mapping[str, Any]) -> None:
         """Moves the bar."""
         self.begin(card)
         assert self._bars is not None and card.task is not None
         label = card.indent + short(f"{card.tool} {data.get('message') or ''}", 60)
+        if card.alone:
+            label = clean(str(data.get("message") or card.tool))
         share = data.get("progress")
         if share is None:
             self._bars.update(card.task, description=label)
@@ -179,7 +229,18 @@ class _Bars(_Plain):
         super().end(card, line, style)
 
     def stop(self) -> None:
-        """Takes the bars off the screen."""
+        """Takes the bars off the screen, and finishes the line."""
         if self._live is not None:
             self._live.stop()
             self._live = None
+        if self._tail:
+            self._terminal.err.print(styled(self._tail), soft_wrap=True)
+            self._tail = ""
+
+
+def _columns(console: Any) -> Progress:
+    """What a bar consists of."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    return Progress(SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), console=console)

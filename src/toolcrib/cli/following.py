@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.calls.history import question as read_question
 from toolcrib.calls.history import result as read_result
+from toolcrib.cli.cards import Cards
 from toolcrib.cli.command import FAILED, INTERRUPTED, WAITING
 from toolcrib.cli.settling import Settling
-from toolcrib.cli.showing import Showing
 from toolcrib.cli.terminal import Terminal, compact
 from toolcrib.errors import Refused
 
@@ -33,7 +33,7 @@ async def follow(terminal: Terminal, session: Session, call: str, *, after: int 
     try:
         return await following.run(after)
     except asyncio.CancelledError:
-        following.showing.stop()
+        following.cards.stop()
         return await following.cancel()
 
 
@@ -45,19 +45,21 @@ class _Following:
         self.session = session
         self.call = call
         self.tool = ""
-        self.showing = Showing(terminal)
-        self.settling = Settling(terminal, session, self.showing.stop, yes=yes)
+        self.cards = Cards(terminal)
+        self.settling = Settling(terminal, session, self.cards.stop, yes=yes)
 
     async def run(self, after: int) -> int:
         row = await self.session.row(self.call)
         self.tool = row.tool
-        with self.showing:
-            self.showing.begin(self.tool)
+        self.cards.watch(self.call, self.tool)
+        try:
             async for event in self._events(max(after, row.accepted_seq - 1)):
                 if event.call != self.call:
                     await self._take_child(event)
                 elif (code := await self._take(event)) is not None:
                     return code
+        finally:
+            self.cards.stop()
         raise Refused("unavailable", "The log ended before the call did", "look at it with `toolcrib sessions show`")
 
     async def _events(self, after: int) -> AsyncIterator[Event]:
@@ -70,11 +72,11 @@ class _Following:
                 yield event
 
     async def _take(self, event: Event) -> int | None:
-        self.showing.take(event)
+        self.cards.take(event)
         if event.kind == "waiting" and not await self._settle(event):
             return self._waits(read_question(event.data["question"]))
         if event.kind == "done":
-            self.showing.stop()
+            self.cards.stop()
             return await self.finish(read_result(event.data))
         return None
 

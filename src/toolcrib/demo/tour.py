@@ -14,8 +14,8 @@ from typing import Any
 from toolcrib import Event, Question, Refused, Result, Session
 from toolcrib.calls.history import result as read_result
 from toolcrib.cli.asking import Given, Left, ask, explain
+from toolcrib.cli.cards import Cards
 from toolcrib.cli.lines import COLUMNS, cells
-from toolcrib.cli.showing import Showing
 from toolcrib.cli.terminal import Cell, Terminal
 from toolcrib.demo import crib, desk, home
 
@@ -215,14 +215,17 @@ class Tour:
         """Calls a tool and shows it live."""
         self.say(f"  {tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})", "cyan")
         call = await session.submit(tool, arguments)
-        with Showing(self.terminal) as showing:
-            showing.begin(tool)
+        cards = Cards(self.terminal)
+        cards.watch(call.id, tool)
+        try:
             async for event in session.events(call=call.id):
-                showing.take(event)
+                cards.take(event)
                 if event.kind == "done":
-                    showing.stop()
+                    cards.stop()
                     result = read_result(event.data)
                     self.outcome(result)
+        finally:
+            cards.stop()
         return result
 
     def outcome(self, result: Result) -> None:
