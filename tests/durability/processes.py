@@ -68,7 +68,7 @@ class Script:
         return self.hear()
 
     def kill(self) -> list[Any]:
-        """Kills it with SIGKILL; what it had said and nobody had heard."""
+        """Kills it with SIGKILL unless it has ended; what it had said and nobody had heard."""
         self.process.kill()
         self.process.wait()
         self._close()
@@ -76,6 +76,7 @@ class Script:
         while (line := self._lines.get()) is not None:
             if line.endswith("\n"):
                 rest.append(json.loads(line))
+        self._lines.put(None)
         return rest
 
     def _close(self) -> None:

@@ -42,8 +42,7 @@ def senders(where: list[str], tmp_path: Path) -> Senders:
             yield made
         finally:
             for one in made:
-                if one.process.poll() is None:
-                    one.kill()
+                one.kill()  # also one that has ended, so that nothing of it is left open
 
     return start
 
