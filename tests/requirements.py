@@ -612,6 +612,8 @@ RELIABILITY: dict[str, str] = {
     "reliability.rescue.4": "A restored dump and a copied file go on in their new place.",
     # Stopping
     "reliability.stop.1": "A process ends in time although a tool swallows its cancellation or blocks a thread.",
+    "reliability.stop.2": "Who asks a halted database is told within 5 s, and nothing that was refused runs later.",
+    "reliability.stop.3": "A crib stops in time although its database is halted.",
     "reliability.stop.4": "A full disk at start is one clear error.",
     "reliability.stop.5": "A mute MCP server keeps nobody from being ready, unless it is required.",
     "reliability.stop.6": "A server or worker waits for a store and an engine that are not there yet, and says so.",

@@ -560,9 +560,18 @@ class Pipeline(Checks):
                 return
             write = self._end(live, standing)
 
-    def _end(self, live: LiveCall, row: Row) -> Write:
+    def retract(self, live: LiveCall, row: Row) -> Write | None:
+        """The end of a new call that was refused, and that the store has all the same: it never runs."""
+        if row.state == "done":
+            return None
+        failure = live.failure("unavailable", "The store did not answer in time; the call was not begun")
+        write = self._end(live, row, Result(failure=failure, metadata={"retracted": True}))
+        write.frees_key = row.key is not None
+        return write
+
+    def _end(self, live: LiveCall, row: Row, result: Result | None = None) -> Write:
         """The end of a call that was stopped, on the row that stands."""
-        now, result = self.clock.now(), self._stopped(live)
+        now, result = self.clock.now(), result or self._stopped(live)
         assert result.failure is not None
         done = row.but(state="done", code=result.failure.code, expires_at=None)
         return Write(
@@ -596,6 +605,17 @@ class Pipeline(Checks):
                 live.task.cancel()
                 self.adrift.add(live.task)
             self.give_up(live)
+
+    def later(self, work: Callable[[], Coroutine[Any, Any, object]]) -> Callable[[], None]:
+        """Something to call that goes on with work for which nobody waits any more."""
+
+        async def go_on() -> None:
+            await work()
+
+        def begin() -> None:
+            self.aside(go_on())
+
+        return begin
 
     def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Work that nobody waits for."""
@@ -651,9 +671,15 @@ class Pipeline(Checks):
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
         live.concluding = True
-        won = await self.durably(live, Write(live.session_id, events, done, (row.state, row.attempt))) is None
-        live.result = result
-        self.release(live)
+        write = Write(live.session_id, events, done, (row.state, row.attempt))
+
+        def ended() -> None:
+            live.result = result
+            self.release(live)
+
+        write.on_late = ended
+        won = await self.store.commit(write) is None
+        ended()
         return won
 
     async def _keep_secrets(self, live: LiveCall) -> None:

@@ -26,6 +26,9 @@ from toolcrib.types import Answer, Call, Closed, Entry, Event, Failure, Question
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
 
+LOOK_S = 0.25
+"""How long a call that was stopped has to end before it is looked whether the store answers."""
+
 
 class Session(Lists):
     """One owner's use of a crib: call, submit, answer, cancel, events, close."""
@@ -390,7 +393,9 @@ class Session(Lists):
 
     async def log(self, data: EventData) -> None:
         """Appends an event that concerns the session itself."""
-        await self.crib.store.commit(Write(self.id, [draft(self.pipeline.clock.now(), None, data)]))
+        write = Write(self.id, [draft(self.pipeline.clock.now(), None, data)])
+        write.on_late = _nothing  # who is told that it failed does it again, which does no harm
+        await self.crib.store.commit(write)
 
     async def notice(self, text: str, **more: Any) -> None:
         """A line for people: shown in every stream, never to the model."""
@@ -495,12 +500,21 @@ class Session(Lists):
         if live is not None:
             failure = live.failure("cancelled", "Cancelled")
             news = live.stop(failure)
-            await live.ended()
+            await self._ended(live)
             if news or live.result is not None:
                 return news or live.stop_failure is failure
         row = await self.row(call)
         text = "Cancelled while it waited" if row.state == "waiting" else "Cancelled"
         return await stopping.stop(self, row, Failure("cancelled", text))
+
+    async def _ended(self, live: LiveCall) -> None:
+        """Returns when a call that was stopped has its end; raises where the store does not answer."""
+        ended = asyncio.ensure_future(live.ended())
+        try:
+            while not (await asyncio.wait({ended}, timeout=LOOK_S))[0]:
+                await self.crib.store.flush()
+        finally:
+            ended.cancel()
 
     async def settle(
         self, call: str, happened: bool, data: Any = None, *, reason: str | None = None, actor: str = ""
@@ -582,6 +596,10 @@ class Session(Lists):
         """Returns when a logout that is under way is over, however it ended."""
         if self._closing is not None:
             await asyncio.wait([self._closing])
+
+
+def _nothing() -> None:
+    """Nothing has to follow."""
 
 
 def queued(id: str) -> Result:

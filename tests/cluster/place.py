@@ -6,8 +6,8 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from typing import Any, Self, TypeVar
@@ -193,15 +193,28 @@ async def until(
         await asyncio.sleep(0.02)
 
 
-async def halt(server: Service, seconds: float) -> None:
+@contextmanager
+def halted(server: Service) -> Iterator[None]:
     """It neither works nor ends for a while, as on a machine that is out of memory; nobody is told."""
     assert server.pid is not None
-    family = [psutil.Process(server.pid), *psutil.Process(server.pid).children()]
+    family = [psutil.Process(server.pid)]
+    family[0].suspend()  # so that it starts no child while they are counted
+    family += family[0].children()
     for process in family:
-        process.suspend()
-    await asyncio.sleep(seconds)
-    for process in reversed(family):
-        process.resume()
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    try:
+        yield
+    finally:
+        for process in reversed(family):
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+async def halt(server: Service, seconds: float) -> None:
+    """The same for so long."""
+    with halted(server):
+        await asyncio.sleep(seconds)
 
 
 async def node(crib: Crib, fits: Callable[[Node], bool]) -> Node:

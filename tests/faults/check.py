@@ -64,6 +64,11 @@ class Call:
             return "open"
         return "ok" if ends[-1]["ok"] else str(ends[-1]["failure"]["code"])
 
+    @property
+    def retracted(self) -> bool:
+        """Whether it was refused, and ended without having begun, which leaves its key to another."""
+        return any((event.data.get("metadata") or {}).get("retracted") for event in self.of("done"))
+
     def of(self, kind: str) -> list[Event]:
         """Its events of one kind."""
         return [event for event in self.events if event.kind == kind]
@@ -91,7 +96,16 @@ class Check:
         self.counts["effects"] = len(self._effects)
         self.counts["events"] = sum(map(len, self._logs.values()))
         self.counts.update(f"ended {call.code}" for call in self._calls.values())
-        parts = (self._gaps, self._acknowledged, self._once, self._children, self._steps, self._messages, self._logouts)
+        parts = (
+            self._gaps,
+            self._acknowledged,
+            self._refused,
+            self._once,
+            self._children,
+            self._steps,
+            self._messages,
+            self._logouts,
+        )
         violations = [one for part in parts for one in part()]
         return [*violations, *await self._state(), *await self._verified()]
 
@@ -114,7 +128,7 @@ class Check:
                 if event.call is not None:
                     self._calls.setdefault(event.call, Call(session)).events.append(event)
         for id, call in self._calls.items():
-            if key := call.accepted.get("key"):
+            if (key := call.accepted.get("key")) and not call.retracted:
                 self._keys[call.session, key].append(id)
 
     def _name(self, id: str) -> str:
@@ -173,6 +187,13 @@ class Check:
             yield Violation("lost", f"{self._name(known[0])} was told as ok and is {call.code}")
 
     # Bodies
+
+    def _refused(self) -> Iterator[Violation]:
+        """Nothing happens of what was refused to a client that did not ask again."""
+        happened = {effect.n: effect for effect in self._effects}
+        for words in self._ledger:
+            if words[0] == "gave up" and words[1] in happened:
+                yield Violation("twice", f"{words[2]} {words[1]} was refused and happened: {happened[words[1]]}")
 
     def _once(self) -> Iterator[Violation]:
         """A body that may run once ran once at most, and is known to have run; what is known to have run has."""

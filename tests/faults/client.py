@@ -1,7 +1,8 @@
 """The workload of one node: clients that call, answer, cancel, log out and send messages, and keep a ledger.
 
 The ledger holds JSON lines: `try` before anything is asked for, `ack` when a call is known to be accepted, `result`
-when its outcome is, `sent` with the run that took a message, `closed` when a logout is over.
+when its outcome is, `gave up` when it was refused and is not asked for again, `sent` with the run that took a message,
+`closed` when a logout is over.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.faults.witness import append
-from toolcrib import Crib, EngineUnavailable, Refused, Result, Session, StoreError
+from toolcrib import Crib, EngineUnavailable, Refused, Result, Session, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 SESSIONS = 3
@@ -36,6 +37,8 @@ WEIGHTS = {
     "logout": 2,
 }
 RETRIED = ("unavailable", "rate_limited")
+GIVE_UP = 0.5
+"""How often a client that was refused does not ask again: what it asked for must not happen then."""
 
 
 async def again(ask: Callable[[], Awaitable[T]]) -> T:
@@ -106,7 +109,13 @@ class Client:
 
     async def _submit(self, session: Session, tool: str, n: str) -> None:
         self.note("try", n, tool, session.id)
-        call = await again(lambda: session.submit(tool, {"n": n}, key=f"k-{n}"))
+        try:
+            call = await session.submit(tool, {"n": n}, key=f"k-{n}")
+        except StoreUnavailable:
+            if self._chance.random() < GIVE_UP:
+                self.note("gave up", n, tool)
+                return
+            call = await again(lambda: session.submit(tool, {"n": n}, key=f"k-{n}"))
         self.note("ack", n, call.id)
         result = await again(lambda: session.result(call.id))
         self.note("result", n, call.id, *_outcome(result))
@@ -118,6 +127,10 @@ class Client:
             result = await again(lambda: session.call(tool, {"n": n}, key=f"k-{n}"))
             if result.failure is None or result.failure.code not in RETRIED:
                 break
+            refused = result.failure.code == "unavailable" and tool != "peek"  # one that only reads may have run
+            if refused and self._chance.random() < GIVE_UP:
+                self.note("gave up", n, tool)
+                return
             await asyncio.sleep(0.2)
         self.note("result", n, None, *_outcome(result))
 

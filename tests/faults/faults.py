@@ -35,6 +35,7 @@ class Faults:
             "power cut": self._cut_power,
             "postgres killed": self._kill_postgres,
             "postgres paused": self._pause_postgres,
+            "postgres halted": self._halt_postgres,
             "nats killed": self._kill_nats,
         }
 
@@ -108,6 +109,12 @@ class Faults:
     async def _pause_postgres(self, victim: "Member") -> bool:
         assert self._round.servers.postgres is not None
         await halt(self._round.servers.postgres, self._chance.uniform(0.1, 1.7 * LEASE_S))
+        return True
+
+    async def _halt_postgres(self, victim: "Member") -> bool:
+        """For longer than callers wait, so that they are refused."""
+        assert self._round.servers.postgres is not None
+        await halt(self._round.servers.postgres, self._chance.uniform(5.5, 9))
         return True
 
     async def _kill_nats(self, victim: "Member") -> bool:

@@ -15,7 +15,13 @@ LEASE_S = 2.0
 CALLS = ["charge", "mail", "index", "peek", "order", "ship", "greet", "chore", "tally", "mark", "cancel", "logout"]
 ANYWHERE = {"kill": 8, "pause": 5, "kill at a write": 6, "clock jump": 2}
 ON_A_FILE = ANYWHERE | {"disk full": 3, "power cut": 4}
-ON_POSTGRES = ANYWHERE | {"postgres cut": 4, "postgres mute": 3, "postgres killed": 2, "postgres paused": 2}
+ON_POSTGRES = ANYWHERE | {
+    "postgres cut": 4,
+    "postgres mute": 3,
+    "postgres killed": 2,
+    "postgres paused": 2,
+    "postgres halted": 1,
+}
 ON_NATS = {"nats cut": 3, "nats mute": 2, "nats killed": 2}
 
 
@@ -60,7 +66,7 @@ SETUPS = {
         ),
     )
 }
-ALONE = ("disk full", "power cut", "postgres killed", "postgres paused", "nats killed")
+ALONE = ("disk full", "power cut", "postgres killed", "postgres paused", "postgres halted", "nats killed")
 """Faults that meet all nodes, and come one at a time."""
 
 NEEDS_SHIM = ("kill at a write", "disk full", "clock jump", "power cut")

@@ -67,6 +67,12 @@ async def test_a_body_or_a_step_that_ran_twice_is_noticed(place: Path, kind: str
 
 
 @requirement("reliability.proof.2")
+async def test_what_runs_although_it_was_refused_is_noticed(place: Path) -> None:
+    append(place / "ledger-a.jsonl", "gave up", "0", "charge")
+    assert await columns(place) == {"twice"}
+
+
+@requirement("reliability.proof.2")
 async def test_a_result_without_its_effect_is_noticed(place: Path) -> None:
     path = place / "effects.jsonl"
     kept = [words for words in lines(path) if words[0] != "charge"]

@@ -93,7 +93,9 @@ async def _apply(session: Session, live: LiveCall, row: Row, asked: Question, gi
 async def _endorse(session: Session, live: LiveCall, row: Row, given: Answer) -> Answer:
     """One of several who have to agree has; of two who do so at once, one sees that all have."""
     said = draft(given.at, row.id, _told(Endorsed, _shown(live, given)))
-    lost = await session.crib.store.commit(Write(session.id, [said], row.but(), ("waiting", row.attempt)))
+    write = Write(session.id, [said], row.but(), ("waiting", row.attempt))
+    write.on_late = live.pipeline.later(lambda: _complete(session, live, given))
+    lost = await session.crib.store.commit(write)
     return await (_complete(session, live, given) if lost is None else _second(session, given.question, given))
 
 
@@ -294,9 +296,18 @@ async def _write_on(session: Session, live: LiveCall, row: Row, events: list[Dra
         await session.crib.store.keep(session.id, _kept(row.id, given), live.args)
     engine = live.pipeline.engine
     queued = row.but(state="queued", worker=live.pipeline.worker if engine is None else None, expires_at=None)
-    conflict = await session.crib.store.commit(Write(session.id, events, queued, ("waiting", row.attempt)))
-    if conflict is not None:
+    write = Write(session.id, events, queued, ("waiting", row.attempt))
+    # Who is told that nobody knows yet, and answers once more, finds this answer.
+    write.on_late = live.pipeline.later(lambda: _answered(session, live, queued, given))
+    if await session.crib.store.commit(write) is not None:
         return False
+    await _answered(session, live, queued, given)
+    return True
+
+
+async def _answered(session: Session, live: LiveCall, queued: Row, given: Answer) -> None:
+    """The answer is written: the call goes on, here or wherever there is room."""
+    engine = live.pipeline.engine
     assert live.history is not None
     live.history.take(given)
     live.edited = live.history.edited
@@ -305,7 +316,6 @@ async def _write_on(session: Session, live: LiveCall, row: Row, events: list[Dra
         await go_on(session, live)
     else:
         engine.dispatch(queued)
-    return True
 
 
 def _kept(call: str, edit: Answer | None) -> str:
@@ -422,11 +432,18 @@ async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
     if paused(row):
         # It is taken first, so that the end of a child does not let it go on; its own end comes last.
         held = row.but(state="running", worker=session.pipeline.worker, expires_at=None)
-        if await session.crib.store.commit(Write(session.id, [], held, (row.state, row.attempt))) is not None:
+        write = Write(session.id, [], held, (row.state, row.attempt))
+        write.on_late = session.pipeline.later(lambda: _end_held(session, live, held, failure))
+        if await session.crib.store.commit(write) is not None:
             return False
-        await _end_children(session, row)
-        row = live.row = held
+        return await _end_held(session, live, held, failure)
     return await session.pipeline.end_parked(live, row, Result(failure=failure), [])
+
+
+async def _end_held(session: Session, live: LiveCall, held: Row, failure: Failure) -> bool:
+    await _end_children(session, held)
+    live.row = held
+    return await session.pipeline.end_parked(live, held, Result(failure=failure), [])
 
 
 def paused(row: Row) -> bool:

@@ -275,6 +275,8 @@ class LiveCall(Fence):
         write = Write(self.session_id, events, row)
         if self.maker is not None:
             self.on_behalf(write, self.maker)
+        else:  # nobody is kept waiting for what did not begin yet
+            write.on_late = lambda: self.pipeline.retract(self, row)
         return write
 
     def failure(

@@ -91,6 +91,11 @@ class Write:
     `holder` is (call, attempt) of a call of the same session on whose behalf it is made: unless that call is still
     running in that attempt, nothing is written, and the `Conflict` says that it was `fenced`. `on_conflict` is told
     what stood in the way, also where nobody waits for the write.
+
+    `on_late` is for a writer that does not wait for ever: where a store falls silent while it has the write, `commit`
+    raises `StoreUnavailable`, and if the write turns out to have been done, `on_late` is called and may return what is
+    to be written before anything else. A write without it is waited for until it is known what became of it. A write
+    that such a store is given back may say that the key of its row is free again (`frees_key`).
     """
 
     __slots__ = (
@@ -99,9 +104,11 @@ class Write:
         "events",
         "expect",
         "first",
+        "frees_key",
         "holder",
         "on_commit",
         "on_conflict",
+        "on_late",
         "revision",
         "row",
         "serial",
@@ -125,9 +132,10 @@ class Write:
         self.revision = revision
         self.on_commit = on_commit
         self.on_conflict: Callable[[Conflict], None] | None = None
+        self.on_late: Callable[[], Write | None] | None = None
         self.holder: tuple[str, int] | None = None
         self.cursor: tuple[str, int] | None = None
-        self.first = False
+        self.first = self.frees_key = False
         self.bounded = self.serial = False
 
 

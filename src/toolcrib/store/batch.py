@@ -29,14 +29,14 @@ class Batch:
     """Gathers writes while they can be judged at once; the first that can not begins the next batch.
 
     Several writes of one call that build on each other are one unit with one guard. What may be refused for a reason of
-    its own, a bounded claim or a change of the state, is a unit by itself. `cursors` move in the same transaction, each
-    with the write of its number.
+    its own, a bounded claim or a change of the state, is a unit by itself. What `more` is done in the
+    same transaction has the name of its statement, the number of the write that it goes with, and its values.
     """
 
-    __slots__ = ("_alone", "_bytes", "_calls", "_events", "_kept", "_keys", "_sessions", "_units", "_writes", "cursors")
+    __slots__ = ("_alone", "_bytes", "_calls", "_events", "_kept", "_keys", "_sessions", "_units", "_writes", "more")
 
     def __init__(self) -> None:
-        self.cursors: list[tuple[int, str, str, int]] = []
+        self.more: list[tuple[str, int, tuple[Any, ...]]] = []
         self._sessions: dict[str, int] = {}
         self._writes: list[tuple[Any, ...]] = []
         self._units: list[list[Any]] = []
@@ -71,7 +71,10 @@ class Batch:
         unit = self._guard(session, number, write, row) if guarded else 0
         self._writes.append((session, unit, count, own, at, None if revision is None else revision[1]))
         if write.cursor is not None:
-            self.cursors.append((number, write.session, *write.cursor))
+            self.more.append(("move_cursor", number, (write.session, *write.cursor)))
+        if write.frees_key and row is not None:
+            self.more.append(("free_key", number, (row.id,)))
+            self._keys.add((write.session, row.key))  # whoever wants it comes with the next batch
         return True
 
     def _fits(self, write: Write, row: Row | None) -> bool:

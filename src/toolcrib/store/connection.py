@@ -19,14 +19,17 @@ try:
 except ImportError:
     raise StoreUnavailable("Postgres needs asyncpg: pip install 'toolcrib[postgres]'") from None
 
-AWAY_S = 5.0
-"""How long a caller waits for a database that is away."""
+AWAY_S = 4.5
+"""How long a caller waits for a database that is away, so that it is told within 5 s."""
 
 ANSWER_S = 5.0
 """A database that does not answer a batch, a beat or a greeting within this time is away."""
 
 READ_S = 10.0
-"""The same for a reader, who may ask for much."""
+"""The same for a reader, who may ask for much, while the database answers others."""
+
+PROBE_S, ALIVE_S = 2.5, 1.5
+"""After how long without an answer it is looked whether the database answers anybody, and how long it has for that."""
 
 MIGRATE_S = 600.0
 """The same for a step of the schema, which may touch every row."""
@@ -68,8 +71,8 @@ class Address:
         self.lease = float(lease)
         self.where = parts.netloc.rpartition("@")[2] or options.get("host", "localhost")
 
-    async def connect(self, answer_s: float | None = None) -> Connection:
-        """A new connection.
+    async def connect(self, answer_s: float | None = None, *, within: float | None = None) -> Connection:
+        """A new connection, made within so many seconds.
 
         Raises:
             StoreUnavailable: there is none to be had now, and why.
@@ -93,7 +96,10 @@ class Address:
         }
         try:
             return await asyncpg.connect(
-                self.dsn, timeout=ANSWER_S, command_timeout=answer_s or ANSWER_S, server_settings=settings
+                self.dsn,
+                timeout=ANSWER_S if within is None else min(within, ANSWER_S),
+                command_timeout=answer_s or ANSWER_S,
+                server_settings=settings,
             )
         except Exception as error:  # noqa: BLE001 - a peer that is no Postgres may break the driver in any way
             absent = isinstance(error, (OSError, TimeoutError, asyncpg.CannotConnectNowError))
@@ -150,8 +156,11 @@ class Pool:
         self.asked = 0
         self._address = address
         self._free: list[Connection] = []
+        self._busy: set[Connection] = set()
         self._places = asyncio.Semaphore(READERS)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._probe: asyncio.Task[None] | None = None
+        self._doubted: set[Connection] = set()
         self._closed = False
 
     async def fetch(self, query: str, *values: Any) -> list[Any]:
@@ -179,47 +188,94 @@ class Pool:
     async def _run(self, do: Callable[[Connection], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + AWAY_S, PAUSE_S[0]
-        async with self._places:
-            if loop.time() > until:
-                raise StoreUnavailable(f"The store {self._address.shown} is away or overloaded")
+        try:
+            async with asyncio.timeout_at(until):
+                await self._places.acquire()
+        except TimeoutError:
+            raise self._away("or overloaded") from None
+        try:
             while True:
                 try:
-                    return await self._once(do)
+                    return await self._once(do, until)
                 except StoreUnavailable:
                     if self._closed or loop.time() + pause > until:
                         raise
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSE_S[1])
+        finally:
+            self._places.release()
 
-    async def _once(self, do: Callable[[Connection], Awaitable[T]]) -> T:
+    def _away(self, why: object) -> StoreUnavailable:
+        return StoreUnavailable(f"The store {self._address.shown} is away: {why}")
+
+    async def _once(self, do: Callable[[Connection], Awaitable[T]], until: float) -> T:
         if self._closed:
             raise StoreUnavailable(f"The store {self._address.shown} is closed")
-        connection = self._free.pop() if self._free else await self._address.connect(READ_S)
+        left = until - asyncio.get_running_loop().time()
+        connection = self._free.pop() if self._free else await self._address.connect(READ_S, within=left)
+        self._busy.add(connection)
         try:
-            found = await do(connection)
+            found = await self._answered(connection, do, until)
         except Exception as error:  # noqa: BLE001 - told in our own words
             if is_away(error, connection) or isinstance(error, RACED[0]):
                 connection.terminate()
-                raise StoreUnavailable(f"The store {self._address.shown} is away: {error}") from None
+                raise self._away(error) from None
             self._free.append(connection)
             raise explain(error, self._address) from None
         except BaseException:
             connection.terminate()
             raise
+        finally:
+            self._busy.discard(connection)
         self._free.append(connection)
         return found
 
-    async def close(self) -> None:
-        """Lets what is under way end, and hangs up."""
+    async def _answered(self, connection: Connection, do: Callable[[Connection], Awaitable[T]], until: float) -> T:
+        """What it found. A connection over which nothing is heard is given up, unless the database answers others."""
+        loop = asyncio.get_running_loop()
+        silent = loop.call_at(min(loop.time() + PROBE_S, until - ALIVE_S), self._doubt, connection)
+        try:
+            return await do(connection)
+        finally:
+            silent.cancel()
+
+    def _doubt(self, connection: Connection) -> None:
+        if self._probe is None or self._probe.done():
+            self._doubted = set()
+            self._probe = asyncio.get_running_loop().create_task(self._look())
+        self._doubted.add(connection)
+
+    async def _look(self) -> None:
+        """Asks over a new connection whether the database answers at all."""
+        try:
+            async with asyncio.timeout(ALIVE_S):
+                await hang_up(await self._address.connect())
+        except (StoreUnavailable, TimeoutError):
+            for connection in self._doubted:
+                connection.terminate()
+
+    async def close(self, *, listens: bool = True) -> None:
+        """Lets what is under way end, unless the database does not listen, and hangs up."""
         self._closed = True
+        if not listens:
+            for connection in self._busy:
+                connection.terminate()
+            for task in self._tasks:
+                task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        while self._free:
-            await hang_up(self._free.pop())
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.wait([self._probe])
+        await asyncio.gather(*(hang_up(connection, listens=listens) for connection in self._free))
+        self._free.clear()
 
 
-async def hang_up(connection: Connection) -> None:
+async def hang_up(connection: Connection, *, listens: bool = True) -> None:
     """Says goodbye, or not, where the other side does not listen."""
+    if not listens:
+        connection.terminate()
+        return
     try:
         await connection.close(timeout=1.0)
     except BROKEN:

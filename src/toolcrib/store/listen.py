@@ -82,11 +82,13 @@ class Listener:
         await self._connect()
         self._task = asyncio.get_running_loop().create_task(self._stay())
 
-    async def stop(self) -> None:
+    async def stop(self, *, listens: bool = True) -> None:
         """Hangs up."""
+        if not listens:
+            self._connection.terminate()
         self._task.cancel()
         await asyncio.wait([self._task])
-        await hang_up(self._connection)
+        await hang_up(self._connection, listens=listens)
 
     async def _connect(self) -> None:
         connection = await self._address.connect()

@@ -7,6 +7,7 @@ The database's clock decides what is old, so that no machine's clock matters.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -17,6 +18,7 @@ from msgspec.structs import astuple
 
 from toolcrib.errors import StoreError
 from toolcrib.store import (
+    INFINITE,
     SLACK_S,
     USE_S,
     Archive,
@@ -50,6 +52,9 @@ from toolcrib.types import Event
 
 MOST = 2**31 - 1
 """The last event that a session can have."""
+
+LEAVE_S = 1.5
+"""How long a store that closes waits for the database to take its name from the list of nodes."""
 
 _COLUMNS = 17
 """Of a row of the index, in the order of `Row`."""
@@ -131,19 +136,20 @@ class PostgresStore:
         """Writes what is left, takes its name from the list of nodes and lets go."""
         written = await self._group.stop()  # what could not be written is lost, as after a kill
         self._followers.nudge()
-        await self._listener.stop()
         await self._names.stop()
-        await self._heart.stop()
-        if written:
-            await self._leave()
-        await self._pool.close()
+        await asyncio.gather(self._listener.stop(listens=written), self._heart.stop(listens=written))
+        listens = written and await self._leave()
+        await self._pool.close(listens=listens)
         self._followers.nudge()
 
-    async def _leave(self) -> None:
+    async def _leave(self) -> bool:
+        """Whether the database heard of it; else others will see that this node beats no more."""
         try:
-            await self._ask("leave", self._worker, self._sender)
-        except StoreError:
-            pass  # others will see that this node beats no more
+            async with asyncio.timeout(LEAVE_S):
+                await self._ask("leave", self._worker, self._sender)
+        except (StoreError, TimeoutError):
+            return False
+        return True
 
     # Writing
 
@@ -499,6 +505,8 @@ class PostgresStore:
     async def stale(self, queued_s: float, limit: int = 1000, tools: list[str] | None = None) -> list[Row]:
         """Calls that nobody runs, the oldest first."""
         by_owner = self._bounds.per_owner is not None or self._bounds.per_session is None
+        if not self._heart.calm:
+            queued_s = INFINITE  # one of them may be taken back just now by whoever refused it
         values = (queued_s, self._address.lease, limit, by_owner, self._heart.steady, tools)
         return [Row(*found) for found in await self._ask("stale", *values)]
 

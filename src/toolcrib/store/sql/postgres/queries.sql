@@ -35,7 +35,10 @@ SELECT min(created_at), max(updated_at) FROM sessions WHERE owner = $1
 
 -- name: write
 -- A batch, in one round trip. Most arrays come as literals: the driver looks at each value of one, which costs more.
-SELECT outcome, freed FROM toolcrib_write($1, $2, $3, $4, $5, $6::text::text[], $7::text::integer[],
+-- A server that was halted does not begin with it after its deadline: then there is no row. The function takes a value of
+-- the clock, so that it is called after that was looked at.
+SELECT outcome, freed, clock.at FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS at OFFSET 0) clock
+CROSS JOIN LATERAL toolcrib_write(CASE WHEN clock.at < $48::float8 THEN $1::text END, $2, $3, $4, $5, $6::text::text[], $7::text::integer[],
     $8::text::integer[], $9::text::integer[], $10::text::integer[], $11::text::float8[], $12::text::integer[],
     $13::text::integer[], $14::text::text[], $15::text::text[], $16::text::integer[], $17::text::integer[],
     $18::text::boolean[], $19::text::boolean[], $20::text::integer[], $21::text::integer[], $22::text::text[],
@@ -44,6 +47,18 @@ SELECT outcome, freed FROM toolcrib_write($1, $2, $3, $4, $5, $6::text::text[], 
     $33::text::float8[], $34::text::integer[], $35::text::text[], $36::text::integer[], $37::text::integer[],
     $38::text::integer[], $39::text::integer[], $40::text::float8[], $41::text::text[], $42::text::text[], $43,
     $44::text::text[], $45::text::integer[], $46::text::text[], $47)
+WHERE clock.at < $48::float8
+
+-- name: settle
+-- What became of a batch whose answer was lost; one that was not written then is not written later either.
+INSERT INTO batches AS b (writer, number, outcome, at) VALUES ($1, $2, '{}', clock_timestamp())
+ON CONFLICT (writer) DO UPDATE SET number = greatest(b.number, excluded.number), at = clock_timestamp(),
+    outcome = CASE WHEN b.number >= excluded.number THEN b.outcome ELSE '{}' END
+RETURNING outcome
+
+-- name: free_key
+-- Of a call that never began: who made it may make it again.
+UPDATE calls SET key = NULL WHERE id = $1
 
 -- name: channel
 -- What the stores of this schema listen to.
