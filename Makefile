@@ -2,11 +2,12 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser console services check format bench bench-durable bench-http bench-mcp conformance soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console services check format bench bench-durable bench-http bench-mcp conformance soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DEMO_INSTALLED := $(VENV)/.installed-demo
 BENCH_INSTALLED := $(VENV)/.installed-bench
 
 # The first Python on the path that is new enough; `make PYTHON=...` takes another.
@@ -14,18 +15,22 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$python && break; done)
 
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Many tests wait for processes, so there are more of them than processors.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+WORKERS ?= $(shell echo $$((2 * $(CORES))))
 ARGS ?=
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## Start Toolcrib with its console at an order desk (ARGS="--port 8080"; "--tour" stays in the terminal)
+demo: $(DEMO_INSTALLED) ## Start Toolcrib with its console at an order desk (ARGS="--port 8080"; "--tour" stays in the terminal)
 	@$(BIN)/python -m toolcrib.demo $(ARGS)
 
 test: $(INSTALLED) browser ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)
-	$(BIN)/python -m pytest -q -n $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=20 $(ARGS)
+
+test-unit: $(INSTALLED) ## Run the tests that need nothing but their own process
+	$(BIN)/python -m pytest -q -n $(CORES) -m unit --durations=20 $(ARGS)
 
 # The console is tested in a real browser. Where one can be installed without asking anybody, it is; else its tests are skipped.
 browser:
@@ -84,12 +89,19 @@ clean: ## Remove the virtual environment, caches and build output
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests docs_src -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-$(INSTALLED): pyproject.toml
+$(BIN)/python:
 	@$(or $(PYTHON),false) -c '$(NEW_ENOUGH)' 2>/dev/null || \
 		{ echo "Toolcrib needs Python 3.11 or newer; none is on the path. Name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV)
+
+$(DEMO_INSTALLED): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[demo]'
 	@touch $@
+
+# It has what the demo needs too.
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(DEMO_INSTALLED)
 
 $(BENCH_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench,cluster,services]'

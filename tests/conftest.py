@@ -7,6 +7,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.kinds import KINDS, Guard
 from tests.services import nats_url, open_folder, own_nats, own_postgres, postgres_server, postgres_url
 
 __all__ = ["nats_url", "open_folder", "own_nats", "own_postgres", "postgres_server", "postgres_url"]
@@ -15,14 +16,21 @@ __all__ = ["nats_url", "open_folder", "own_nats", "own_postgres", "postgres_serv
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# What takes longer hangs, also on a busy machine; `@pytest.mark.timeout` gives a test another limit.
+os.environ.setdefault("PYTEST_TIMEOUT", "300")
+
 # How long an example takes says nothing on a machine that does much else.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker of `tests.requirements.requirement` known, since unknown markers are errors."""
+    """Make the markers known, since unknown ones are errors, and mark every test by what it needs."""
     config.addinivalue_line("markers", "requirement(*ids): the requirements of the specification that this test holds")
+    config.addinivalue_line("markers", "timeout(seconds): how long this test may take")
+    for kind, meaning in KINDS.items():
+        config.addinivalue_line("markers", f"{kind}: {meaning}")
+    config.pluginmanager.register(Guard(), "kinds")
 
 
 def pytest_collection_finish() -> None:

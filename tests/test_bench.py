@@ -8,6 +8,8 @@ import pytest
 
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.process
+
 pytest.importorskip("uvicorn", reason="the extra toolcrib[serve] is not installed")
 PROGRAM = """
 import pathlib, runpy, sys

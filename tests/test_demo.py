@@ -38,6 +38,7 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Toured:
     return take_tour(tmp_path_factory.mktemp("tour"))
 
 
+@pytest.mark.process
 def test_the_tour_ends_by_itself_without_a_terminal(tour: Toured) -> None:
     assert tour.told.count("✗ [unavailable] The courier's line dropped\n") == 2
     assert '{"row":12,' in tour.told
@@ -66,6 +67,7 @@ def test_what_the_tour_recommends_works(tour: Toured) -> None:
         assert done.returncode == (3 if line[:2] == ["call", "desk.refund"] else 0), done
 
 
+@pytest.mark.process
 def test_a_person_decides_about_the_refund(tmp_path: Path) -> None:
     with Screen(words(tmp_path), tmp_path) as screen:
         screen.expect("Allow desk.refund?").expect("Allow it?").press("n\n").expect("Why?").press("not today\n")
@@ -74,6 +76,7 @@ def test_a_person_decides_about_the_refund(tmp_path: Path) -> None:
     assert "The bank's book has 0 payments for this call." in screen.shown
 
 
+@pytest.mark.process
 def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> None:
     argv = [sys.executable, "-W", "error", "-m", "toolcrib.demo", "--folder", str(tmp_path), "--port", "0"]
     for _ in range(2):  # the second time it finds what it did before
@@ -127,6 +130,7 @@ async def test_a_chain_is_at_the_desk_where_somebody_runs_one(tmp_path: Path, mo
         assert {"get_account_info", "get_block_details", "forge_execute", "sign_typed_data"} <= {*session.model_tools()}
 
 
+@pytest.mark.process
 def test_the_demo_loads_what_it_shows_when_it_starts() -> None:
     script = "import sys, toolcrib.demo; print({'httpx', 'toolcrib.toolkits'} & sys.modules.keys())"
     command = [sys.executable, "-c", script]

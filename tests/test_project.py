@@ -57,6 +57,7 @@ def paragraphs(code: str) -> list[str]:
     return re.split(r"\n{2,}", lines)
 
 
+@pytest.mark.process
 def test_no_file_names_a_path_of_one_machine() -> None:
     assert [place for path in own_files() for place in lines_with_machine_paths(path)] == []
 
@@ -78,6 +79,13 @@ def test_code_on_a_page_is_the_code_of_its_example(page: Path) -> None:
     assert [part for name, code in excerpts for part in paragraphs(code) if part not in sources[name]] == []
 
 
+@pytest.mark.process
+def test_the_program_of_the_readme_runs_as_it_is_printed(tmp_path: Path) -> None:
+    [program, *_] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    (tmp_path / "refund.py").write_text(program, "utf-8")
+    assert run_python("refund.py", cwd=tmp_path) == "True {'receipt': 'A-7: 500 cents back'} None\n"
+
+
 def test_what_a_page_says_is_printed_by_an_example_that_runs() -> None:
     assert [name for name, _ in PRINTED if name not in EXAMPLES or name in CLUSTER] == []
 
@@ -85,6 +93,7 @@ def test_what_a_page_says_is_printed_by_an_example_that_runs() -> None:
 @pytest.mark.parametrize(
     "example", [e for e in EXAMPLES if e not in CLUSTER], ids=lambda example: str(example.relative_to(ROOT))
 )
+@pytest.mark.process
 def test_an_example_of_the_documentation_runs_again_and_again(example: Path, tmp_path: Path) -> None:
     said = run_python(str(example), cwd=tmp_path)
     assert [text for name, text in PRINTED if name == example and text != said] == [], said
@@ -146,6 +155,7 @@ def test_a_test_that_proves_something_is_let_through(body: str) -> None:
     assert [fault(whole) for fault in (without_assertion, without_data, never_read, against_the_clock)] == [[]] * 4
 
 
+@pytest.mark.process
 def test_importing_toolcrib_loads_nothing_heavy(tmp_path: Path) -> None:
     program = "import json, sys; from toolcrib import Context, Crib, tool; print(json.dumps(sorted(sys.modules)))"
     loaded = run_python("-c", program, cwd=tmp_path)

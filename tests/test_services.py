@@ -15,6 +15,8 @@ from nats.js.errors import ServiceUnavailableError
 from tests.services import NO_PIDFD, await_end, ends
 from toolcrib.testing.services import Nats, Postgres, ServiceError, execute
 
+pytestmark = pytest.mark.process
+
 RUN = [sys.executable, "-W", "error", "-m", "toolcrib.testing.services"]
 
 

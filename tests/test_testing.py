@@ -553,6 +553,7 @@ async def test_a_row_that_disagrees_with_the_log_is_named() -> None:
 # Importing
 
 
+@pytest.mark.process
 def test_it_is_imported_without_pytest() -> None:
     program = "import sys; sys.modules['pytest'] = None; import toolcrib.testing"
     assert subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=ROOT, check=False).returncode == 0

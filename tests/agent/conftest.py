@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.sessions.conftest import _patience, file_place, place
+from tests.sessions.conftest import file_place, place
 
-__all__ = ["_patience", "file_place", "place"]
+__all__ = ["file_place", "place"]
 
 
 @pytest.fixture(autouse=True)

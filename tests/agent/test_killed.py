@@ -11,6 +11,8 @@ import pytest
 from tests import ready
 from tests.requirements import requirement
 
+pytestmark = pytest.mark.process
+
 PHASES = [
     *("before run_started:support", "after run_started:support", "before turn_started:support"),
     *("after turn_started:support", "before message:assistant", "after message:assistant"),

@@ -10,6 +10,8 @@ import pytest
 
 from tests import ready
 
+pytestmark = pytest.mark.process
+
 PHASES = [
     *("after started:run_script", "after accepted:look", "before done:look", "after done:look", "before waiting:pay"),
     *("after waiting:pay", "after step:run_script", "after paused:run_script", "after answered:pay"),

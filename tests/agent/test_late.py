@@ -323,6 +323,7 @@ def program(folder: Path, *arguments: str) -> CompletedProcess[str]:
 
 @requirement("aomi.wake.7")
 @pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.process
 def test_a_result_is_delivered_once_whenever_the_process_dies(tmp_path: Path, phase: str) -> None:
     died = program(tmp_path, *phase.split(" ", 1))
     assert died.returncode == -9, died.stdout + died.stderr

@@ -156,6 +156,7 @@ async def test_a_recording_keeps_the_errors_of_its_model(place: Place) -> None:
     assert model.script == {"main": [{"error": {"code": "denied", "message": "no"}}]}
 
 
+@pytest.mark.process
 def test_the_models_for_tests_are_in_the_testing_package() -> None:
     assert (testing.ScriptedModel, testing.ScriptExhausted, testing.record) == (ScriptedModel, ScriptExhausted, record)
     code = "import sys, toolcrib.testing; print('toolcrib.agent' in sys.modules)"

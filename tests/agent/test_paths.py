@@ -21,6 +21,8 @@ from toolcrib.agent import Agent, Agents, AgentSource, ScriptedModel
 from toolcrib.sources.mcp import Mcp
 from toolcrib.sources.openapi import OpenApi
 
+pytestmark = pytest.mark.process
+
 POLICY = {"default": "allow", "grants": {"allow": ["net:egress:*", "net:egress:private"]}}
 SCHEMA = {
     "type": "object",

@@ -133,6 +133,7 @@ async def said(here: World) -> list[str]:
 
 
 @requirement("agents.model.1", "agents.run.2", "agents.run.3")
+@pytest.mark.process
 async def test_a_run_calls_tools_and_answers(model: ProviderModel) -> None:
     async with world(Place("memory:"), helper(), model, weather) as here:
         outcome = await here.send("sun?")

@@ -98,12 +98,14 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.process
 def test_without_the_extra_a_model_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=120, check=True)
     advice = "Models of openai need a package that is not installed: pip install 'toolcrib[models]'"
     assert done.stdout.strip() == f"failed {advice}"
 
 
+@pytest.mark.process
 def test_agents_do_not_import_the_packages_of_providers() -> None:
     code = "import sys, toolcrib.agent; print({'pydantic_ai', 'openai', 'httpx2'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)

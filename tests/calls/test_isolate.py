@@ -37,6 +37,8 @@ from toolcrib import (
 )
 from toolcrib.calls.isolate import Raised
 
+pytestmark = pytest.mark.process
+
 
 @dataclass
 class Trip:

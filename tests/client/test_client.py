@@ -290,6 +290,7 @@ def test_a_remote_session_has_the_names_of_a_session() -> None:
         assert set(inspect.signature(getattr(RemoteCrib, name)).parameters) == set(theirs) - {"allowed"}
 
 
+@pytest.mark.process
 def test_to_import_the_client_loads_no_http() -> None:
     program = "import json, sys, toolcrib.client; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

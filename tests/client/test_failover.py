@@ -19,6 +19,8 @@ from tests.requirements import requirement
 from toolcrib import Event
 from toolcrib.client import RemoteCrib, RemoteSession
 
+pytestmark = pytest.mark.process
+
 SOON_S = 60.0
 FIRST, BODY, TOLD = "charge-new", "body", "charge-told"
 ALL = (FIRST, BODY, TOLD)

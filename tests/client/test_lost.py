@@ -226,6 +226,7 @@ async def tallied(session: RemoteSession, half: asyncio.Event, call: str) -> lis
     return seen
 
 
+@pytest.mark.process
 async def test_a_server_that_is_killed_and_started_again_is_followed_on(tmp_path: Path) -> None:
     gate, half = tmp_path / "gate", asyncio.Event()
     node = Node(tmp_path, f"sqlite:///{tmp_path / 'crib.db'}")

@@ -27,6 +27,7 @@ def test_everything_that_it_is_built_with_has_a_hash_on_every_platform() -> None
     assert "node_modules/@rolldown/binding-darwin-arm64" in packages
 
 
+@pytest.mark.timeout(900)
 def test_the_page_is_what_its_sources_make(tmp_path: Path) -> None:
     npm = shutil.which("npm")
     if npm is None or not SOURCES.is_dir():

@@ -85,6 +85,7 @@ def typed(line: str, folder: Path) -> str:
 
 
 @requirement("yaml.ship.1")
+@pytest.mark.process
 def test_the_guide_can_be_followed_by_typing(tmp_path: Path) -> None:
     told = [part for block in CONSOLE.findall(GUIDE) for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
     assert len(told) >= 8

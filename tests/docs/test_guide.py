@@ -36,6 +36,7 @@ def printed(command: list[str], folder: Path) -> str:
 
 
 @requirement("aomi.guide.1")
+@pytest.mark.process
 def test_a_first_tool_takes_three_steps_and_at_most_ten_lines(tmp_path: Path) -> None:
     steps = section(GUIDE, "Three steps")
     assert re.findall(r"^\d\. \*\*(\w+)\*\*", steps, re.MULTILINE) == ["Define", "Register", "Call"]

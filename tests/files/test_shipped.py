@@ -24,6 +24,8 @@ from toolcrib.sources.files.definition import TYPES
 from toolcrib.sources.files.source import FileSource
 from toolcrib.sources.files.values import mapping
 
+pytestmark = pytest.mark.process
+
 SHIPPED = Path(toolcrib.__file__).parent / "shipped"
 FILES = sorted(SHIPPED.glob("*.yaml"))
 IDS = [path.stem for path in FILES]

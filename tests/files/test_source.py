@@ -34,6 +34,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @requirement("yaml.find.8")
+@pytest.mark.process
 async def test_a_running_call_keeps_its_definition_and_the_next_one_has_the_new(place: Place) -> None:
     gate, script = place.folder / "gate", "import os, sys, time\nopen(sys.argv[2] + '.up', 'w')\n"
     place.programs.write("say", f"{script}while not os.path.exists(sys.argv[2]): time.sleep(0.005)\nprint(sys.argv[1])")
@@ -58,6 +59,7 @@ async def test_a_running_call_keeps_its_definition_and_the_next_one_has_the_new(
 
 
 @requirement("yaml.find.8")
+@pytest.mark.process
 async def test_a_waiting_call_goes_on_with_the_definition_of_now(place: Place) -> None:
     place.programs.write("say", ECHO)
     place.write("say", "cli", **greeting("old"))
@@ -80,6 +82,7 @@ async def test_a_waiting_call_goes_on_with_the_definition_of_now(place: Place) -
 
 
 @requirement("yaml.find.8")
+@pytest.mark.process
 async def test_a_broken_file_is_told_of_and_the_others_go_on(place: Place) -> None:
     place.programs.write("say", ECHO)
     place.write("say", "cli", **greeting("hi"))
@@ -98,6 +101,7 @@ async def test_a_broken_file_is_told_of_and_the_others_go_on(place: Place) -> No
         assert (await source.resolve("other")).status == "ok"
 
 
+@pytest.mark.process
 async def test_files_that_come_and_go_are_seen_without_a_call(place: Place, often: None) -> None:
     place.programs.write("say", ECHO)
     async with place.opened() as (_, session):
@@ -119,6 +123,7 @@ async def test_a_file_that_goes_is_gone_for_the_next_call(place: Place) -> None:
         assert names(session) == set()
 
 
+@pytest.mark.process
 async def test_a_look_that_is_older_than_what_a_call_found_does_not_count(
     place: Place, often: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +171,7 @@ async def test_a_file_that_takes_the_name_of_another_source_changes_nothing(
 # With what else a crib knows of tools
 
 
+@pytest.mark.process
 async def test_what_is_declared_of_a_tool_holds_for_calls(place: Place) -> None:
     place.programs.write("say", ECHO)
     place.write("say", "cli", **greeting("hi"))

@@ -103,6 +103,7 @@ async def test_lint_warns_of_a_validator_that_is_slow_every_time(place: Place) -
 
 
 @requirement("yaml.cmd.1")
+@pytest.mark.process
 async def test_a_command_named_by_several_words_gives_them_to_its_program(place: Place) -> None:
     place.programs.write("say", "import json, sys; print(json.dumps({'args': sys.argv[1:]}))")
     commands = ["pr list", {"name": "say pr view"}, "push"]

@@ -13,6 +13,8 @@ from tests.mcp.place import asked, code, message, opened
 from tests.requirements import requirement
 from toolcrib.sources.mcp import Mcp
 
+pytestmark = pytest.mark.process
+
 VERSION = "2026.8.31"
 
 

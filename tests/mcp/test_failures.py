@@ -15,6 +15,8 @@ from toolcrib import Context, Crib, Result, tool
 from toolcrib.errors import ToolFailure
 from toolcrib.sources.mcp import Server, Settings, connection, link, stdio
 
+pytestmark = pytest.mark.process
+
 
 @requirement("mcp.client.5")
 async def test_a_server_killed_in_mid_call_ends_the_call_as_unknown_and_is_started_again() -> None:

@@ -16,6 +16,8 @@ from toolcrib import Crib
 from toolcrib.errors import ToolFailure
 from toolcrib.sources.mcp import Mcp, Server, Settings
 
+pytestmark = pytest.mark.process
+
 
 def web(port: int, **more: object) -> Mcp:
     return Mcp(f"http://127.0.0.1:{port}/mcp", **{"name": "web", **more})  # type: ignore[arg-type]

@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.mcp.place import PEERS, served
 from tests.requirements import requirement
 from toolcrib.errors import ToolFailure
 from toolcrib.sources.mcp import Server, Settings
+
+pytestmark = pytest.mark.process
 
 
 def held() -> tuple[int, int, int]:

@@ -13,6 +13,8 @@ from tests.requirements import requirement
 from toolcrib import Crib
 from toolcrib.sources.mcp import Mcp
 
+pytestmark = pytest.mark.process
+
 SERVER = """
 import sys
 from mcp.server.mcpserver import MCPServer

@@ -12,6 +12,8 @@ from tests.mcp.place import ALLOW, asked, code, kit, message, opened, raw
 from tests.requirements import requirement
 from toolcrib import Crib, Session
 
+pytestmark = pytest.mark.process
+
 RED = {"color": "red"}
 
 

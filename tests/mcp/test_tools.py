@@ -12,6 +12,8 @@ from toolcrib.sources.mcp import Mcp, Offered, Settings
 from toolcrib.sources.mcp.results import to_result
 from toolcrib.sources.mcp.settings import name_of
 
+pytestmark = pytest.mark.process
+
 
 @requirement("mcp.client.2", "aomi.path.2")
 async def test_a_tool_of_a_server_is_called_checked_and_answered_like_any_other() -> None:

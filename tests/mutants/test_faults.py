@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.mutants.__main__ import ROOT, Copy, chosen, judge
 from tests.mutants.faults import Fault, faults
 from tests.mutants.limit import HUNG, LIMIT
@@ -85,6 +87,7 @@ def alive() -> Fault:
 
 
 @requirement("reliability.proof.19")
+@pytest.mark.process
 def test_a_fault_is_noticed_by_a_test_that_runs_its_line_and_by_no_other(tmp_path: Path) -> None:
     fault, copy = alive(), Copy(tmp_path)
     results = {}
@@ -112,6 +115,7 @@ def test_the_nearest_and_fastest_tests_come_first_and_the_map_can_be_kept(tmp_pa
 
 
 @requirement("reliability.proof.19")
+@pytest.mark.process
 def test_a_test_that_hangs_ends_the_run_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "test_slow.py").write_text("import time\n\ndef test_waits(): time.sleep(600)\n")
     done = subprocess.run(

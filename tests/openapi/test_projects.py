@@ -47,6 +47,7 @@ def project(tmp_path: Path, service: Service) -> Path:
     return tmp_path
 
 
+@pytest.mark.process
 def test_a_document_is_a_source_of_a_project(project: Path, service: Service) -> None:
     environ = {"SHOP": service.url, "SHOP_KEY": KEY}
     listed = json.loads(toolcrib(project, "tools", "list", "--json", "-n", "pets", **environ).stdout)

@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from tests.requirements import requirement
 from toolcrib.policy.shell import analyse
 
+pytestmark = pytest.mark.process
+
 EXPLORE = 20 if os.environ.get("TOOLCRIB_EXPLORE") else 1
 BASH = shutil.which("bash")
 TIME_S = 20

@@ -91,6 +91,7 @@ def test_plain_arithmetic_and_names_are_known(command: str) -> None:
 
 @needs_bash
 @requirement("policy.shell.9")
+@pytest.mark.process
 def test_a_real_bash_runs_nothing_that_was_not_seen(tmp_path: Path) -> None:
     assert BASH is not None
     ran, wrong = explore(COUNT, 20260101, tmp_path / "fuzz", lambda number, ran: None)

@@ -70,6 +70,7 @@ async def test_story_1_a_developer_is_allowed_one_asked_three_times_and_then_no_
 
 
 @requirement("policy.why.1", "policy.shell.5")
+@pytest.mark.process
 def test_story_2_why_shows_each_part_of_a_command_and_what_decided_it(project: Project) -> None:
     source = "from toolcrib import tool\n@tool(capabilities=['exec:cmd:{command}'])\n"
     project.write(

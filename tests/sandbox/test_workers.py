@@ -181,6 +181,7 @@ async def test_owners_share_the_workers_and_the_last_one_ends_them() -> None:
         first.of("cobol")
 
 
+@pytest.mark.process
 def test_nothing_heavy_is_imported_before_the_first_run() -> None:
     code = (
         "import sys, toolcrib, toolcrib.sandbox; toolcrib.sandbox.Sandboxes(); "

@@ -46,6 +46,7 @@ async def test_our_own_source_uses_a_crib(place: Place) -> None:
 
 
 @requirement("mcp.server.14")
+@pytest.mark.process
 async def test_the_client_of_the_sdk_uses_a_crib_on_a_pipe() -> None:
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client

@@ -75,6 +75,7 @@ async def test_over_http(place: Place, seed: int) -> None:
     assert (await place.call("add", {"a": 1}))["content"][0]["text"] == "2"
 
 
+@pytest.mark.process
 async def test_over_a_pipe() -> None:
     dice = random.Random(9)
     async with started() as pipes:

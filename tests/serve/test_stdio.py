@@ -12,6 +12,8 @@ from tests.requirements import requirement
 from tests.serve.place import LEGACY, META, VERSION
 from tests.serve.stdio_client import Pipes, started
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def pipes() -> AsyncIterator[Pipes]:

@@ -9,10 +9,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.requirements import requirement
 from tests.soak.place import MB, SOON_S, Follower, Served, served
 from toolcrib.client import RemoteCrib
 from toolcrib.store.codec import PAGE_BYTES
+
+pytestmark = pytest.mark.process
 
 LARGE, MANY = 900_000, 120
 SEQ = re.compile(rb"^id: (\d+)$", re.MULTILINE)

@@ -7,6 +7,8 @@ import textwrap
 import time
 from collections.abc import AsyncIterator
 
+import pytest
+
 from tests.requirements import requirement
 from tests.sessions.place import SOON, Gate, Place, first, kinds, log, values
 from toolcrib import Event, Session, tool
@@ -71,6 +73,7 @@ async def test_a_reader_far_behind_reads_on_from_the_store(place: Place) -> None
         assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
 
 
+@pytest.mark.process
 async def test_a_follower_sees_what_another_process_writes_into_the_file(file_place: Place) -> None:
     program = f"""
         import asyncio

@@ -4,6 +4,8 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
+
 from tests.requirements import requirement
 from tests.sessions import logout_program
 from tests.sessions.place import SOON, Gate, Place, first, follow, kinds, log
@@ -120,6 +122,7 @@ async def test_story_3_a_logout_with_a_short_a_long_and_a_waiting_call_and_a_log
 
 
 @requirement("aomi.drain.9", "aomi.restore.1")
+@pytest.mark.process
 async def test_story_4_a_kill_in_the_middle_of_a_logout_loses_nothing(file_place: Place) -> None:
     command = (sys.executable, "-m", "tests.sessions.logout_program", file_place.url, "--first")
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, cwd=ROOT)

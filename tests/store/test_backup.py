@@ -129,6 +129,7 @@ async def test_a_backup_under_load_has_all_that_was_acknowledged_before_it_began
 
 
 @requirement("reliability.keep.5")
+@pytest.mark.process
 async def test_calls_that_ran_in_the_old_place_are_recovered_in_the_new_one(tmp_path: Path) -> None:
     url, file = f"sqlite:///{tmp_path}/log.db", tmp_path / "shop.backup"
     script = Script("acknowledged.py", url, 2, "hang")

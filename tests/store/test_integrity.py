@@ -119,6 +119,7 @@ async def acknowledged(file: Path) -> AsyncIterator[Script]:
 
 
 @requirement("reliability.keep.2")
+@pytest.mark.process
 async def test_a_copy_that_lost_its_wal_is_found_and_not_opened(tmp_path: Path) -> None:
     file, copy = tmp_path / "log.db", tmp_path / "copy.db"
     async with acknowledged(file):
@@ -133,6 +134,7 @@ async def test_a_copy_that_lost_its_wal_is_found_and_not_opened(tmp_path: Path) 
 
 
 @requirement("reliability.keep.2")
+@pytest.mark.process
 async def test_a_copy_with_its_wal_is_right(tmp_path: Path) -> None:
     file, copy = tmp_path / "log.db", tmp_path / "copy.db"
     async with acknowledged(file):
@@ -143,6 +145,7 @@ async def test_a_copy_with_its_wal_is_right(tmp_path: Path) -> None:
 
 @requirement("reliability.keep.2")
 @pytest.mark.parametrize("others_look_first", [False, True])
+@pytest.mark.process
 async def test_a_file_whose_process_was_killed_is_right(tmp_path: Path, others_look_first: bool) -> None:
     file = tmp_path / "log.db"
     async with acknowledged(file) as script:
@@ -156,6 +159,7 @@ async def test_a_file_whose_process_was_killed_is_right(tmp_path: Path, others_l
         assert len(await crib.store.calls("s", ("done",))) == 40
 
 
+@pytest.mark.process
 async def test_the_file_alone_is_whole_once_all_have_closed_it(tmp_path: Path) -> None:
     file, copy = tmp_path / "log.db", tmp_path / "copy.db"
     async with acknowledged(file) as script:
@@ -167,6 +171,7 @@ async def test_the_file_alone_is_whole_once_all_have_closed_it(tmp_path: Path) -
 
 
 @requirement("reliability.keep.2")
+@pytest.mark.process
 async def test_one_of_two_processes_may_end_without_hiding_the_wal_of_the_other(tmp_path: Path) -> None:
     file, copy = tmp_path / "log.db", tmp_path / "copy.db"
     async with acknowledged(file):

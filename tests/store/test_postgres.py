@@ -154,6 +154,7 @@ async def test_a_server_that_is_no_postgres_is_named(unused_tcp_port: int) -> No
     assert "does not speak as Postgres does" in said
 
 
+@pytest.mark.process
 async def test_without_the_driver_it_is_said_how_to_get_it() -> None:
     code = "import sys; sys.modules['asyncpg'] = None; from toolcrib.store import open_store; open_store('postgresql:')"
     pipe = asyncio.subprocess.PIPE

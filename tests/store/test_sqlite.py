@@ -144,6 +144,7 @@ except StoreUnavailable as error:
 """
 
 
+@pytest.mark.process
 async def test_a_file_that_may_not_be_written_is_refused() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "log.db"
@@ -267,6 +268,7 @@ async def test_a_closed_store_takes_no_writes(file: Path) -> None:
 
 
 @requirement("store.4")
+@pytest.mark.process
 async def test_a_reader_sees_all_that_another_process_writes_in_order(file: Path) -> None:
     async with opened(file) as store:
         seen: list[Event] = []
@@ -282,6 +284,7 @@ async def test_a_reader_sees_all_that_another_process_writes_in_order(file: Path
         assert seen == await read_all(store, "s")
 
 
+@pytest.mark.process
 async def test_a_worker_is_alive_until_its_process_is_killed(file: Path) -> None:
     async with opened(file) as store:
         async with second(file, "other") as process:
@@ -293,6 +296,7 @@ async def test_a_worker_is_alive_until_its_process_is_killed(file: Path) -> None
         assert await store.alive("worker-1")
 
 
+@pytest.mark.process
 async def test_what_a_killed_process_committed_is_there(file: Path) -> None:
     async with opened(file) as store:
         async with second(file, "other", 100) as process:

@@ -16,6 +16,8 @@ from toolcrib.errors import ToolFailure
 from toolcrib.sources.files.reading import read
 from toolcrib.sources.files.running import BadTemplate, Settings, runner
 
+pytestmark = pytest.mark.process
+
 ECHO = "import json, sys; print(json.dumps({'args': sys.argv[1:], 'stdin': sys.stdin.read()}))"
 SAY = """
 cli_specific: {executable: say}

@@ -256,6 +256,7 @@ def certified(folder: Path) -> tuple[str, str]:
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificate, is not here")
 @requirement("yaml.run.http.2")
+@pytest.mark.process
 async def test_a_certificate_is_that_of_the_name_and_not_of_the_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,8 @@ from toolcrib.sources.files.definition import Definition
 from toolcrib.sources.files.reading import read
 from toolcrib.sources.files.running import BadTemplate, Settings
 
+pytestmark = pytest.mark.process
+
 SCRIPT = "import json, sys; print(json.dumps([sys.argv[1:], sys.stdin.read()]))"
 SETTINGS = Settings(environ={"PATH": PATH})
 

@@ -255,6 +255,7 @@ def killed_at(where: str, folder: Path) -> list[Any]:
 
 @requirement("yaml.run.meta.1")
 @pytest.mark.parametrize("where", ["first", "second"])
+@pytest.mark.process
 def test_a_killed_workflow_does_only_what_is_left(tmp_path: Path, where: str) -> None:
     data, failure, steps = killed_at(where, tmp_path)
     assert (failure, steps) == (None, ["first", "second", "third"])
@@ -263,6 +264,7 @@ def test_a_killed_workflow_does_only_what_is_left(tmp_path: Path, where: str) ->
 
 
 @requirement("yaml.run.meta.1")
+@pytest.mark.process
 def test_a_step_that_was_killed_half_way_is_not_done_again(tmp_path: Path) -> None:
     _, failure, steps = killed_at("third", tmp_path)
     assert (failure, steps) == ("unknown", ["first", "second", "third"])

@@ -14,6 +14,8 @@ from toolcrib.errors import ToolFailure
 from toolcrib.sources.files.running import processes
 from toolcrib.sources.files.running.processes import NotInstalled, Start, find, run
 
+pytestmark = pytest.mark.process
+
 ENV = {"PATH": os.environ["PATH"]}
 
 # Says who it and its child are, and waits for ever; the child may close its ears.

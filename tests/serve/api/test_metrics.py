@@ -8,6 +8,8 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import pytest
+
 from tests.requirements import requirement
 from tests.serve.api.place import desk
 from tests.serve.tools import TOOLS
@@ -87,6 +89,7 @@ async def test_a_server_sweeps_every_hour() -> None:
         assert await served.refused("GET", f"/sessions/{session}") == (404, "not_found")
 
 
+@pytest.mark.process
 def test_calls_become_spans_of_the_trace_that_asked_for_them() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.serve.api.traced"],

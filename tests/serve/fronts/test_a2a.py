@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.npm import fetched
 from tests.serve.api.place import Desk
@@ -14,6 +15,8 @@ from toolcrib import Crib, tool
 from toolcrib.serve.api.paging import place
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
+
+pytestmark = pytest.mark.process
 
 SDK = "@a2a-js/sdk@1.3.0"
 LOOK: dict[str, Any] = {"text": "Let me see.", "chunks": 3, "calls": [{"tool": "find", "args": {"order": "A-7"}}]}

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from tests.npm import fetched
 from tests.serve.api.place import SOON_S, Desk
 from tests.serve.fronts.place import TOOLS, Client, client, crib, served
@@ -13,6 +15,8 @@ from toolcrib.agent import Agent
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
 from toolcrib.types import Change, Result
+
+pytestmark = pytest.mark.process
 
 AG_UI = "@ag-ui/client@1.0.0"
 LOOK: dict[str, Any] = {"text": "Let me see.", "chunks": 3, "calls": [{"tool": "find", "args": {"order": "A-7"}}]}

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from tests.npm import fetched
 from tests.serve.api.place import Desk, good
 from tests.serve.fronts.place import Client, client, crib, served
@@ -11,6 +13,8 @@ from toolcrib import Crib
 from toolcrib.agent import Agent
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
+
+pytestmark = pytest.mark.process
 
 AI = "ai@7.0.169"
 LOOK: dict[str, Any] = {"text": "Let me see.", "chunks": 3, "calls": [{"tool": "find", "args": {"order": "A-7"}}]}
