@@ -1,8 +1,11 @@
 """What every test file shares."""
 
+import atexit
 import gc
 import os
+import shutil
 import sys
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +17,9 @@ __all__ = ["nats_url", "open_folder", "own_nats", "own_postgres", "postgres_serv
 
 # Containers often forbid bytecode, and each of the thousands of processes that tests start would compile us anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# What servers leave for programs of the same user, and which folders are trusted, is not that of who runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolcrib-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 sys.dont_write_bytecode = False
 
 # What takes longer hangs, also on a busy machine; `@pytest.mark.timeout` gives a test another limit.

@@ -674,6 +674,9 @@ RELIABILITY: dict[str, str] = {
 SECURITY: dict[str, str] = {
     "security.door.1": "With keys an answer counts for whoever holds the key; named people are not played without.",
     "security.door.2": "Where roles are named that make administrators, no scope and no other role does.",
+    "security.door.3": "Without keys only pages of the very same address are let in, and nothing from other sites.",
+    "security.door.4": "A server without keys asks for its start token, which a browser gets by the printed address.",
+    "security.door.5": "Servers over one store have one token; programs of the same user find it while one runs.",
     "security.tenant.1": "A key with fewer namespaces sees nothing of sessions in which more was ever open.",
     "security.tenant.2": "Opening a session anew undoes no narrowing, unless one may open everything.",
     "security.tenant.3": "A foreign id and one that never was get the same answer after the same look-ups.",

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import HTTPCookieProcessor, build_opener, install_opener, urlopen
 
 import pytest
 
@@ -89,7 +90,13 @@ def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> 
                     if line.startswith("Toolcrib at "):
                         break
                 address = told[-1].removeprefix("Toolcrib at ").strip()
-                with urlopen(address, timeout=60) as page:
+                with pytest.raises(HTTPError, match="401"):
+                    got(f"{address}/v1/sessions")
+                (opened,) = [line.split()[1] for line in told if line.startswith("Open ")]
+                browser = build_opener(HTTPCookieProcessor())
+                install_opener(browser)
+                with browser.open(opened, timeout=60) as page:
+                    assert page.url == f"{address}/"
                     assert b"<title>Toolcrib</title>" in page.read()
                 sessions = got(f"{address}/v1/sessions")
                 assert {row["id"] for row in sessions} == {"monday", "chat-with-the-desk", "printer"}
@@ -97,6 +104,7 @@ def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> 
                 assert sorted(asked) == ["desk.readdress", "desk.refund", "desk.refund"]
                 assert [row["tool"] for row in got(f"{address}/v1/calls?state=unknown")] == ["desk.print_label"]
             finally:
+                install_opener(build_opener())
                 process.send_signal(signal.SIGINT)
             process.stdout.read()
             assert process.wait(60) == 0

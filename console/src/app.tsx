@@ -86,7 +86,7 @@ function Frame() {
       </header>
       <div class="main-area">
         {link.value === "lost" && <div class="lost" role="status">The connection is lost. It is tried again by itself.</div>}
-        {me.value!.auth === "off" && <div class="notice">No sign-in: everybody on this machine may do everything.</div>}
+        {me.value!.auth === "off" && <div class="notice">No sign-in: whoever is let in may do everything.</div>}
         <main class="screen" aria-label={title} tabIndex={-1}><Screen /></main>
       </div>
       <dialog ref={keys} aria-label="Keys">

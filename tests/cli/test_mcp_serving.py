@@ -41,7 +41,7 @@ def greet(name: str) -> str:
 @contextmanager
 def serving(project: Project, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`toolcrib serve` at a port that is free, and the address that it tells."""
-    with project.start("serve", "--mcp", "--port", "0", *words) as process:
+    with project.start("serve", "--mcp", "--port", "0", "--no-token", *words) as process:
         assert process.stdout is not None
         told = process.stdout.readline()
         assert told.startswith("MCP at "), process.communicate(timeout=60)
@@ -221,7 +221,8 @@ def test_where_it_listens_is_told_as_json(project: Project) -> None:
     with project.start("serve", "--mcp", "--port", "0", "--json") as process:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
-        assert (listed(told["ready"]).status_code, told["keys"]) == (200, False)
+        assert (listed(told["ready"]).status_code, told["keys"]) == (401, False)
+        assert listed(told["ready"], Authorization=f"Bearer {told['token']}").status_code == 200
 
 
 def test_other_machines_are_let_in_with_keys(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

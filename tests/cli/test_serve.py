@@ -25,6 +25,7 @@ def serving(project: Project, *words: str) -> Iterator[tuple[subprocess.Popen[st
 def test_the_whole_crib_is_served_without_keys_on_this_machine(project: Project) -> None:
     with serving(project) as (process, told), httpx.Client(timeout=60) as http:
         assert told["keys"] is False
+        http.headers["Authorization"] = f"Bearer {told['token']}"
         assert http.get(f"{told['api']}/me").json()["auth"] == "off"
         session = http.post(f"{told['api']}/sessions", json={"id": "s"}).json()
         assert session["namespaces"] == ["*"]

@@ -21,6 +21,7 @@ from toolcrib.agent.models import Delta, Finish, ModelCall, Request, Text, Usage
 from toolcrib.console import console
 from toolcrib.serve.http import Site, server
 from toolcrib.serve.keyring import Keyring
+from toolcrib.serve.start_token import StartToken
 from toolcrib.sources.mcp import Mcp
 
 HOSTILE = (
@@ -181,6 +182,7 @@ def main() -> None:
     ask.add_argument("--keys", type=Path)
     ask.add_argument("--tools", type=int, default=0)
     ask.add_argument("--server")
+    ask.add_argument("--token")
     given = ask.parse_args()
     servers = [] if given.server is None else [Mcp(*shlex.split(given.server), name="peer", trusted=True)]
     sources = [*TOOLS, *servers, *map(filler, range(given.tools))]
@@ -189,9 +191,11 @@ def main() -> None:
 
 
 async def serve(crib: Crib, given: argparse.Namespace) -> None:
-    guard = None if given.keys is None else Keyring(lambda: crib.store, crib.pipeline.clock.now)
+    guard: Keyring | StartToken | None = None if given.token is None else StartToken(given.token)
+    if given.keys is not None:
+        guard = Keyring(lambda: crib.store, crib.pipeline.clock.now)
     async with crib:
-        if guard is not None and not given.keys.exists():
+        if isinstance(guard, Keyring) and not given.keys.exists():
             key, _ = await guard.add("ada", by="test", scopes=["admin"])
             given.keys.write_text(key)
         site = Site(crib, guard=guard, namespaces=["*"])

@@ -160,7 +160,13 @@ async def inspect_server(
     """Show the tools of an MCP server. Also their arguments and hints; exit code 1 where it is away."""
     state = await _asked(_meant(terminal, server, _given(env, "--env"), _given(header, "--header")))
     if state.about is None:
-        raise Trouble(state.problem, "check its command or address", exit_code=1, code="unavailable")
+        closed = "answered HTTP 401" in state.problem
+        advice = (
+            "it wants a key or a token: --header 'Authorization=Bearer ...'"
+            if closed
+            else "check its command or address"
+        )
+        raise Trouble(state.problem, advice, exit_code=1, code="unavailable")
     if terminal.json:
         terminal.data({**_state(state), **_whole(state.about)})
     else:

@@ -33,6 +33,8 @@ log = logging.getLogger("toolcrib.cli")
 SHORTEST_KEY = 16
 DIGEST = "sha256:"
 GRACE_S = 5
+TOKEN = "TOOLCRIB_TOKEN"
+"""The variable that holds the start token of a server, where it should be a certain one."""
 
 Namespaces = Annotated[
     list[str] | None,
@@ -136,6 +138,9 @@ async def serve(  # noqa: PLR0913 - the options of a command
         list[str] | None, typer.Option("--allow-host", help="A name that the server is reached by; again for more.")
     ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without keys.")] = False,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Without keys: let in whoever reaches it, not only who has the token.")
+    ] = False,
     namespace: Namespaces = None,
 ) -> None:
     """Serve the crib over HTTP: API, MCP, console and agents.
@@ -157,7 +162,9 @@ async def serve(  # noqa: PLR0913 - the options of a command
         import uvicorn  # noqa: F401 - what is missing is said before anything is started
 
         from toolcrib.serve.origins import LOCAL
+    from toolcrib.cli.announcement import Announcement
     from toolcrib.cli.choose import at_work
+    from toolcrib.serve.start_token import StartToken
 
     async with at_work(terminal.crib, serves=True) as crib:
         guard = None if auth == "off" else await _guard(crib, said, known, asked=auth == "keys")
@@ -166,12 +173,34 @@ async def serve(  # noqa: PLR0913 - the options of a command
             advice = "make some with `toolcrib keys add OWNER`, or say --insecure if everybody there may call all tools"
             raise Trouble(f"{said.host} is open to other machines, and there are no keys", advice)
         hosts = [*LOCAL, *said.hosts] if local or said.hosts else ["*"]
-        with _listening(said.host, said.port) as listener:
+        token = None if no_token or guard is not None else await _token(crib)
+        if token is not None:
+            guard = StartToken(token)
+        with _listening(said.host, said.port) as listener, _left(listener, token):
             site = _site(crib, said, guard, hosts, namespace, only_mcp=mcp)
             await site.open()
             url = f"http://{_reached_at(said.host)}:{listener.getsockname()[1]}"
-            await _serve(site, listener, lambda: _told(terminal, url, site, guard, only_mcp=mcp))
+            told = Announcement(url, token, keys=guard is not None and token is None, only_mcp=mcp)
+            await _serve(site, listener, lambda: told.say(terminal, site))
             terminal.say("Stopped listening.", "dim")
+
+
+async def _token(crib: Crib) -> str:
+    """The token of a server without keys: that of the environment, else the one that belongs to the store."""
+    from toolcrib.serve.mcp.seal import kept_secret
+    from toolcrib.serve.start_token import derived
+
+    given = os.environ.get(TOKEN, "").strip()
+    if given and len(given) < SHORTEST_KEY:
+        raise Trouble(f"{TOKEN} has fewer than {SHORTEST_KEY} characters", "make one with openssl rand -hex 32")
+    return given or derived(await kept_secret(crib.store, crib.pipeline.clock.now()))
+
+
+def _left(listener: socket.socket, token: str | None) -> contextlib.AbstractContextManager[Any]:
+    """Leaves the token for programs of the same user on this machine, while the server runs."""
+    from toolcrib.client.local import told
+
+    return contextlib.nullcontext() if token is None else told(listener.getsockname()[1], token)
 
 
 def _reached_at(host: str) -> str:
@@ -221,34 +250,6 @@ def _site(
     except FileNotFoundError as error:  # a checkout whose console was not built
         log.info("%s", error)
     return site
-
-
-def _told(terminal: Terminal, url: str, site: Site, guard: Guard | None, *, only_mcp: bool) -> None:
-    from toolcrib.serve.http import API, MCP
-
-    if terminal.json:
-        ready = {"ready": f"{url}{MCP}"} if only_mcp else {"ready": url, "api": f"{url}{API}", "mcp": f"{url}{MCP}"}
-        terminal.data({**ready, "keys": guard is not None})
-        return
-    if only_mcp:
-        terminal.text(f"MCP at {url}{MCP}")
-    else:
-        terminal.text(f"Toolcrib at {url}")
-        if site.door("/") is not None:
-            terminal.text(f"  Console  {url}/")
-        terminal.text(f"  API      {url}{API}  (described at {url}{API}/openapi.json)")
-        terminal.text(f"  MCP      {url}{MCP}")
-        if site.api.features.get("ag_ui"):
-            terminal.text(f"  Agents   {url}/ag-ui/NAME, /ai-sdk/NAME, /a2a/NAME")
-        key = "" if guard is None else " -H 'Authorization: Bearer KEY'"
-        terminal.say(f"Try: curl{key} {url}{API}/tools", "dim")
-    if guard is None:
-        terminal.say(
-            "There are no keys: whoever reaches it may do everything. `toolcrib keys add OWNER` makes one.", "yellow"
-        )
-    else:
-        terminal.say("Clients are let in with a key, as a bearer token.", "dim")
-    terminal.say("Ctrl-C stops.", "dim")
 
 
 async def _serve(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:

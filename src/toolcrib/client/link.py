@@ -23,6 +23,7 @@ except ImportError as missing:
 
 import msgspec
 
+from toolcrib.client.local import start_token
 from toolcrib.errors import Refused
 
 CONNECT_S = 10.0
@@ -103,6 +104,8 @@ class Link:
         key = self._key() if callable(self._key) else self._key
         if inspect.isawaitable(key):
             key = await key
+        if self._key is None:
+            key = start_token(self.url)
         if key is None:
             return dict(more)
         key = key.strip()

@@ -14,6 +14,8 @@ from toolcrib import By, Session
 from toolcrib.cli.terminal import Terminal
 from toolcrib.crib import Crib
 from toolcrib.demo import crib
+from toolcrib.serve.mcp.seal import kept_secret
+from toolcrib.serve.start_token import derived
 
 PORT = 8000
 OWNER = "ada"
@@ -33,15 +35,15 @@ def run(folder: Path, port: int) -> int:
 
     terminal = Terminal(together=True)
     terminal.text("The order desk is getting ready ...", "dim")
-    asyncio.run(_furnished(folder))
-    port = _free(port)
-    terminal.text(f"\nOpen http://127.0.0.1:{port}", "bold")
+    address = f"http://127.0.0.1:{(port := _free(port))}/?token={asyncio.run(_furnished(folder))}"
+    terminal.text(f"\nOpen {address}", "bold")
     for screen, what in TRY:
         terminal.text(f"  {screen:9} {what}", "cyan")
     terminal.text(f"  Its files are in {folder}. Another terminal works on the same desk:")
     terminal.text(f"  TOOLCRIB_DEMO={folder.resolve()} toolcrib --crib toolcrib.demo:crib approvals list\n", "cyan")
     if sys.stdout.isatty() and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
-        webbrowser.open(f"http://127.0.0.1:{port}")
+        webbrowser.open(address)
+    os.environ.pop("TOOLCRIB_TOKEN", None)
     os.environ["TOOLCRIB_DEMO"] = str(folder.resolve())
     sys.argv = ["toolcrib", "--crib", "toolcrib.demo:crib", "serve", "--auth", "off", "--port", str(port)]
     main()
@@ -60,15 +62,17 @@ def _free(port: int) -> int:
     return found
 
 
-async def _furnished(folder: Path) -> None:
-    """Does a day's work at a desk that is new."""
+async def _furnished(folder: Path) -> str:
+    """Does a day's work at a desk that is new; the start token of its server."""
     async with crib(folder) as counter:
+        token = derived(await kept_secret(counter.store, counter.pipeline.clock.now()))
         if await counter.store.session("monday") is not None:
-            return
+            return token
         async with asyncio.timeout(PATIENCE_S):
             await _monday(await counter.open("monday", owner=OWNER))
             await _talk(counter)
             await _lost(counter, folder)
+    return token
 
 
 async def _monday(session: Session) -> None:

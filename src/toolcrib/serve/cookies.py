@@ -36,22 +36,21 @@ class Cookies:
             self._fernet = Fernet(self._secret)
         return self._fernet
 
-    def header(self, key: str, *, secure: bool) -> tuple[bytes, bytes]:
-        """The header that gives a browser its cookie."""
-        return _header(self._cipher().encrypt(key.encode()).decode(), LASTS_S, secure=secure)
+    def header(self, key: str, headers: Headers, *, secure: bool) -> tuple[bytes, bytes]:
+        """The header that gives a browser its cookie, for the host of the request that brought the key."""
+        return _header(_name(headers), self._cipher().encrypt(key.encode()).decode(), LASTS_S, secure=secure)
 
-    def gone(self, *, secure: bool) -> tuple[bytes, bytes]:
+    def gone(self, headers: Headers, *, secure: bool) -> tuple[bytes, bytes]:
         """The header that takes it away."""
-        return _header("", 0, secure=secure)
+        return _header(_name(headers), "", 0, secure=secure)
 
     def key(self, headers: Headers) -> bytes | None:
         """The key in the cookie of a request that brings no other."""
         given = headers.get(b"cookie")
         if given is None or b"authorization" in headers:
             return None
-        value = next(
-            (v for n, _, v in (p.strip().partition(b"=") for p in given.split(b";")) if n == NAME.encode()), b""
-        )
+        name = _name(headers).encode()
+        value = next((v for n, _, v in (p.strip().partition(b"=") for p in given.split(b";")) if n == name), b"")
         return self._opened(value) if value else None
 
     def _opened(self, value: bytes) -> bytes | None:
@@ -76,6 +75,12 @@ def guarded(method: str, headers: Headers) -> bool:
     return method in _SAFE or MARK in headers
 
 
-def _header(value: str, seconds: int, *, secure: bool) -> tuple[bytes, bytes]:
-    parts = [f"{NAME}={value}", "Path=/", f"Max-Age={seconds}", "HttpOnly", "SameSite=Strict"]
+def _name(headers: Headers) -> str:
+    """The name of the cookie. Browsers send cookies to all ports of a host, and each may have a server of its own."""
+    port = headers.get(b"host", b"").rpartition(b":")[2]
+    return f"{NAME}-{port.decode()}" if port.isdigit() else NAME
+
+
+def _header(name: str, value: str, seconds: int, *, secure: bool) -> tuple[bytes, bytes]:
+    parts = [f"{name}={value}", "Path=/", f"Max-Age={seconds}", "HttpOnly", "SameSite=Strict"]
     return b"set-cookie", "; ".join([*parts, *(["Secure"] if secure else [])]).encode()

@@ -20,6 +20,7 @@ from toolcrib.serve.cookies import Cookies, guarded
 from toolcrib.serve.metrics import KIND
 from toolcrib.serve.origins import LOCAL, Origins
 from toolcrib.serve.principal import Guard, NotAdmitted, started, stopped
+from toolcrib.serve.start_token import StartToken
 
 if TYPE_CHECKING:
     import uvicorn
@@ -72,7 +73,8 @@ class Site:
         self._shelf = shelf
         self._mcp = mcp
         self._guard = guard
-        self._origins = Origins(hosts, origins)
+        nameless = guard is None or isinstance(guard, StartToken)
+        self._origins = Origins(hosts, origins, own_port=nameless)
         given = namespaces or (None if mcp is None else mcp.namespaces)
         self.api: Api = Api(crib, guard, limits=limits, namespaces=None if given is None else tuple(given))
         self._doors: dict[str, App] = {}
@@ -113,6 +115,8 @@ class Site:
                 scope = {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + key)]}
         if not self._origins.admits(headers):
             await reply(send, 403, _STRANGE)
+        elif (signed_in := self._signed_in(headers, scope)) is not None:
+            await reply(send, 303, b"", signed_in)
         elif b"origin" not in headers:
             await door(scope, receive, send)
         elif scope["method"] == "OPTIONS":
@@ -120,6 +124,15 @@ class Site:
             await reply(send, 204, b"", [*PREFLIGHT, wanted, (b"access-control-allow-origin", headers[b"origin"])])
         else:
             await door(scope, receive, _for_page(send, headers[b"origin"]))
+
+    def _signed_in(self, headers: dict[bytes, bytes], scope: Scope) -> list[tuple[bytes, bytes]] | None:
+        """What a browser is told that comes to a page with the start token in its address."""
+        guard, cookies = self._guard, self.api.cookies
+        if not scope["query_string"] or (scope["method"], scope["path"]) != ("GET", "/"):
+            return None
+        if not isinstance(guard, StartToken) or cookies is None:
+            return None
+        return guard.signed_in(scope["query_string"], headers, cookies, secure=scope.get("scheme") == "https")
 
     def mount(self, prefix: str, door: App) -> None:
         """Has an application answer at a first word such as `/ag-ui`, and at all below it; `/` is for all the rest.

@@ -13,10 +13,12 @@ class Origins:
     """The host names that the server answers to, and the origins of pages that may call it.
 
     An origin is a host name, with a port or without, or `scheme://host`; `*` lets everything in. Requests without an
-    `Origin` come from no page. Pages of the server's own hosts are always let in.
+    `Origin` come from no page. Pages of the server's own hosts are always let in, with `own_port` only those of the
+    very address that the request goes to; then what a browser says of other sites counts as well.
     """
 
-    def __init__(self, hosts: Sequence[str] = LOCAL, origins: Sequence[str] = ()) -> None:
+    def __init__(self, hosts: Sequence[str] = LOCAL, origins: Sequence[str] = (), *, own_port: bool = False) -> None:
+        self._own_port = own_port
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
         self._known: dict[tuple[bytes | None, bytes | None], bool] = {}
@@ -26,15 +28,17 @@ class Origins:
         pair = headers.get(b"host"), headers.get(b"origin")
         known = self._known.get(pair)
         if known is None:
-            known = self._host(pair[0]) and self._origin(pair[1])
+            known = self._host(pair[0]) and self._origin(*pair)
             if len(self._known) < 1000:  # whoever asks chooses what stands there
                 self._known[pair] = known
-        return known
+        if pair[1] is not None or not self._own_port or "*" in self._origins:
+            return known
+        return known and not _from_elsewhere(headers)
 
     def _host(self, given: bytes | None) -> bool:
         return "*" in self._hosts or (given is not None and _within(given.decode("latin-1").lower(), self._hosts))
 
-    def _origin(self, given: bytes | None) -> bool:
+    def _origin(self, host_header: bytes | None, given: bytes | None) -> bool:
         if given is None or "*" in self._origins:
             return True
         origin = given.decode("latin-1").lower()
@@ -43,7 +47,15 @@ class Origins:
             return False
         if origin in self._origins or _within(host, self._origins):
             return True
-        return scheme in ("http", "https") and _within(host, self._hosts)
+        own = (host_header or b"").lower() == host.encode("latin-1") if self._own_port else _within(host, self._hosts)
+        return scheme in ("http", "https") and own
+
+
+def _from_elsewhere(headers: Headers) -> bool:
+    """Whether a browser says that a page of another site caused a request, and not somebody who followed a link."""
+    if headers.get(b"sec-fetch-site", b"none").lower() not in (b"same-site", b"cross-site"):
+        return False
+    return (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")) != (b"navigate", b"document")
 
 
 def _within(host: str, allowed: frozenset[str]) -> bool:

@@ -48,6 +48,9 @@ KNOWN = RIGHTS | {"metrics", ADMIN}
 ANYONE = Principal("anyone")
 """Who is not asked for credentials."""
 
+UNKNOWN = Principal("anyone", scopes=KNOWN, roles=frozenset({ADMIN}))
+"""Who uses a server that asks nobody who they are: one person on their own machine."""
+
 
 class NotAdmitted(Exception):
     """A request that stops at the door, with the status and the challenge that tell its sender what is missing.

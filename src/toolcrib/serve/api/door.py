@@ -17,7 +17,7 @@ from toolcrib.serve.api.streams import Streams
 from toolcrib.serve.api.watching import Watch
 from toolcrib.serve.asgi import Gone, Receive, Scope, Send, reply
 from toolcrib.serve.keys import KEY
-from toolcrib.serve.principal import ADMIN, KNOWN, Guard, Headers, NotAdmitted, Principal, bearer
+from toolcrib.serve.principal import UNKNOWN, Guard, Headers, NotAdmitted, Principal, bearer
 
 if TYPE_CHECKING:
     from toolcrib.serve.cookies import Cookies
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from toolcrib.serve.mcp.seal import Seal
     from toolcrib.serve.metrics import Metrics
     from toolcrib.types import By
-
-UNKNOWN = Principal("anyone", scopes=KNOWN, roles=frozenset({ADMIN}))
-"""Who uses a server that asks nobody who they are: one person on their own machine."""
 
 NOBODY = Principal("")
 """Who asks for what everybody may have."""

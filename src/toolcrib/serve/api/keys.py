@@ -30,7 +30,7 @@ async def sign_in(asked: Request) -> Reply:
     if not key.isascii() or not key.isprintable():
         raise unknown_key()
     principal = await api.guard.admit({b"authorization": f"Bearer {key}".encode()})
-    cookie = api.cookies.header(key, secure=asked.secure)
+    cookie = api.cookies.header(key, asked.headers, secure=asked.secure)
     return Reply(given(told(api, principal)).body, headers=(JSON, cookie))
 
 
@@ -43,7 +43,7 @@ class SignedOut(Struct):
 async def sign_out(asked: Request) -> Reply:
     """Takes the cookie away."""
     cookies = asked.api.cookies
-    headers = (JSON,) if cookies is None else (JSON, cookies.gone(secure=asked.secure))
+    headers = (JSON,) if cookies is None else (JSON, cookies.gone(asked.headers, secure=asked.secure))
     return Reply(b'{"ok":true}', headers=headers)
 
 
