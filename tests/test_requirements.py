@@ -5,6 +5,7 @@ The marks are read from the source, not from the collected items, so that the an
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -14,7 +15,9 @@ from tests.shared import ROOT
 
 def calls_requirement(node: ast.AST) -> TypeGuard[ast.Call]:
     """Tell whether this is `requirement(...)`, by that name or as `pytest.mark.requirement(...)`."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "requirement"
+    if not isinstance(node, ast.Call):
+        return False
+    return (node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")) == "requirement"
 
 
 def marks_in(path: Path) -> Iterator[tuple[str, str]]:
@@ -39,6 +42,7 @@ def all_test_files() -> list[Path]:
     return sorted((ROOT / "tests").rglob("test_*.py"))
 
 
+@cache
 def all_marks() -> dict[str, str]:
     return {id: place for path in all_test_files() for id, place in marks_in(path)}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.files.place import ECHO, Place
 from tests.requirements import requirement
 from toolcrib import Session
@@ -44,6 +46,7 @@ async def test_a_group_is_as_well_as_the_members_of_its_groups(place: Place) -> 
 
 
 @requirement("yaml.run.meta.3")
+@pytest.mark.process
 async def test_a_group_of_groups_is_as_grave_as_what_they_call_now(place: Place) -> None:
     place.programs.write("say", ECHO)
     place.write("say", "cli", commands=[{"name": "go", "effect": "read"}], **SAY)

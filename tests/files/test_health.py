@@ -12,6 +12,8 @@ from tests.files.running.served import says, served
 from tests.requirements import requirement
 from toolcrib.sources.files import source as files
 
+pytestmark = pytest.mark.process
+
 SAY: dict[str, Any] = {"cli_specific": {"executable": "say"}, "commands": [{"name": "greet", "cli_args": ["hi"]}]}
 
 

@@ -16,6 +16,8 @@ from toolcrib import Context, Crib, Refused, tool
 from toolcrib.sources.files.registry import read as registry
 from toolcrib.sources.files.roots import Root
 
+pytestmark = pytest.mark.process
+
 NEEDS_TITLE = {
     "id": "needs-title",
     "validates": "*",

@@ -12,6 +12,8 @@ from tests.requirements import requirement
 from tests.shared import RECORDINGS, require_recordings
 from toolcrib.sources.files import servers
 
+pytestmark = pytest.mark.process
+
 RUN = "import os, sys; os.execv(sys.executable, [sys.executable, {peer!r}, {log!r}, {tools!r}])"
 
 

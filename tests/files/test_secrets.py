@@ -38,6 +38,7 @@ async def test_a_key_in_the_address_of_a_server_is_in_no_log(place: Place, caplo
 
 
 @requirement("yaml.find.9")
+@pytest.mark.process
 async def test_nothing_of_a_stranger_starts_only_to_ask_it_what_happened(place: Place) -> None:
     place.write("theirs", "mcp", commands=["go"], mcp_specific=place.peer({"name": "go"}))
     source = FileSource([Root(place.root, trusted=False)], environ=place.environ)

@@ -23,6 +23,8 @@ from toolcrib.sources.files.definition import Command
 from toolcrib.sources.files.servers import Servers, address_of, command_of, mcp_tool
 from toolcrib.sources.mcp import link
 
+pytestmark = pytest.mark.process
+
 TITLED = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
 KNOWN = {"validators": [{"id": "v", "validates": "add", "checks": [{"required_fields": ["title"]}]}]}
 

@@ -98,6 +98,7 @@ async def test_a_toolkit_is_one_source_or_single_tools(given: str) -> None:
         toolkits.nothing  # noqa: B018
 
 
+@pytest.mark.process
 def test_nothing_is_loaded_for_those_who_use_no_toolkit() -> None:
     code = "import sys, toolcrib, toolcrib.toolkits; print([m for m in sys.modules if m in {names}])"
     names = {"httpx", "asyncpg", "eth_abi", "Crypto", "sqlite3", "toolcrib.toolkits.kit"}

@@ -32,9 +32,10 @@ def _isolates() -> bool:
         return False
 
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not _isolates(), reason="user namespaces are not open to this user"
-)
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux" or not _isolates(), reason="user namespaces are not open to this user"),
+]
 
 
 @pytest.fixture

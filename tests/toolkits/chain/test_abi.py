@@ -154,6 +154,7 @@ def test_what_is_encoded_decodes_to_itself() -> None:
 
 
 @pytest.mark.skipif((platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="no cast is pinned for it")
+@pytest.mark.process
 def test_calldata_equals_that_of_cast() -> None:
     program, rng = file_of(CAST, "package/bin/cast"), random.Random(11)
     for _ in range(40):
@@ -170,6 +171,7 @@ def test_calldata_equals_that_of_cast() -> None:
 
 
 @requirement("eth.encode.1", "cast.2")
+@pytest.mark.process
 async def test_a_contract_reads_nested_tuples_and_arrays_as_they_were_meant(anvil_server: Anvil) -> None:
     echo = deployed(anvil_server, "Echo")
     order = "(uint256 id,(address who,int24 tick,bytes data)[] items,uint8[2][] pairs)"

@@ -35,6 +35,7 @@ MEMBER = "package/build/UniswapV2Factory.json"
 
 
 @requirement("anvil.1")
+@pytest.mark.process
 def test_a_package_is_held_against_its_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kept = need(lambda: fetched(CORE, MEMBER))
@@ -49,6 +50,7 @@ def test_a_package_is_held_against_its_hash(tmp_path: Path, monkeypatch: pytest.
 
 
 @requirement("anvil.1")
+@pytest.mark.process
 def test_without_a_hash_the_first_download_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     free = CORE._replace(sha512="")
@@ -68,6 +70,7 @@ def test_a_system_that_nothing_is_made_for_is_told(monkeypatch: pytest.MonkeyPat
 
 
 @requirement("anvil.2")
+@pytest.mark.process
 def test_a_chain_starts_on_loopback_with_nothing_of_ours_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_OF_OURS", "x")
     with need(lambda: anvil(chain_id=7).__enter__()) as chain:
@@ -137,6 +140,7 @@ async def test_a_receipt_is_waited_for_since_mining_takes_a_moment(anvil_server:
 
 
 @requirement("anvil.4", "anvil.5")
+@pytest.mark.process
 def test_the_box_is_what_mainnet_has_and_needs_no_node_to_be_made(box: Anvil, monkeypatch: pytest.MonkeyPatch) -> None:
     def read(to: str, signature: str, *args: Any) -> str:
         return str(box.ask("eth_call", {"to": to, "data": encode_call(signature, args)}, "latest"))
@@ -150,6 +154,7 @@ def test_the_box_is_what_mainnet_has_and_needs_no_node_to_be_made(box: Anvil, mo
 
 
 @requirement("chain.client.1")
+@pytest.mark.process
 def test_libraries_are_loaded_when_a_toolkit_is_made() -> None:
     script = """
 import sys

@@ -17,6 +17,8 @@ from toolcrib.toolkits.chain.autosign import _take, autosign
 from toolcrib.toolkits.chain.simulate import is_ours
 from toolcrib.types import Question
 
+pytestmark = pytest.mark.process
+
 LIMITS = Limits(tx_wei=100, day_wei=100)
 
 

@@ -15,6 +15,8 @@ from toolcrib.toolkits.chain.abi import encode, encode_call
 from toolcrib.toolkits.chain.signatures import parse_types
 from toolcrib.types import Result
 
+pytestmark = pytest.mark.process
+
 ATOMIC = {"0x1": {"atomic": {"status": "supported"}}}
 MODE = "0x01" + "0" * 62
 GAS = hex(500_000)

@@ -143,6 +143,7 @@ async def test_a_simulation_tells_cost_and_moves_and_changes_nothing(anvil_serve
 
 
 @requirement("forge.sim.1")
+@pytest.mark.process
 async def test_a_group_is_simulated_at_once_a_block_later_than_the_last(box: Anvil) -> None:
     clock = "0x" + "0" * 36 + "1234"
     box.ask("anvil_setCode", clock, "0x4260005260206000f3")  # it gives the time of its block
@@ -167,6 +168,7 @@ async def test_a_group_is_simulated_at_once_a_block_later_than_the_last(box: Anv
 
 
 @requirement("forge.sim.1")
+@pytest.mark.process
 async def test_only_status_and_data_of_each_call_decide(box: Anvil) -> None:
     def told(**call: Any) -> list[Any]:
         return [{"calls": [{"returnData": "0x", "gasUsed": "0x5208", "logs": [], **call}]}]
@@ -224,6 +226,7 @@ def _relayed(chain: Anvil, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 @requirement("forge.sim.4")
+@pytest.mark.process
 async def test_a_node_without_simulation_of_ours_makes_the_calls_and_takes_them_back(box: Anvil) -> None:
     token = deployed(box, "Token")
     send(box, USER, token, encoded("mint(address,uint256)", [USER, "100"]))
@@ -296,6 +299,7 @@ async def test_sending_is_for_development_chains_alone(anvil_server: Anvil) -> N
 
 
 @requirement("cast.6")
+@pytest.mark.process
 async def test_a_transaction_of_a_process_that_died_is_found_by_its_nonce(box: Anvil, tmp_path: Path) -> None:
     call = await asyncio.to_thread(killed, "send", box.url, str(tmp_path / "store.db"))
     box.ask("evm_mine")

@@ -31,6 +31,8 @@ from toolcrib import Crib, Session, testing
 from toolcrib.testing.chain import Anvil
 from toolcrib.toolkits.chain import Chain, Chains, Limits
 
+pytestmark = pytest.mark.process
+
 WRAP = {"to": WETH, "function": "deposit()", "args": [], "value": "1000"}
 
 

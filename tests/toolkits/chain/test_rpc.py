@@ -207,6 +207,7 @@ LISTS = {
 
 
 @requirement("chain.client.7")
+@pytest.mark.process
 async def test_every_tool_has_its_own_list_and_uses_nothing_else(box: Anvil, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: set[str] = set()
     may = Node.may

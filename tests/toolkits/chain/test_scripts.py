@@ -81,6 +81,7 @@ async def ran(chain: Anvil, scripts: Scripts, body: str, wallet: Wallet | None =
 
 
 @requirement("forge.script.1")
+@pytest.mark.process
 async def test_what_a_script_would_send_is_signed_by_the_user(chain: Anvil, scripts: Scripts) -> None:
     nonce, wallet = int(chain.ask("eth_getTransactionCount", USER, "latest"), 16), Wallet(chain)
     result = await ran(chain, scripts, PAYING, wallet)

@@ -163,6 +163,7 @@ async def test_a_spent_month_and_a_full_second(anvil_server: Anvil, tmp_path: Pa
 
 
 @requirement("anvil.2")
+@pytest.mark.process
 def test_the_names_are_there_and_cost_nothing_until_they_are_used() -> None:
     script = """
 import sys
