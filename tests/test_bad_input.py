@@ -147,7 +147,7 @@ async def test_ten_megabytes_of_arguments_are_too_large_and_not_kept(session: Se
     assert code == "too_large"
     assert "10000012 bytes" in message
     events = [event async for event in session.events(follow=False)]
-    assert max(len(str(event.data)) for event in events) < 10_000
+    assert max(len(str(event.fields)) for event in events) < 10_000
 
 
 @pytest.mark.parametrize("opened", ['{"value":', "["])
@@ -381,7 +381,7 @@ async def test_a_tool_that_streams_for_ever_ends_at_its_deadline_and_its_chunks_
 
     assert (await failed(session, endless))[0] == "timeout"
     await asyncio.wait_for(closed.wait(), 60)
-    values = [event.data["value"] async for event in session.events(follow=False) if event.kind == "output"]
+    values = [event.fields["value"] async for event in session.events(follow=False) if event.kind == "output"]
     assert len(values) > 10
     assert values == list(range(len(values)))
 
@@ -418,7 +418,7 @@ async def test_a_stream_that_closes_early_says_so_by_effect(session: Session, ef
         raise StreamClosed
 
     assert (await failed(session, remote))[0] == code
-    assert [e.data["value"] async for e in session.events(follow=False) if e.kind == "output"] == [1]
+    assert [e.fields["value"] async for e in session.events(follow=False) if e.kind == "output"] == [1]
 
 
 async def test_a_tool_that_calls_itself_is_denied_at_the_limit_of_depth(session: Session) -> None:
@@ -622,7 +622,7 @@ async def test_a_full_disk_is_a_clear_error_and_nothing_is_half_written(disk: An
     await works(session)
     seqs = [event.seq async for event in session.events(follow=False)]
     assert seqs == list(range(1, len(seqs) + 1))
-    accepted = [e.data["tool"] async for e in session.events(follow=False) if e.kind == "accepted"]
+    accepted = [e.fields["tool"] async for e in session.events(follow=False) if e.kind == "accepted"]
     assert accepted.count("default.store_it") == 1
 
 

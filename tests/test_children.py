@@ -112,7 +112,7 @@ async def test_a_child_that_waited_still_belongs_to_the_agent_of_its_parent(sess
     (question,) = await asked(session, 1)
     child = question.rpartition("-")[0]
     (accepted,) = [one async for one in session.events(call=child, follow=False) if one.kind == "accepted"]
-    assert accepted.data["agent"] == "intern"
+    assert accepted.fields["agent"] == "intern"
     await session.cancel(parent.id)
 
 

@@ -17,7 +17,7 @@ async def _follow(crib: Crib, number: int, chunks: int, delay: float) -> list[fl
     session = await crib.open(f"stream-{number}", owner="bench")
     call = await session.submit("ticks", {"count": chunks})
     events = session.events(call=call.id)
-    return [(time.perf_counter_ns() - event.data["value"]) / 1e6 async for event in events if event.kind == "output"]
+    return [(time.perf_counter_ns() - event.fields["value"]) / 1e6 async for event in events if event.kind == "output"]
 
 
 async def main(streams: int, chunks: int) -> None:

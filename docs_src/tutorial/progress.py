@@ -19,7 +19,7 @@ async def main() -> None:
         session = await crib.open("demo", owner="ada")
         call = await session.submit("export", {"rows": 2})
         async for event in session.events(call=call.id):
-            print(event.seq, event.kind, short(event.data))
+            print(event.seq, event.kind, short(event.fields))
         print((await session.status(call.id)).status)
 
 

@@ -17,6 +17,7 @@ from toolcrib.errors import (
     ToolcribError,
     ToolFailure,
 )
+from toolcrib.events import Event
 from toolcrib.policy import Policy, Verdict
 from toolcrib.session import Session
 from toolcrib.sources import Source
@@ -31,7 +32,6 @@ from toolcrib.types import (
     Call,
     Change,
     CribLimits,
-    Event,
     Example,
     Failure,
     Handover,

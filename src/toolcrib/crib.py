@@ -508,9 +508,9 @@ class Crib:
             for event in page:
                 session.state_seen = max(event.seq, session.state_seen)
                 if event.kind == "run_ended":
-                    session.state.end(event.data["run"])
-                elif event.kind == "done" and "state" in event.data:
-                    session.state.replay(event.data["state"], event.call or "")
+                    session.state.end(event.fields["run"])
+                elif event.kind == "done" and "state" in event.fields:
+                    session.state.replay(event.fields["state"], event.call or "")
 
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None

@@ -66,7 +66,7 @@ class Pins:
         while page := await self.store().read(LOG, self._seq):
             for event in page:
                 self._seq = event.seq
-                said = event.data
+                said = event.fields
                 if event.kind == "pinned" and (said.get("by") or said["tool"] not in self._accepted):
                     others = others or said["parts"] != self._expected(said["tool"])
                     self._accepted[said["tool"]] = said["parts"]

@@ -15,13 +15,13 @@ from toolcrib.calls.loops import Loops
 from toolcrib.calls.progress import progress
 from toolcrib.catalog import View
 from toolcrib.errors import Refused, StoreError
-from toolcrib.events import ErrorNotice, EventData, Interrupted, Notice, RunEnded, ToolsChanged, UserState
+from toolcrib.events import ErrorNotice, Event, EventData, Interrupted, Notice, RunEnded, ToolsChanged, UserState
 from toolcrib.policy import Policy, Verdict
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import LEASES, Row, Write, draft
 from toolcrib.tools import Tool
-from toolcrib.types import Answer, Call, Closed, Entry, Event, Failure, Question, Result
+from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -148,10 +148,10 @@ class Session(Lists):
             return
         self.seen = event.seq
         if event.kind in ("opened", "namespaces"):
-            self.namespaces = tuple(event.data["namespaces"])
-            self.grants = tuple(event.data.get("grants", self.grants))
-            self.ceiling = self.namespaces if event.data.get("narrowed") else self.ceiling
-            self.ceiling = None if event.data.get("widened") else self.ceiling
+            self.namespaces = tuple(event.fields["namespaces"])
+            self.grants = tuple(event.fields.get("grants", self.grants))
+            self.ceiling = self.namespaces if event.fields.get("narrowed") else self.ceiling
+            self.ceiling = None if event.fields.get("widened") else self.ceiling
             self.judge = None
             self.shut = self.shut and event.kind != "opened"
         elif event.kind == "closing":
@@ -159,13 +159,13 @@ class Session(Lists):
             if self.crib.agents is not None and self.room is not None:
                 self.crib.agents.leave(self)
         elif event.kind == "stop_wanted":
-            self._stop_wanted(event.data)
+            self._stop_wanted(event.fields)
         elif event.kind == "approved":
-            self.approved(event.data["offer"])
+            self.approved(event.fields["offer"])
         elif event.kind == "user_state":
-            self.user = event.data
-        elif event.kind == "tools_changed" and "client" in event.data:
-            self.client_tools = tuple(answering.offered(said) for said in event.data["client"])
+            self.user = event.fields
+        elif event.kind == "tools_changed" and "client" in event.fields:
+            self.client_tools = tuple(answering.offered(said) for said in event.fields["client"])
 
     def _stop_wanted(self, data: Mapping[str, Any]) -> None:
         """Another process asks to stop a call that runs here."""
@@ -290,7 +290,7 @@ class Session(Lists):
             if live.outcome is not None:
                 event = await live.outcome
                 await self.see(event)
-                return result(event.data)
+                return result(event.fields)
             return live.result or await self.result(live.id if live.row is None else live.row.id)
         except asyncio.CancelledError:
             if live.cancel_on_disconnect:
@@ -318,7 +318,7 @@ class Session(Lists):
                 return live.result
         event = await self.awaited.end_of(call)
         await self.see(event)
-        return result(event.data)
+        return result(event.fields)
 
     async def row(self, call: str) -> Row:
         """The index row of a call of this session.
@@ -387,7 +387,7 @@ class Session(Lists):
 
     async def see(self, event: Event) -> None:
         """Who has seen the end of a call finds what it changed, wherever it ran."""
-        state = event.data.get("state") if event.kind == "done" else None
+        state = event.fields.get("state") if event.kind == "done" else None
         if state is not None and not (isinstance(state, dict) and state["revision"] <= self.state.revision):
             await self.reload_state()
 

@@ -313,16 +313,6 @@ def _shown(block: Mapping[str, Any]) -> str:
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-class Event(NamedTuple):
-    """One line of a session's log; `call` is None for what concerns the session itself."""
-
-    seq: int
-    at: float
-    call: str | None
-    kind: str
-    data: dict[str, Any]
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """What a waiting call waits for.

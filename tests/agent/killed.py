@@ -16,7 +16,7 @@ from tests.agent.stories import named
 from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.store import Conflict, Write
-from toolcrib.store.codec import decode, event_json
+from toolcrib.store.codec import event_json
 from toolcrib.store.sqlite import SqliteStore
 
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
@@ -73,7 +73,7 @@ class Deadly(SqliteStore):
     def _deadly(self, write: Write) -> bool:
         found = False
         for at, call, kind, data in write.events:
-            event = Event(0, at, call, kind, decode(event_json(kind, data)))
+            event = Event(0, at, call, kind, event_json(kind, data))
             found = named(event, self.known) == WHAT or found
         return found
 

@@ -29,12 +29,12 @@ async def main() -> None:
                 events.append(event)
                 if event.kind == "run_finished":
                     break
-        results = [call for event in events for call in event.data.get("results", ())]
+        results = [call for event in events for call in event.fields.get("results", ())]
         turn = [event for event in events if event.kind == "turn_started"][-1]
-        asked: Request = await agents.request(session, turn.data["run"], turn.data["turn"])
+        asked: Request = await agents.request(session, turn.fields["run"], turn.fields["turn"])
         read = sum("Tool result for default.job" in one.text for one in asked.messages)
         unread = len(await session.completed(consumer="model"))
-    said = {"answer": events[-1].data["answer"], "results": len(results), "unread": unread, "read": read}
+    said = {"answer": events[-1].fields["answer"], "results": len(results), "unread": unread, "read": read}
     print(json.dumps(said))
 
 

@@ -12,7 +12,7 @@ from tests.agent.stories import named
 from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.store import Write
-from toolcrib.store.codec import decode, event_json
+from toolcrib.store.codec import event_json
 from toolcrib.testing.index import check_index
 
 CODE = """
@@ -63,8 +63,8 @@ class Numbered(Deadly):
         if super()._deadly(write):
             return True
         for at, call, kind, data in write.events:
-            event = Event(0, at, call, kind, decode(event_json(kind, data)))
-            if f"{named(event, self.known)}:{event.data.get('attempt')}" == WHAT:
+            event = Event(0, at, call, kind, event_json(kind, data))
+            if f"{named(event, self.known)}:{event.fields.get('attempt')}" == WHAT:
                 return True
         return False
 
@@ -82,7 +82,7 @@ async def main() -> None:
         await check_index(crib.store, "s")
     told: dict[str, str] = {}
     log = [named(event, told) for event in events]
-    (result,) = [e.data for e in events if e.kind == "done" and told[e.call or ""] == "run_script"]
+    (result,) = [e.fields for e in events if e.kind == "done" and told[e.call or ""] == "run_script"]
     print(json.dumps({"answer": outcome.answer, "log": log, "result": result}))
 
 

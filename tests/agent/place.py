@@ -42,7 +42,7 @@ class World:
         """The event of that kind, as soon as it was there so often."""
         async with asyncio.timeout(SOON):
             async for event in self.session.events():
-                if event.kind == kind and all(event.data.get(name) == value for name, value in data.items()):
+                if event.kind == kind and all(event.fields.get(name) == value for name, value in data.items()):
                     times -= 1
                     if not times:
                         return event
@@ -57,8 +57,8 @@ class World:
 
     async def result(self, tool: str) -> dict[str, Any]:
         """The `done` of the last call of a tool."""
-        ids = [e.call for e in await self.log("accepted") if e.data["tool"].partition(".")[2] == tool]
-        return next(e.data for e in await self.log("done") if e.call == ids[-1])
+        ids = [e.call for e in await self.log("accepted") if e.fields["tool"].partition(".")[2] == tool]
+        return next(e.fields for e in await self.log("done") if e.call == ids[-1])
 
 
 @asynccontextmanager

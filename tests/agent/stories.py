@@ -122,7 +122,7 @@ class Story:
 
     async def answer(self, given: dict[str, Any]) -> None:
         id = given.pop("call")
-        calls = {event.call for event in await self.log() if event.data.get("provider_id") == id}
+        calls = {event.call for event in await self.log() if event.fields.get("provider_id") == id}
         asked = next(one for one in await self.session.questions() if one.call in calls)
         await self.session.answer(asked.id, given.pop("action"), given.pop("value", None), **given)
         await self.settle()
@@ -157,7 +157,7 @@ class Story:
         assert not any(text in self.last.answer for text in value)
 
     async def _end(self, value: dict[str, Any], events: list[Event]) -> None:
-        ended = [event.data for event in events if event.kind == "run_finished"][-1]
+        ended = [event.fields for event in events if event.kind == "run_finished"][-1]
         assert {name: ended.get(name) for name in value} == value
 
     async def _events(self, value: list[str], events: list[Event]) -> None:
@@ -171,9 +171,9 @@ class Story:
         assert {kind: found[kind] for kind in value} == value
 
     async def _calls(self, value: dict[str, Any], events: list[Event]) -> None:
-        ids = {event.data.get("provider_id"): event.call for event in events if event.kind == "accepted"}
+        ids = {event.fields.get("provider_id"): event.call for event in events if event.kind == "accepted"}
         for provider, wanted in value.items():
-            done = next(e.data for e in events if e.kind == "done" and e.call == ids[provider])
+            done = next(e.fields for e in events if e.kind == "done" and e.call == ids[provider])
             assert done["ok"] == wanted["ok"], done
             if "code" in wanted:
                 assert done["failure"]["code"] == wanted["code"], done
@@ -185,7 +185,7 @@ class Story:
         assert {name: self.fakes.ended[name] for name in value} == value
 
     async def _ran_with(self, value: dict[str, Any], events: list[Event]) -> None:
-        ids = {event.data.get("provider_id"): event.call for event in events if event.kind == "accepted"}
+        ids = {event.fields.get("provider_id"): event.call for event in events if event.kind == "accepted"}
         for provider, wanted in value.items():
             assert self.fakes.ran_with[ids[provider] or ""] == wanted
 
@@ -205,14 +205,14 @@ class Story:
             assert set(wanted.get("tools", ())) <= set(tools)
 
     async def _turns(self, value: dict[str, int], events: list[Event]) -> None:
-        found = Counter(event.data["agent"] for event in events if event.kind == "turn_started")
+        found = Counter(event.fields["agent"] for event in events if event.kind == "turn_started")
         assert {agent: found[agent] for agent in value} == value
 
     async def _usage(self, value: dict[str, int], events: list[Event]) -> None:
-        assert [event.data for event in events if event.kind == "run_finished"][-1]["usage"] == value
+        assert [event.fields for event in events if event.kind == "run_finished"][-1]["usage"] == value
 
     async def _tokens_max(self, value: int, events: list[Event]) -> None:
-        assert [event.data for event in events if event.kind == "run_finished"][-1]["usage"]["total"] <= value
+        assert [event.fields for event in events if event.kind == "run_finished"][-1]["usage"]["total"] <= value
 
     async def _active_agent(self, value: str, events: list[Event]) -> None:
         assert await self.agents.active(self.session) == value
@@ -227,7 +227,7 @@ class Story:
 
 def named(event: Event, tools: dict[str, str]) -> str:
     """An event as stories name it: its kind, and the detail that tells it from others of the kind."""
-    data = event.data
+    data = event.fields
     if event.kind == "accepted":
         tools[event.call or ""] = data["tool"].partition(".")[2] or data["tool"]
     if event.call is not None:

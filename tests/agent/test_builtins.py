@@ -74,12 +74,12 @@ async def test_any_tool_may_hand_over_and_leave_notes(place: Place) -> None:
     script = {"main": [calls(("route", {"to": "nobody"})), calls(("route", {"to": "other"}))], "other": [text("o")]}
     async with world(place, given, script, route) as here:
         assert (await here.send("x")).answer == "o"
-        codes = [e.data.get("failure", {}).get("code") for e in await here.log("done")]
+        codes = [e.fields.get("failure", {}).get("code") for e in await here.log("done")]
         said = [one.text for one in here.model.requests[1].messages]
         (handed,) = await here.log("handover")
     assert codes == ["not_found", None]
     assert "looked at nobody" in said
-    assert handed.data["reason"] == "routed"
+    assert handed.fields["reason"] == "routed"
 
 
 @requirement("agents.builtin.3")
@@ -99,7 +99,7 @@ async def test_an_object_in_the_shape_of_distri_becomes_a_tool(place: Place) -> 
     script = {"main": [calls(("shout", {"word": "hey"}), ("shout", {})), text("ok")]}
     async with world(place, MAIN, script) as here:
         await here.send("x")
-        done = sorted((e.data for e in await here.log("done")), key=lambda data: not data["ok"])
+        done = sorted((e.fields for e in await here.log("done")), key=lambda data: not data["ok"])
     assert done[0]["data"] == "HEY main"
     assert done[1]["failure"]["code"] == "invalid_arguments"
 
@@ -144,7 +144,7 @@ async def test_of_many_tools_most_are_only_named_until_they_are_looked_for(place
     async with world(place, given, script, *many(20)) as here:
         await here.send("x")
         first, second = here.model.requests
-        done = {e.data["ok"] for e in await here.log("done")}
+        done = {e.fields["ok"] for e in await here.log("done")}
     names = [{one.name for one in request.tools} for request in (first, second)]
     assert {"tool_3", "tool_search"} <= names[0]
     assert "tool_7" not in names[0]

@@ -47,12 +47,12 @@ async def test_calls_of_a_run_are_run_by_any_node_and_its_loop_by_one(postgres_u
         there = await back.open("s", owner="ada")
         await there.answer(outcome.questions[0].id, "accept")
         async for event in session.events():
-            if event.kind == "run_finished" and event.data["agent"] == "boss":
+            if event.kind == "run_finished" and event.fields["agent"] == "boss":
                 break
         log = [event async for event in session.events(follow=False)]
-    assert event.data["answer"] == "b"
+    assert event.fields["answer"] == "b"
     assert sorted(ran) == [1, 2, 3]
-    codes = [e.data["failure"]["code"] for e in log if e.kind == "done" and not e.data["ok"]]
+    codes = [e.fields["failure"]["code"] for e in log if e.kind == "done" and not e.fields["ok"]]
     assert codes == ["not_found"]
     assert sum(e.kind == "run_started" for e in log) == 2
 
@@ -77,22 +77,22 @@ async def taken_over(postgres_url: str, nats_url: str, agent: str) -> list[Event
     async with lost_node.node(postgres_url, nats_url, stay, lost_node.look) as crib, asyncio.timeout(300):
         session = await crib.open("s", owner="ada")
         async for event in session.events():
-            if event.kind == "run_finished" and event.data.get("answer") == "It is done.":
+            if event.kind == "run_finished" and event.fields.get("answer") == "It is done.":
                 break
         return [event async for event in session.events(follow=False)]
 
 
 async def test_a_script_of_a_node_that_died_is_taken_over(postgres_url: str, nats_url: str) -> None:
     log = await taken_over(postgres_url, nats_url, "writer")
-    ended = [event.data for event in log if event.kind == "done"]
+    ended = [event.fields for event in log if event.kind == "done"]
     assert [data["data"] for data in ended] == [1, "stayed", 2, {"result": [1, "stayed", 2]}]
 
 
 @requirement("agents.run.6", "agents.call.2")
 async def test_a_built_in_of_a_node_that_died_is_taken_over(postgres_url: str, nats_url: str) -> None:
     log = await taken_over(postgres_url, nats_url, "boss")
-    assert [e.data["agent"] for e in log if e.kind == "run_started"] == ["boss", "worker", "boss"]
-    ended = [e.data for e in log if e.kind == "done"]
+    assert [e.fields["agent"] for e in log if e.kind == "run_started"] == ["boss", "worker", "boss"]
+    ended = [e.fields for e in log if e.kind == "done"]
     assert [data["ok"] for data in ended] == [True, True]
     assert ended[1]["data"]["answer"] == "stayed"
 
@@ -131,8 +131,8 @@ async def test_a_script_goes_on_where_its_call_was_answered(postgres_url: str, n
             if event.kind == "run_finished":
                 break
         log = [event async for event in session.events(follow=False)]
-    assert event.data["answer"] == "so"
+    assert event.fields["answer"] == "so"
     assert did == ["look 1", "pay", "look 2"]
-    assert [e.data["data"]["result"] for e in log if e.kind == "done" and "result" in str(e.data["data"])] == [
+    assert [e.fields["data"]["result"] for e in log if e.kind == "done" and "result" in str(e.fields["data"])] == [
         [1, "paid", 2]
     ]

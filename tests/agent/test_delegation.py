@@ -68,8 +68,8 @@ async def test_a_child_answers_with_its_own_history_and_what_it_used(place: Plac
     assert (data["agent"], data["status"], data["answer"], data["turns"]) == ("worker", "answered", "3", 2)
     assert data["usage"]["total"] == 6
     assert outcome.usage["total"] == 12
-    assert [e.data["origin"] for e in started] == ["user", "call"]
-    assert started[1].data["parent"] == started[0].data["run"]
+    assert [e.fields["origin"] for e in started] == ["user", "call"]
+    assert started[1].fields["parent"] == started[0].fields["run"]
 
 
 @requirement("agents.call.1")
@@ -100,7 +100,7 @@ async def test_depth_and_children_are_limited(place: Place) -> None:
     }
     async with world(place, given, script, gated(gate)) as here:
         await here.send("go")
-        results = [e.data for e in await here.log("done") if not e.data["ok"]]
+        results = [e.fields for e in await here.log("done") if not e.fields["ok"]]
         gate.opened.set()
         await here.seen("run_finished", 2, agent="worker")
     messages = {one["failure"]["message"] for one in results}
@@ -124,7 +124,7 @@ async def test_children_behind_tell_their_id_at_once_and_wake_the_boss_once(plac
         gate.opened.set()
         await here.seen("run_finished", 5)
         last = [one.text for one in here.model.requests[-1].messages]
-        runs = [(e.data["agent"], e.data["origin"]) for e in await here.log("run_started")]
+        runs = [(e.fields["agent"], e.fields["origin"]) for e in await here.log("run_started")]
     assert sum(one.startswith('{"status":"queued","id":') for one in last) == 3
     assert sum("do not call the tool again" in one for one in last) == 3
     assert sum(one.startswith("[[SYSTEM]] Tool result for builtin.call_agent") for one in last) == 3
@@ -168,8 +168,8 @@ async def test_calls_behind_can_be_listed_watched_told_and_cancelled(place: Plac
     async with world(place, TEAM, Model(), gated(gate)) as here:
         await here.send("go")
         await here.seen("run_finished", agent="worker")
-        ended = [e.data["reason"] for e in await here.log("run_finished") if e.data["agent"] == "worker"]
-        queued = [e.data["text"] for e in await here.log("message_queued")]
+        ended = [e.fields["reason"] for e in await here.log("run_finished") if e.fields["agent"] == "worker"]
+        queued = [e.fields["text"] for e in await here.log("message_queued")]
         said = str(await here.log("done"))
     assert "list_calls" not in seen["boss"][0][0]
     assert {"list_calls", "call_status", "wait_calls", "cancel_call", "message_agent"} <= seen["boss"][1][0]
@@ -204,8 +204,8 @@ async def test_a_question_of_a_grandchild_is_answered_after_a_restart_and_nothin
     async with world(place, TEAM, script, look, pay) as here:
         await here.session.answer(question.id, "accept")
         outcome = await here.settled()
-        runs = [e.data["run"] for e in await here.log("run_started")]
-        waits = [(e.data["run"], e.kind) for e in await here.log("run_waiting", "run_resumed", "run_finished")]
+        runs = [e.fields["run"] for e in await here.log("run_started")]
+        waits = [(e.fields["run"], e.kind) for e in await here.log("run_waiting", "run_resumed", "run_finished")]
     assert outcome.answer == "boss"
     assert sorted(ran) == ["look 1", "look 2", "look 3", "pay 7"]
     assert len(runs) == 3
@@ -223,8 +223,8 @@ async def test_an_interruption_reaches_what_a_child_waits_for(place: Place) -> N
     async with world(place, TEAM, script, pay) as here:
         assert (await here.send("go")).status == "waiting"
         await here.session.interrupt()
-        ended = [e.data["reason"] for e in await here.log("run_finished")]
-        codes = [e.data["failure"]["code"] for e in await here.log("done")]
+        ended = [e.fields["reason"] for e in await here.log("run_finished")]
+        codes = [e.fields["failure"]["code"] for e in await here.log("done")]
         assert await here.session.questions() == []
     assert ended == ["cancelled", "cancelled"]
     assert codes == ["cancelled", "cancelled"]
@@ -238,9 +238,9 @@ async def test_a_child_behind_outlives_an_interruption_unless_it_is_meant_too(pl
         await here.send("go")
         await gate.wait()
         await here.session.interrupt()
-        assert [e.data["agent"] for e in await here.log("run_finished")] == ["boss"]
+        assert [e.fields["agent"] for e in await here.log("run_finished")] == ["boss"]
         await here.session.interrupt(background=True)
-        ended = [(e.data["agent"], e.data["reason"]) for e in await here.log("run_finished")]
+        ended = [(e.fields["agent"], e.fields["reason"]) for e in await here.log("run_finished")]
     assert ended[:2] == [("boss", "answered"), ("worker", "cancelled")]
 
 
@@ -304,6 +304,6 @@ async def test_an_agent_is_a_tool_that_anybody_may_call(place: Place) -> None:
         session = await crib.open("s", owner="ada", namespaces=["agents"])
         result = await session.call("agents.worker", {"prompt": "go"})
         assert (await session.call("agents.worker", {"prompt": ""})).failure is not None
-        started = [e.data async for e in session.events(follow=False) if e.kind == "run_started"]
+        started = [e.fields async for e in session.events(follow=False) if e.kind == "run_started"]
     assert (result.data["status"], result.data["answer"]) == ("answered", "w")
     assert [(one["agent"], one["origin"]) for one in started] == [("worker", "api"), ("helper", "call")]

@@ -12,6 +12,7 @@ from toolcrib import Refused, Result, tool
 from toolcrib.agent import Agent
 from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.store import Write
+from toolcrib.store.codec import Stored, encode
 from toolcrib.types import Handover
 
 TEAM = [Agent(name="main", sub_agents=["friend"]), Agent(name="friend"), Agent(name="stranger")]
@@ -44,7 +45,7 @@ async def test_a_result_that_hands_over_to_a_sub_agent_does(place: Place) -> Non
     script = {"main": [calls(("route", {}))], "friend": [text("hello")]}
     async with world(place, TEAM, script, route) as here:
         assert (await here.send("go")).answer == "hello"
-        assert [e.data["to"] for e in await here.log("handover")] == ["friend"]
+        assert [e.fields["to"] for e in await here.log("handover")] == ["friend"]
 
 
 @requirement("reliability.handover.2")
@@ -83,7 +84,7 @@ async def test_a_result_that_goes_in_a_circle_is_refused(place: Place) -> None:
     async with world(place, team, script, routes("friend"), routes("main")) as here:
         assert (await here.send("go")).answer == "here"
         assert (await here.result("to_main"))["failure"]["code"] == "denied"
-        assert [event.data["to"] for event in await here.log("handover")] == ["friend"]
+        assert [event.fields["to"] for event in await here.log("handover")] == ["friend"]
 
 
 @requirement("reliability.handover.1")
@@ -131,7 +132,7 @@ async def going(place: Place, *more: tuple[str | None, str, dict[str, Any]]) -> 
     ]
     async with world(place, TEAM, {"main": []}) as here:
         store = here.session.crib.store
-        await store.commit(Write("s", [(1.0, call, kind, data) for call, kind, data in events]))
+        await store.commit(Write("s", [(1.0, call, kind, Stored(encode(data))) for call, kind, data in events]))
 
 
 @requirement("reliability.handover.2")
@@ -145,7 +146,7 @@ async def test_a_handover_in_an_old_log_that_may_not_be_is_refused_at_the_end_of
     async with world(file_place, TEAM, {"main": [text("mine"), text("mine")]}) as here:
         assert (await here.send("go", key="k")).answer == "mine"
         assert await here.log("handover") == []
-        assert [event.data["role"] for event in await here.log("message")].count("note") == 1
+        assert [event.fields["role"] for event in await here.log("message")].count("note") == 1
 
 
 @requirement("reliability.handover.2")
@@ -159,13 +160,15 @@ async def test_a_run_in_progress_that_the_log_handed_to_nobody_is_given_back(fil
     )
     async with world(file_place, TEAM, {"main": [text("mine"), text("mine")]}) as here:
         assert (await here.send("go", key="k")).answer == "mine"
-        assert [(e.data["from"], e.data["to"]) for e in await here.log("handover")][-1] == ("nobody", "main")
+        assert [(e.fields["from"], e.fields["to"]) for e in await here.log("handover")][-1] == ("nobody", "main")
 
 
 async def plant(place: Place, *events: tuple[str, dict[str, Any]]) -> None:
     """A log that says so."""
     async with world(place, TEAM, {"main": []}) as here:
-        await here.session.crib.store.commit(Write("s", [(1.0, None, kind, data) for kind, data in events]))
+        await here.session.crib.store.commit(
+            Write("s", [(1.0, None, kind, Stored(encode(data))) for kind, data in events])
+        )
 
 
 @requirement("reliability.handover.2")
@@ -189,7 +192,7 @@ async def test_a_run_that_was_to_return_to_an_agent_that_is_gone_stays_where_it_
     async with world(file_place, TEAM, {"friend": [text("here"), text("still here")]}) as here:
         assert (await here.send("go", key="k")).answer == "here"
         assert (await here.send("more")).answer == "still here"
-        assert [event.data["to"] for event in await here.log("handover")] == ["friend"]
+        assert [event.fields["to"] for event in await here.log("handover")] == ["friend"]
 
 
 @requirement("reliability.handover.3")
@@ -199,7 +202,7 @@ async def test_a_person_may_talk_to_any_agent_and_is_bound_by_no_limit_of_handov
     async with world(place, team, script) as here:
         names = ("main", "stranger", "main", "stranger")
         assert [(await here.send("go", agent=name)).answer for name in names] == ["m1", "s1", "m2", "s2"]
-        switches = [(e.data["from"], e.data["to"], e.data["reason"]) for e in await here.log("handover")]
+        switches = [(e.fields["from"], e.fields["to"], e.fields["reason"]) for e in await here.log("handover")]
         assert switches == [("main", "stranger", "user"), ("stranger", "main", "user"), ("main", "stranger", "user")]
 
 

@@ -57,8 +57,8 @@ async def test_a_result_starts_a_turn_by_itself(place: Place) -> None:
         assert (await here.send("go")).answer == "It runs."
         gate.opened.set()
         woken = await here.seen("run_finished", 2)
-        assert woken.data["answer"] == "It gave 3."
-        assert [e.data["origin"] for e in await here.log("run_started")] == ["user", "wake"]
+        assert woken.fields["answer"] == "It gave 3."
+        assert [e.fields["origin"] for e in await here.log("run_started")] == ["user", "wake"]
         assert '"n": 3' in said(here)[0]
 
 
@@ -233,7 +233,7 @@ async def test_what_a_call_puts_out_again_is_told_once(place: Place, again: str)
         else:
             gate.opened.set()
             asked = await here.seen("waiting")
-            await here.session.answer(asked.data["question"]["id"], "accept")
+            await here.session.answer(asked.fields["question"]["id"], "accept")
             await other.wait()
             await here.send("how far?")
             told = said(here)
@@ -352,7 +352,7 @@ async def test_the_log_tells_what_was_read(place: Place) -> None:
         gate.opened.set()
         await ended(here, call.id)
         await here.send("done?")
-        notes = [e.data for e in await log(here.session) if e.kind == "message" and e.data["role"] == "note"]
+        notes = [e.fields for e in await log(here.session) if e.kind == "message" and e.fields["role"] == "note"]
     assert [("told" in one, one.get("results")) for one in notes] == [(True, None), (True, None), (False, [call.id])]
 
 

@@ -149,7 +149,7 @@ async def test_results_come_in_the_order_of_the_calls_whatever_ended_first(place
     async with world(place, MAIN, script, gated(gate), opens) as here:
         await here.send("1")
         results = [one.text for one in here.model.requests[-1].messages if one.role == "tool"]
-        done = [e.data.get("data") for e in await here.log("done")]
+        done = [e.fields.get("data") for e in await here.log("done")]
     assert [one.split()[0] for one in results] == ["slow", "[not_found]", "opened"]
     assert done.index("opened") < done.index("slow")
 
@@ -230,7 +230,7 @@ async def test_an_interruption_stops_a_model_that_speaks(place: Place) -> None:
         outcome = await first
         assert here.model.closed
         assert (await here.send("again")).answer == "new"
-        assert [e.data["reason"] for e in await here.log("run_finished")] == ["cancelled", "answered"]
+        assert [e.fields["reason"] for e in await here.log("run_finished")] == ["cancelled", "answered"]
     assert (outcome.reason, outcome.answer) == ("cancelled", None)
 
 
@@ -249,7 +249,7 @@ async def test_an_interrupting_message_stops_a_model_and_is_answered_next(place:
 async def test_text_is_told_in_pieces_while_the_model_speaks(place: Place) -> None:
     async with world(place, MAIN, Talking()) as here:
         first = asyncio.create_task(here.send("go"))
-        assert (await here.seen("text")).data["delta"] == "I say "
+        assert (await here.seen("text")).fields["delta"] == "I say "
         await here.session.interrupt()
         await first
 
@@ -262,7 +262,7 @@ async def test_the_policy_of_an_agent_narrows_that_of_its_session(place: Place) 
         outcome = await here.send("1")
         assert outcome.status == "waiting"
         shown = [one.name for one in here.model.requests[0].tools]
-        failed = next(e.data for e in await here.log("done"))
+        failed = next(e.fields for e in await here.log("done"))
         assert (await here.session.call("look")).ok
     assert failed["failure"]["code"] == "denied"
     assert "look" not in shown
@@ -323,8 +323,8 @@ async def test_results_that_come_together_wake_the_agent_once(place: Place) -> N
             await here.session.submit("slow", {}, background=True, wake="wake")
         gate.opened.set()
         await here.seen("run_finished", 2)
-        notes = [e for e in await here.log("message") if e.data["role"] == "note"]
-        assert [e.data["origin"] for e in await here.log("run_started")] == ["user", "wake"]
+        notes = [e for e in await here.log("message") if e.fields["role"] == "note"]
+        assert [e.fields["origin"] for e in await here.log("run_started")] == ["user", "wake"]
     assert len(notes) == 16
 
 
@@ -436,8 +436,8 @@ async def test_an_agent_that_wakes_itself_is_stopped_after_ten_times(place: Plac
     async with world(place, gates, Model(), again) as here:
         await here.send("1")
         notice = await here.seen("notice")
-        origins = [e.data["origin"] for e in await here.log("run_started")]
-    assert "10 runs" in notice.data["text"]
+        origins = [e.fields["origin"] for e in await here.log("run_started")]
+    assert "10 runs" in notice.fields["text"]
     assert origins.count("wake") == 10
 
 
@@ -453,7 +453,7 @@ async def test_a_history_that_outgrew_the_window_is_summarised_and_the_log_keeps
         assert (await here.send("more")).answer == "later"
         said = [one.text for one in here.model.requests[-1].messages]
         whole = str(await here.log("message"))
-    assert event.data["summary"] == "short of it"
+    assert event.fields["summary"] == "short of it"
     assert "short of it" in said
     assert "a" * 200 not in said
     assert "a" * 200 in whole
@@ -510,7 +510,7 @@ async def test_each_time_that_a_model_was_asked_to_make_room_counts(place: Place
         await here.send("a" * 200)
         assert (await here.send("next")).answer == "fine"
         (event,) = await here.log("compacted")
-    assert event.data["asked"] == asked
+    assert event.fields["asked"] == asked
     async with world(place, given, script) as here:
         assert (await here.send("more")).answer == "later"
         assert here.model.requests[-1].asked == len(turns)
@@ -524,7 +524,7 @@ async def test_what_no_summary_was_made_of_counts_with_the_reply_that_follows(pl
         await here.send("a" * 200)
         assert (await here.send("next")).answer == "fine"
         assert await here.log("compacted") == []
-        assert (await here.log("message"))[-1].data["asked"] == 2
+        assert (await here.log("message"))[-1].fields["asked"] == 2
     script["main"][3:3] = [text("short")]
     async with world(place, given, script) as here:
         assert (await here.send("more")).answer == "later"

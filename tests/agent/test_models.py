@@ -112,7 +112,7 @@ def stripped(events: list[Any]) -> list[Any]:
             return f"{known.setdefault(head, f'id{len(known)}')}:{tail}"
         return value
 
-    return [(event.kind, plain(event.call or ""), plain(event.data)) for event in events]
+    return [(event.kind, plain(event.call or ""), plain(event.fields)) for event in events]
 
 
 @requirement("agents.model.3")

@@ -105,7 +105,7 @@ async def made(session: Session, source: str, a: Any) -> list[Event]:
         events.append(event)
         if event.kind != "waiting":
             continue
-        question = event.data["question"]
+        question = event.fields["question"]
         if question["kind"] == "confirm":
             await session.answer(question["id"], "accept")
         elif a < 0:
@@ -117,17 +117,17 @@ async def made(session: Session, source: str, a: Any) -> list[Event]:
 
 def kinds(events: list[Event]) -> list[str]:
     """The stages. What a client runs starts when it is asked for, and its answer is what it did."""
-    asked = [event.data["question"]["id"] for event in events if _for_client(event)]
+    asked = [event.fields["question"]["id"] for event in events if _for_client(event)]
     found = ["started" if _for_client(event) else event.kind for event in events]
     return [
         kind
         for kind, event in zip(found, events, strict=True)
-        if not (kind == "answered" and event.data["question"] in asked)
+        if not (kind == "answered" and event.fields["question"] in asked)
     ]
 
 
 def _for_client(event: Event) -> bool:
-    return event.kind == "waiting" and event.data["question"]["kind"] == "client"
+    return event.kind == "waiting" and event.fields["question"]["kind"] == "client"
 
 
 @requirement("aomi.path.1")
@@ -146,7 +146,7 @@ async def test_one_behaviour_of_every_source_leaves_the_same_lines(
     async with opened(file_place, tmp_path / "files", shop, verdict) as session:
         found = {source: await made(session, source, a) for source in SOURCES}
     assert {source: kinds(events) for source, events in found.items()} == dict.fromkeys(SOURCES, stages)
-    ends = [events[-1].data for events in found.values()]
+    ends = [events[-1].fields for events in found.values()]
     assert {end["ok"] for end in ends} == {verdict != "deny" and a == 2}
     if ends[0]["ok"]:
         assert all("5" in str(end) for end in ends)
@@ -161,17 +161,17 @@ async def test_a_failure_of_every_source_leaves_the_same_lines(file_place: Place
         await made(session, "agents.add", 2)
         found = {source: await made(session, source, -1) for source in SOURCES}
     assert {tuple(kinds(events)) for events in found.values()} == {("accepted", "started", "done")}
-    assert {source: events[-1].data["ok"] for source, events in found.items()} == dict.fromkeys(SOURCES, False)
-    assert all(events[-1].data["failure"]["message"] for events in found.values())
+    assert {source: events[-1].fields["ok"] for source, events in found.items()} == dict.fromkeys(SOURCES, False)
+    assert all(events[-1].fields["failure"]["message"] for events in found.values())
 
 
 @requirement("aomi.path.1")
 async def test_every_source_says_the_same_in_each_line(file_place: Place, tmp_path: Path, shop: str) -> None:
     async with opened(file_place, tmp_path / "files", shop, "allow") as session:
         found = {source: await made(session, source, 2) for source in SOURCES}
-    accepted = [events[0].data for events in found.values()]
+    accepted = [events[0].fields for events in found.values()]
     assert [one["tool"] for one in accepted] == list(SOURCES)
     assert {one["label"] for one in accepted} == {"Add"}
     assert all({"args", "by", "digest", "effect"} <= one.keys() for one in accepted)
-    started = [events[1].data for source, events in found.items() if source != "client.add"]
+    started = [events[1].fields for source, events in found.items() if source != "client.add"]
     assert [(one["attempt"], one["verdict"]["effect"]) for one in started] == [(1, "allow")] * 5

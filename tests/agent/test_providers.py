@@ -129,7 +129,7 @@ def helper(**settings: Any) -> list[Agent]:
 
 
 async def said(here: World) -> list[str]:
-    return [event.data["delta"] for event in await here.log("text", "reasoning")]
+    return [event.fields["delta"] for event in await here.log("text", "reasoning")]
 
 
 @requirement("agents.model.1", "agents.run.2", "agents.run.3")
@@ -138,7 +138,7 @@ async def test_a_run_calls_tools_and_answers(model: ProviderModel) -> None:
     async with world(Place("memory:"), helper(), model, weather) as here:
         outcome = await here.send("sun?")
         assert (outcome.reason, outcome.answer, outcome.turns) == ("answered", SUN, 2)
-        first, second = [event.data for event in await here.log("message") if event.data["role"] == "assistant"]
+        first, second = [event.fields for event in await here.log("message") if event.fields["role"] == "assistant"]
         (call,) = first["calls"]
         assert (first["finish"], second["finish"], call["tool"]) == ("calls", "stop", "weather")
         assert json.loads(call["args"]) == {"city": "Rome", "days": 1.5}
@@ -186,7 +186,7 @@ async def test_failures_and_names_of_no_tool_go_back_as_results(model: ProviderM
         assert (await here.send("break?")).answer == "It is broken."
         assert "the mast fell" in json.dumps(wire.sent[-1])
         assert (await here.send("both?")).answer == "One of them."
-        called = (await here.log("message"))[-2].data["calls"]
+        called = (await here.log("message"))[-2].fields["calls"]
         assert [call["tool"] for call in called] == ["weather", "no.such tool"]
         sent = json.dumps(wire.sent[-1][MODELS[model.name][1]])
         assert '"_no_such_tool_' in sent
@@ -205,7 +205,7 @@ async def test_a_reply_that_is_cut_off_by_its_length_goes_on(model: ProviderMode
 async def test_a_provider_that_wants_to_wait_is_asked_again(model: ProviderModel, wire: Wire) -> None:
     async with world(Place("memory:"), helper(), model) as here:
         assert (await here.send("busy?")).answer == "Now."
-        (turn,) = [event.data for event in await here.log("turn_finished")]
+        (turn,) = [event.fields for event in await here.log("turn_finished")]
     assert len(wire.sent) == 2
     assert turn["duration_ms"] >= 1000  # so long it wanted to be left alone
 
@@ -263,7 +263,7 @@ async def test_what_a_provider_signed_goes_back_to_it_after_a_restart(
 ) -> None:
     async with world(file_place, helper(), model, weather) as here:
         await here.send("sun?")
-        kept = [event.data for event in await here.log("message")][1].get("kept")
+        kept = [event.fields for event in await here.log("message")][1].get("kept")
     if kept is None:
         assert "google" in model.name  # aimock signs nothing in that format
         return

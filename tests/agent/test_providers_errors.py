@@ -106,7 +106,7 @@ async def test_what_can_not_be_read_is_asked_for_again(bad: list[Piece]) -> None
     async with speaker as url, model(url) as one, world(Place("memory:"), MAIN, one) as here:
         outcome = await here.send("hi")
         assert (outcome.answer, len(speaker.requests)) == ("There.", 2)
-        assert [event.data["delta"] for event in await here.log("text")] == ["There."]
+        assert [event.fields["delta"] for event in await here.log("text")] == ["There."]
 
 
 PARTS = {
@@ -132,7 +132,7 @@ async def test_a_reply_that_was_shown_is_not_asked_for_again() -> None:
     speaker = Speaker(sse(chat({"content": "Once upon"}), shown, end=[None]), answer("The end."))
     async with speaker as url, model(url) as one, world(Place("memory:"), MAIN, one) as here:
         asked = asyncio.ensure_future(here.send("tell"))
-        assert (await here.seen("text")).data["delta"] == "Once upon"
+        assert (await here.seen("text")).fields["delta"] == "Once upon"
         shown.set()
         outcome = await asked
         assert (outcome.reason, outcome.code, len(speaker.requests)) == ("failed", "unavailable", 1)
@@ -150,7 +150,7 @@ async def test_a_conversation_that_is_too_long_goes_on_with_a_summary() -> None:
         await here.send("one" * 100)
         assert (await here.send("and two")).answer == "Two."
         (event,) = await here.log("compacted")
-    assert event.data["summary"] == "They counted."
+    assert event.fields["summary"] == "They counted."
     sent = [one["content"] for one in speaker.requests[-1]["messages"]]
     assert sent == ["You help.", "They counted.", "and two"]
 
@@ -169,7 +169,7 @@ async def test_a_conversation_stays_within_the_window_of_its_model(settings: Any
         for said in ("one", "two", "three"):
             outcome = await here.send(said)
         assert outcome.answer == "c"
-        assert [event.data["summary"] for event in await here.log("compacted")] == ["Letters."] * summarised
+        assert [event.fields["summary"] for event in await here.log("compacted")] == ["Letters."] * summarised
 
 
 @requirement("agents.run.14")
@@ -370,5 +370,5 @@ async def test_bedrock_calls_tools_and_answers(monkeypatch: pytest.MonkeyPatch) 
         async with one, world(Place("memory:"), MAIN, one, add) as here:
             outcome = await here.send("2 and 3?")
             assert (outcome.answer, outcome.usage["total"]) == ("It is 5.", 24)
-            assert (await here.log("message"))[1].data["calls"][0]["args"] == '{"a": 2, "b": 3}'
+            assert (await here.log("message"))[1].fields["calls"][0]["args"] == '{"a": 2, "b": 3}'
     assert "toolResult" in json.dumps(speaker.requests[1])

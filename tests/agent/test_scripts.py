@@ -52,12 +52,12 @@ async def test_a_script_loops_over_tools_and_the_model_sees_only_what_it_gives(p
     assert done["data"] == {"result": {"total": 1500}, "printed": "done\n"}
     assert "1500" in answer
     accepted = [event for event in log if event.kind == "accepted"]
-    assert [event.data["tool"] for event in accepted] == ["builtin.run_script", *["default.find"] * 5]
-    assert {event.data["parent"] for event in accepted[1:]} == {accepted[0].call}
-    assert {event.data["agent"] for event in accepted} == {"main"}
-    started = [event.data for event in log if event.kind == "started"]
+    assert [event.fields["tool"] for event in accepted] == ["builtin.run_script", *["default.find"] * 5]
+    assert {event.fields["parent"] for event in accepted[1:]} == {accepted[0].call}
+    assert {event.fields["agent"] for event in accepted} == {"main"}
+    started = [event.fields for event in log if event.kind == "started"]
     assert [data["verdict"]["effect"] for data in started] == ["allow"] * 6
-    assert [event.data["delta"] for event in log if event.kind == "output"] == ["done\n"]
+    assert [event.fields["delta"] for event in log if event.kind == "output"] == ["done\n"]
 
 
 async def test_calls_run_side_by_side(place: Place) -> None:

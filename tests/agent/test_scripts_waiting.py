@@ -58,7 +58,7 @@ async def test_a_script_that_waits_goes_on_after_a_restart_where_it_stopped(file
         assert (outcome.status, [one.tool for one in outcome.questions]) == ("waiting", ["default.pay"])
         assert here.session.live == {}
         (step,) = await here.log("step")
-        assert step.data["value"]["bytes"] < 16_000
+        assert step.fields["value"]["bytes"] < 16_000
     assert len(shop.did) == 1
     async with world(file_place, [WRITER], script(CODE), *shop.tools) as here:
         assert here.session.live == {}
@@ -214,7 +214,7 @@ async def test_a_script_that_waits_ends_with_what_it_waits_for(place: Place, how
         else:
             await here.session.interrupt()
         await here.settled()
-        codes = [event.data["failure"]["code"] for event in await here.log("done")]
+        codes = [event.fields["failure"]["code"] for event in await here.log("done")]
         assert codes == ["cancelled", "cancelled"]
         assert await here.session.questions() == []
         await check_index(here.session.crib.store, "s")

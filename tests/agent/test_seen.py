@@ -90,7 +90,7 @@ async def told(place: Place) -> Told:
         assert row is not None
         session = await crib.open(id, owner=row.owner)
         asked = await first(session, "waiting")
-        await session.answer(asked.data["question"]["id"], "accept", "answered-mark")
+        await session.answer(asked.fields["question"]["id"], "accept", "answered-mark")
         await first(session, "run_finished")
         await session.submit("job", {"word": "silent"}, wake="silent")
         await session.narrow(namespaces=["default"])
@@ -148,7 +148,7 @@ async def test_the_table_of_who_sees_what_holds_cell_by_cell(told: Told) -> None
 async def test_the_page_and_the_stream_carry_the_same_events(told: Told) -> None:
     assert told.page == told.stream
     shown = [(one["seq"], one["kind"], one.get("call"), one["data"]) for one in told.page]
-    assert shown == [(event.seq, event.kind, event.call, event.data) for event in told.log]
+    assert shown == [(event.seq, event.kind, event.call, event.fields) for event in told.log]
 
 
 # Labels
@@ -185,7 +185,7 @@ async def test_only_a_model_is_asked_for_topics(place: Place, topics: bool) -> N
     assert "topic" not in str(listed)
     assert [answer.status_code for answer in shown] == [200] * 3
     assert [name for answer in shown for name in _properties(answer.json()) if name == "topic"] == []
-    offered = next(event.data["client"] for event in log if event.kind == "tools_changed")
+    offered = next(event.fields["client"] for event in log if event.kind == "tools_changed")
     assert offered[0]["input_schema"] == OFFERED["input_schema"]
 
 

@@ -56,8 +56,13 @@ async def test_the_event_tells_who_why_and_what_was_passed_on(place: Place) -> N
     assert outcome.answer == "7 is 7"
     assert done["data"] == {"status": "transferred", "to": "billing", "reason": "money"}
     assert done["handover"] == {"to": "billing", "reason": "money", "message": "Explain 7"}
-    assert {"from": "support", "to": "billing", "reason": "money", "message": "Explain 7"}.items() <= event.data.items()
-    assert event.data["history"].keys() == {"policy", "from_seq", "to_seq", "digest"}
+    assert {
+        "from": "support",
+        "to": "billing",
+        "reason": "money",
+        "message": "Explain 7",
+    }.items() <= event.fields.items()
+    assert event.fields["history"].keys() == {"policy", "from_seq", "to_seq", "digest"}
     assert [(one.role, one.text) for one in seen] == [
         ("system", "B."),
         ("user", "my invoice?"),
@@ -74,7 +79,7 @@ async def test_the_active_agent_stays_across_a_restart_and_changes_when_asked(pl
     async with world(place, team(), script) as here:
         assert (await here.send("2")).answer == "b2"
         assert (await here.send("3", agent="law")).answer == "l"
-        assert [e.data["reason"] for e in await here.log("handover")] == [None, "user"]
+        assert [e.fields["reason"] for e in await here.log("handover")] == [None, "user"]
         assert await here.agents.active(here.session) == "law"
         with pytest.raises(Refused, match="did you mean 'law'"):
             await here.send("4", agent="laws")
@@ -90,7 +95,7 @@ async def test_a_returning_target_answers_and_the_caller_is_next(place: Place) -
     async with world(place, given, script) as here:
         assert (await here.send("first")).answer == "b"
         assert (await here.send("second")).answer == "again"
-        kinds = [e.data.get("reason") for e in await here.log("handover", "run_finished")]
+        kinds = [e.fields.get("reason") for e in await here.log("handover", "run_finished")]
         seen = [one.text for one in here.model.requests[-1].messages]
     assert kinds == [None, "returned", "answered", "answered"]
     assert {"first", "b", "second"} <= set(seen)
@@ -149,7 +154,7 @@ async def test_a_summary_is_made_by_the_model_and_kept_in_the_event(place: Place
         await here.send("a long story about 7")
         (event,) = await here.log("handover")
         seen = [one.text for one in here.model.requests[-1].messages]
-    assert event.data["history"]["summary"] == "They want 7."
+    assert event.fields["history"]["summary"] == "They want 7."
     assert "They want 7." in seen
 
 
@@ -160,7 +165,7 @@ async def test_a_second_transfer_in_a_turn_is_skipped(place: Place) -> None:
     async with world(place, given, script, look) as here:
         assert (await here.send("x")).answer == "b"
         done = await here.result("transfer_to_agent")
-        order = [e.data["tool"] for e in await here.log("accepted")]
+        order = [e.fields["tool"] for e in await here.log("accepted")]
     assert done["data"] == {"status": "skipped", "message": "Another transfer was made in this turn."}
     assert order[0] == "default.look"
 

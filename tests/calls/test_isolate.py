@@ -436,7 +436,7 @@ async def test_the_context_says_who_and_where(session: Session) -> None:
 async def test_what_it_tells_arrives_in_order(session: Session) -> None:
     call = await session.submit("report", {"n": 3})
     told = [event for event in await events(session, call.id) if event.kind in ("progress", "output", "activity")]
-    assert [event.data for event in told] == [
+    assert [event.fields for event in told] == [
         {"status": "running", "progress": 0.0, "message": "starting"},
         {"delta": "0;"},
         {"type": "plan", "content": {"i": 0}},
@@ -457,7 +457,7 @@ async def test_a_question_parks_the_call_and_a_step_before_it_runs_once(session:
     async for event in session.events(call=call.id):
         if event.kind == "waiting":
             assert not session.live
-            await session.answer(event.data["question"]["id"], "accept", "Lovelace", actor="bob")
+            await session.answer(event.fields["question"]["id"], "accept", "Lovelace", actor="bob")
     result = await session.result(call.id)
     assert result.data == {"receipt": "receipt 7", "name": "Lovelace", "by": "bob", "attempt": 2}
     assert log.read_text() == "paid\n"
@@ -471,19 +471,19 @@ async def test_a_step_that_failed_on_purpose_fails_again_and_any_other_error_is_
     async for event in session.events(call=call.id):
         if event.kind == "waiting":
             assert log.read_text() == "xx"
-            await session.answer(event.data["question"]["id"], "accept", actor="bob")
+            await session.answer(event.fields["question"]["id"], "accept", actor="bob")
     said = (await session.result(call.id)).data
     assert [text.partition(":")[0] for text in said] == ["ToolFailure", "KeyError", "DuplicateStep"]
     assert log.read_text() == "xxx"
-    assert [event.data["key"] for event in await events(session, call.id) if event.kind == "step"] == ["a"]
+    assert [event.fields["key"] for event in await events(session, call.id) if event.kind == "step"] == ["a"]
 
 
 async def test_it_calls_other_tools_from_its_threads(session: Session) -> None:
     call = await session.submit("party", {"names": ["Ada", "nobody", "Bob"]})
     result = await session.result(call.id)
     assert result.data == [{"text": "Hello Ada"}, "[failed] There is nobody\nHint: look again", {"text": "Hello Bob"}]
-    children = [event async for event in session.events(follow=False) if event.data.get("parent") == call.id]
-    assert [event.data["tool"] for event in children] == ["default.greet"] * 3
+    children = [event async for event in session.events(follow=False) if event.fields.get("parent") == call.id]
+    assert [event.fields["tool"] for event in children] == ["default.greet"] * 3
 
 
 async def test_a_generator_streams_its_values_no_faster_than_they_are_kept(tmp_path: Path) -> None:
@@ -494,7 +494,7 @@ async def test_a_generator_streams_its_values_no_faster_than_they_are_kept(tmp_p
         while not live.finished:
             unwritten = max(unwritten, live.unwritten)
             await asyncio.sleep(0)
-        outputs = [event.data["value"] for event in await events(session, call.id) if event.kind == "output"]
+        outputs = [event.fields["value"] for event in await events(session, call.id) if event.kind == "output"]
         assert outputs == [{"i": i} for i in range(2000)]
         assert (await session.result(call.id)).data == outputs[-1]
         assert unwritten <= 10

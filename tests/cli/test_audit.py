@@ -10,7 +10,8 @@ import pytest
 from tests.cli.project import Project, until
 from tests.requirements import requirement
 from toolcrib.calls.auditing import audit
-from toolcrib.types import Event
+from toolcrib.events import Event
+from toolcrib.store.codec import encode
 
 SAFE = """
 import asyncio
@@ -120,10 +121,10 @@ def test_an_unknown_call_that_was_settled_has_a_second_entry() -> None:
     by, unknown = {"kind": "agent", "name": "clerk"}, {"code": "unknown", "message": "Lost"}
     accepted = {"tool": "shop.refund", "label": "Refund", "args": {"cents": 5}, "by": by, "digest": "d"}
     log = [
-        Event(1, 10.0, "c1", "accepted", accepted),
-        Event(2, 11.0, "c1", "started", {"attempt": 1, "args": {"cents": 5}, "digest": "d"}),
-        Event(3, 12.0, "c1", "done", {"ok": False, "failure": unknown, "duration_ms": 1000.0}),
-        Event(4, 20.0, "c1", "settled", {"ok": True, "data": "paid", "duration_ms": 9000.0}),
+        Event(1, 10.0, "c1", "accepted", encode(accepted)),
+        Event(2, 11.0, "c1", "started", encode({"attempt": 1, "args": {"cents": 5}, "digest": "d"})),
+        Event(3, 12.0, "c1", "done", encode({"ok": False, "failure": unknown, "duration_ms": 1000.0})),
+        Event(4, 20.0, "c1", "settled", encode({"ok": True, "data": "paid", "duration_ms": 9000.0})),
     ]
     first, second = audit("s-1", "ada", log)
     assert (first["cursor"], first["outcome"], first["settled"]) == ("s-1:3", "unknown", False)

@@ -107,7 +107,7 @@ async def whole(session: RemoteSession) -> list[Event]:
 def count(log: list[Event]) -> Counter[str]:
     """How many runs, messages of users and ends there are."""
     return Counter(
-        event.kind if event.kind != "message" else event.data["role"]
+        event.kind if event.kind != "message" else event.fields["role"]
         for event in log
         if event.kind in ("message", "run_started", "run_finished", "done")
     )
@@ -135,7 +135,7 @@ async def test_a_client_whose_server_is_killed_gets_the_one_run_from_the_next(
         assert await session.send("charge", key="k") == outcome
         log = await whole(session)
         assert count(log) == ONE_RUN
-        assert {event.data["run"] for event in log if event.kind.startswith("run_")} == {outcome.run}
+        assert {event.fields["run"] for event in log if event.kind.startswith("run_")} == {outcome.run}
         assert len(lines(tmp_path / "charged")) == 1
         assert session.crib.link.url == two.url
 
@@ -154,7 +154,7 @@ async def test_a_body_that_ran_in_the_killed_server_does_not_run_again(
         async with asyncio.timeout(SOON_S):
             assert (await sending).answer == "I did charge"
         log = await whole(session)
-        (done,) = (event.data for event in log if event.kind == "done")
+        (done,) = (event.fields for event in log if event.kind == "done")
         assert done["ok"] is (len(where) == 2)  # the worker of a cluster lives on; else nobody knows what came of it
         assert count(log) == ONE_RUN
         assert len(lines(tmp_path / "charged")) == 1

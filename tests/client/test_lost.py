@@ -82,7 +82,7 @@ async def test_a_call_whose_connection_is_cut_happens_once(
 
 async def test_an_answer_whose_reply_is_lost_is_given_once(session: RemoteSession, line: Wire) -> None:
     call = await session.submit("refund", {"order": "A-7", "cents": 1})
-    question = (await until(session, call.id, "waiting")).data["question"]["id"]
+    question = (await until(session, call.id, "waiting")).fields["question"]["id"]
     lose_reply(line, b"/answers")
     assert (await session.answer(question, "accept")).accepted
     assert (await session.result(call.id)).ok
@@ -270,6 +270,6 @@ async def test_another_node_goes_on_where_one_is_killed(tmp_path: Path, postgres
         gate.touch()
         seen = await reader
         assert (await caller).data == 2
-        assert seen[-1].data["data"] == UPTO
+        assert seen[-1].fields["data"] == UPTO
         assert seen == [event for event in await whole_log(session) if event.call == call.id]
         assert crib.link.url == two.url

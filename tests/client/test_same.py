@@ -51,7 +51,7 @@ async def asked(session: Any_, call: str) -> Question:
     """The question of a call, when it comes up."""
     async for event in session.events(call=call):
         if event.kind == "waiting":
-            (found,) = [one for one in await session.questions() if one.id == event.data["question"]["id"]]
+            (found,) = [one for one in await session.questions() if one.id == event.fields["question"]["id"]]
             return found
     raise AssertionError("nothing was asked")
 
@@ -175,7 +175,7 @@ async def test_a_log_is_replayed_and_followed(session: Any_) -> None:
     kinds = [event.kind for event in whole]
     assert (kinds[0], kinds[-1], kinds.count("output")) == ("accepted", "done", 3)
     assert all(event.call == call.id for event in whole)
-    assert whole[-1].data["data"] == "\u2028\r\n\n\x852 "
+    assert whole[-1].fields["data"] == "\u2028\r\n\n\x852 "
     assert await log_of(session, call=call.id, after=whole[2].seq) == whole[3:]
     assert await log_of(session, call=call.id, follow=False) == whole
     every = await log_of(session, follow=False)
@@ -257,7 +257,7 @@ async def test_an_agent_hands_over_and_waits_for_a_person(session: Any_) -> None
     outcome = await session.send("What was order A-7?", key="m-1")
     assert (outcome.status, outcome.answer, outcome.turns) == ("done", "It was 12.", 3)
     assert (await session.send("What was order A-7?", key="m-1")).run == outcome.run
-    handovers = [event.data["to"] for event in await log_of(session, follow=False) if event.kind == "handover"]
+    handovers = [event.fields["to"] for event in await log_of(session, follow=False) if event.kind == "handover"]
     assert handovers == ["billing"]
     waits = await session.send("Refund it.")
     (question,) = waits.questions
@@ -265,8 +265,8 @@ async def test_an_agent_hands_over_and_waits_for_a_person(session: Any_) -> None
     assert question in await session.questions()
     await session.answer(question.id, "accept")
     async for event in session.events():
-        if event.kind == "run_finished" and event.data["run"] == waits.run:
-            assert event.data["answer"] == "Refunded."
+        if event.kind == "run_finished" and event.fields["run"] == waits.run:
+            assert event.fields["answer"] == "Refunded."
             break
 
 

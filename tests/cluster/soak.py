@@ -246,7 +246,7 @@ class Soak:
             if what in ONCE and times > 1:
                 counts.doubled.append(f"{what} {n} happened {times} times")
         for call, past in events.items():
-            accepted = past[0].data
+            accepted = past[0].fields
             tool = str(accepted.get("tool")).removeprefix("default.")
             if tool in ONCE and _code(past) == "ok" and not effects[tool, accepted["args"]["n"]]:
                 counts.lost.append(f"{tool} {accepted['args']} ({call}) is ok and never happened")
@@ -256,7 +256,7 @@ def _code(events: list[Event]) -> str:
     ends = [event for event in events if event.kind in ("done", "settled")]
     if not ends:
         return "open"
-    return "ok" if ends[-1].data["ok"] else str(ends[-1].data["failure"]["code"])
+    return "ok" if ends[-1].fields["ok"] else str(ends[-1].fields["failure"]["code"])
 
 
 def table(killed: Counter[str], counts: Counts) -> list[str]:

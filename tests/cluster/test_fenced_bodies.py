@@ -15,7 +15,7 @@ async def calls_of(session: Session, tool: str) -> list[str]:
     return [
         event.call or ""
         for event in await log(session)
-        if event.kind == "accepted" and event.data["tool"].endswith(tool)
+        if event.kind == "accepted" and event.fields["tool"].endswith(tool)
     ]
 
 
@@ -96,6 +96,6 @@ async def test_a_note_of_a_body_that_another_worker_took_over_is_refused(place: 
         one.go_on()
         await place.happened(2, "jotted")
         assert await one.stop() == 0
-        notes = [event.data["content"] for event in await log(session) if event.data.get("role") == "note"]
+        notes = [event.fields["content"] for event in await log(session) if event.fields.get("role") == "note"]
         assert notes == [f"noted by {two.pid}"]
         assert place.by("left") == {two.pid}

@@ -66,7 +66,7 @@ async def test_a_stream_that_was_taken_over_gets_nothing_from_who_streamed_befor
         assert (await asyncio.wait_for(session.result(call.id), 30)).data == 100
         assert await one.stop() == 0
         assert [pid for _, _, pid in place.lines()] == [one.pid, two.pid]
-        numbers = [event.data["value"]["number"] for event in await log(session) if event.kind == "output"]
+        numbers = [event.fields["value"]["number"] for event in await log(session) if event.kind == "output"]
         assert numbers == [*range(50), *range(100)]
 
 

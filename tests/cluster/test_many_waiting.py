@@ -11,6 +11,7 @@ import pytest
 
 from tests.cluster.place import READY, Place
 from toolcrib.store import Draft, Row, Write, open_store
+from toolcrib.store.codec import Stored, encode
 
 COUNT, PER_SESSION = 100_000, 1000
 
@@ -40,10 +41,10 @@ def waiting(session: str, n: int) -> Write:
             0.0,
             id,
             "accepted",
-            {"tool": "default.ask", "label": "Ask", "by": {"kind": "user"}, "effect": "once", **args},
+            Stored(encode({"tool": "default.ask", "label": "Ask", "by": {"kind": "user"}, "effect": "once", **args})),
         ),
-        (0.0, id, "started", {"attempt": 1, "timeout_s": 60, **args}),
-        (0.0, id, "waiting", {"question": question}),
+        (0.0, id, "started", Stored(encode({"attempt": 1, "timeout_s": 60, **args}))),
+        (0.0, id, "waiting", Stored(encode({"question": question}))),
     ]
     row = Row(id, session, "default.ask", "once", "waiting", 1, "w-dead")
     row.question, row.expires_at = question["id"], expires_at

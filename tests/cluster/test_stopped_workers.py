@@ -19,7 +19,7 @@ async def _followed(session: Session, call: str, seen: list[Event]) -> None:
 
 
 def _numbers(events: list[Event]) -> list[int]:
-    return [event.data["value"]["number"] for event in events if event.kind == "output"]
+    return [event.fields["value"]["number"] for event in events if event.kind == "output"]
 
 
 @requirement("engine.6")

@@ -20,7 +20,7 @@ async def kinds(session: Session) -> list[str]:
 async def only(session: Session, kind: str) -> dict[str, Any]:
     """The data of the one event of that kind."""
     (event,) = await log(session, kind)
-    return event.data
+    return event.fields
 
 
 async def parked(session: Session, tool: str, args: Any = None, **options: Any) -> Question:
@@ -36,7 +36,7 @@ async def next_question(session: Session, before: Question) -> Question:
     """The question that the same call asks after that one."""
     number = int(before.id.rpartition("-")[2])
     async for event in session.events(call=before.call):
-        if event.kind == "waiting" and event.data["question"]["id"] == f"{before.call}-{number + 1}":
+        if event.kind == "waiting" and event.fields["question"]["id"] == f"{before.call}-{number + 1}":
             break
     return next(question for question in await session.questions() if question.call == before.call)
 
@@ -63,7 +63,7 @@ def message(result: Result) -> str:
 
 async def whole(session: Session) -> str:
     """Everything that the log says, as one text."""
-    return json.dumps([event.data for event in await log(session)], ensure_ascii=False)
+    return json.dumps([event.fields for event in await log(session)], ensure_ascii=False)
 
 
 async def unsaid(session: Session, *parts: str) -> bool:

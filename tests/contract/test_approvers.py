@@ -405,7 +405,7 @@ async def test_after_a_while_others_are_asked_as_well(open_crib: OpenCrib, clock
     await clock.advance(59)
     await yes(session, question, "ann")
     event = await advanced(session, clock, 2, "escalated")
-    assert event.data == {"question": question.id, "to": ["lead"]}
+    assert event.fields == {"question": question.id, "to": ["lead"]}
     (asked,) = await session.questions()
     assert (asked.escalated, asked.approved_by, asked.expires_at) == (True, ("ann",), question.expires_at)
     await yes(session, question, "lead")
@@ -467,7 +467,7 @@ async def test_each_demand_has_a_time_of_its_own(open_crib: OpenCrib, clock: Fak
     assert [one.get("escalate_s") for one in asked.demands] == [None, 600.0]
     await clock.advance(600)
     assert (await asyncio.wait_for(session.result(question.call), 60)).ok  # who agreed counts for both now
-    assert [one.data["to"] for one in await log(session, "escalated")] == [["lead"], ["lead"]]
+    assert [one.fields["to"] for one in await log(session, "escalated")] == [["lead"], ["lead"]]
 
 
 async def test_an_endorsement_beside_an_escalation_does_not_end_the_question(

@@ -458,7 +458,7 @@ async def test_a_call_may_wait_any_number_of_times(open_crib: OpenCrib) -> None:
             session = await crib.open("s", owner="ada")
         await session.answer(question.id, "accept", n)
     assert (await session.result(question.call)).data == [0, 1, 2, 3, 4]
-    assert len({event.data["question"]["id"] for event in await log(session, "waiting")}) == 6
+    assert len({event.fields["question"]["id"] for event in await log(session, "waiting")}) == 6
     assert len(await log(session, "started")) == 1
 
 

@@ -116,7 +116,7 @@ async def test_a_question_outlives_the_client_and_a_late_result_counts(open_crib
     session = await crib.open("s", owner="ada")
     assert [offered.id for offered in session.tools()] == ["client.sign"]
     assert await session.questions() == [question]
-    sent = [event.data["question"]["id"] for event in await log(session, "waiting")]
+    sent = [event.fields["question"]["id"] for event in await log(session, "waiting")]
     assert sent == [question.id]
     await session.answer(question.id, "accept", {"sig": "late"})
     assert (await session.result(question.call)).data == {"sig": "late"}

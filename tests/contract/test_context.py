@@ -89,7 +89,7 @@ async def test_a_plain_function_and_threads_of_its_own_may_tell(open_crib: OpenC
     crib = await open_crib(work)
     session = await crib.open(owner="ada")
     assert (await session.call("work")).ok
-    told = [event.data for event in await log(session) if event.kind in ("output", "activity", "progress")]
+    told = [event.fields for event in await log(session) if event.kind in ("output", "activity", "progress")]
     assert told == [
         {"delta": "one "},
         {"value": {"n": 1}},
@@ -200,11 +200,11 @@ async def test_ten_thousand_pieces_reach_an_early_and_a_late_reader_exactly(open
     assert (await session.result(call.id)).data == len(PIECES)
     seen = await early
     assert await read(session, call.id) == seen
-    outputs = [event.data["delta"] for event in seen if event.kind == "output"]
+    outputs = [event.fields["delta"] for event in seen if event.kind == "output"]
     assert "".join(outputs) == "".join(PIECES)
     assert all(len(text) < 4096 + 20 for text in outputs)
     assert len(outputs) < len(PIECES) / 10
-    progress = [event.data for event in seen if event.kind == "progress"]
+    progress = [event.fields for event in seen if event.kind == "progress"]
     assert progress[-1]["message"] == f"piece {len(PIECES) - 1}"
 
 
@@ -224,7 +224,7 @@ async def test_progress_is_thinned_and_its_last_value_delivered(open_crib: OpenC
     crib = await open_crib(work)
     session = await crib.open(owner="ada")
     last = (await session.call("work")).data
-    progress = [event.data["loaded"] for event in await log(session, "progress")]
+    progress = [event.fields["loaded"] for event in await log(session, "progress")]
     assert progress[-1] == last
     assert progress == sorted(progress)
     assert 2 <= len(progress) <= 6
@@ -248,7 +248,7 @@ async def test_text_is_joined_for_50_ms_and_then_delivered_while_the_tool_still_
     async with asyncio.timeout(60):
         async for event in session.events(call=call.id):
             if event.kind == "output":
-                outputs.append(event.data)
+                outputs.append(event.fields)
                 go_on.set()
     assert outputs == [{"delta": "ab"}]
 
@@ -269,7 +269,7 @@ async def test_a_body_that_runs_again_after_an_answer_streams_again(open_crib: O
     await session.result(question.call)
     events = await read(session, question.call)
     assert [e.kind for e in events] == ["accepted", "started", "output", "waiting", "answered", "output", "done"]
-    assert [e.data["delta"] for e in events if e.kind == "output"] == ["first ", "first second"]
+    assert [e.fields["delta"] for e in events if e.kind == "output"] == ["first ", "first second"]
 
 
 @requirement("contract.ctx.4")
@@ -487,7 +487,7 @@ async def test_a_child_goes_through_the_whole_pipeline(open_crib: OpenCrib, sync
     session = await crib.open("s-1", owner="ada")
     id, *results = (await session.call("parent")).data
     assert results == [[4, id, "s-1"], "invalid_arguments", "denied", "not_found"]
-    accepted = [event.data for event in await log(session, "accepted")]
+    accepted = [event.fields for event in await log(session, "accepted")]
     assert [data.get("parent") for data in accepted] == [None, id, id, id, id]
     assert accepted[1]["by"] == {"kind": "tool", "name": "default.parent"}
     assert len(await log(session, "done")) == 5
@@ -669,5 +669,5 @@ async def test_a_sync_generator_streams_from_its_thread_in_order(open_crib: Open
     crib = await open_crib(count)
     session = await crib.open(owner="ada")
     assert (await session.call("count")).data == 99
-    outputs = [event.data for event in await log(session, "output")]
+    outputs = [event.fields for event in await log(session, "output")]
     assert outputs == [data for n in range(100) for data in ({"delta": f"{n},"}, {"value": n})]

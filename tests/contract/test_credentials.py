@@ -47,7 +47,7 @@ async def test_each_owner_has_their_own_and_the_log_shows_none(open_crib: OpenCr
         failed = await session.call("pay_plainly", {})
         assert failed.failure is not None
         assert failed.failure.message.endswith("was refused")
-        log = json.dumps([event.data async for event in session.events(follow=False)])
+        log = json.dumps([event.fields async for event in session.events(follow=False)])
         assert "sk-" not in log + json.dumps(result.data) + failed.failure.message
 
 

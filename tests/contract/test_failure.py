@@ -386,7 +386,10 @@ async def test_a_secret_argument_is_masked_wherever_a_tool_tells_it(
     assert not gives_away(await whole(session))
     assert not gives_away(trace())
     assert "•••" in result.text or n == 1
-    assert [event.data["args"]["password"] for event in await log(session) if "args" in event.data] == ["•••", "•••"]
+    assert [event.fields["args"]["password"] for event in await log(session) if "args" in event.fields] == [
+        "•••",
+        "•••",
+    ]
 
 
 @requirement("contract.failure.4")
@@ -401,7 +404,7 @@ async def test_a_secret_is_masked_also_where_it_is_told_in_pieces(open_crib: Ope
     crib = await open_crib(spell)
     session = await crib.open(owner="ada")
     await session.call("spell", {"password": "hunter2"})
-    text = "".join(event.data.get("delta", "") for event in await log(session, "output"))
+    text = "".join(event.fields.get("delta", "") for event in await log(session, "output"))
     assert text == "<•••> hun"
 
 

@@ -44,7 +44,7 @@ async def test_listings_are_sorted_by_id_whatever_the_order_of_sources(open_crib
     ids = [listed.id for listed in session.tools()]
     assert ids == ["default.A", "default.m", "default.z", "x.a", "x.b"]
     assert list(session.model_tools()) == ["A", "m", "z", "a", "b"]
-    assert (await log(session, "opened"))[0].data["tools"] == ids
+    assert (await log(session, "opened"))[0].fields["tools"] == ids
 
 
 @requirement("contract.registry.1")
@@ -154,7 +154,7 @@ async def test_one_change_gives_one_notice(open_crib: OpenCrib) -> None:
         if event.kind == "tools_changed":
             break
     changes = await log(session, "tools_changed")
-    assert [event.data["tools"] for event in changes] == [["default.b", "default.c"]]
+    assert [event.fields["tools"] for event in changes] == [["default.b", "default.c"]]
 
 
 @requirement("contract.registry.3")

@@ -238,9 +238,9 @@ async def test_the_log_says_of_a_call_what_it_should(open_crib: OpenCrib) -> Non
     (asked,) = await session.questions()
     await session.answer(asked.id, "accept", actor="bob", reason="fine", key="k-1")
     async for event in session.events(call=call.id):
-        if event.kind == "waiting" and event.data["question"]["kind"] == "input":
-            await session.answer(event.data["question"]["id"], "accept", "Bob", actor="bob", key="k-2")
-    events = {event.kind: event.data for event in reversed(await log(session)) if event.call == call.id}
+        if event.kind == "waiting" and event.fields["question"]["kind"] == "input":
+            await session.answer(event.fields["question"]["id"], "accept", "Bob", actor="bob", key="k-2")
+    events = {event.kind: event.fields for event in reversed(await log(session)) if event.call == call.id}
     accepted = events["accepted"]
     assert {name: accepted[name] for name in ("tool", "label", "args", "by", "provider_id", "run")} == {
         "tool": "default.busy",
@@ -272,9 +272,9 @@ async def test_outputs_and_activities_stand_in_the_log_in_their_order(open_crib:
     (asked,) = await session.questions()
     await session.answer(asked.id, "accept")
     async for event in session.events(call=asked.call):
-        if event.kind == "waiting" and event.data["question"]["kind"] == "input":
+        if event.kind == "waiting" and event.fields["question"]["kind"] == "input":
             break
-    told = [event.data for event in await log(session) if event.kind in ("output", "activity")]
+    told = [event.fields for event in await log(session) if event.kind in ("output", "activity")]
     assert told == [
         {"delta": "some text"},
         {"value": {"n": 1}},

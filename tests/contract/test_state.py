@@ -128,7 +128,7 @@ async def test_the_state_is_a_fold_of_the_log(open_crib: OpenCrib) -> None:
         assert (await session.call("change", {"op": op, "key": key, "value": value})).ok
     expected = {"a": 3, "l": ["x", "y", "z"], "m": {"k": 1}}
     assert (session.state.revision, dict(session.state.snapshot())) == (7, expected)
-    assert [e.data["state"]["revision"] for e in await log(session, "done")] == [1, 2, 3, 4, 5, 6, 7]
+    assert [e.fields["state"]["revision"] for e in await log(session, "done")] == [1, 2, 3, 4, 5, 6, 7]
     crib = await open_crib(change)
     session = await crib.open("s", owner="ada")
     assert (session.state.revision, dict(session.state.snapshot())) == (7, expected)
@@ -148,7 +148,7 @@ async def test_a_call_that_fails_or_changes_nothing_leaves_the_revision(open_cri
     await session.call("nothing", {"fail": False})
     await session.call("nothing", {"fail": True})
     assert session.state.revision == 0
-    assert all("state" not in event.data for event in await log(session, "done"))
+    assert all("state" not in event.fields for event in await log(session, "done"))
 
 
 class Racers:
@@ -254,7 +254,7 @@ async def test_a_tool_that_wants_to_runs_again_on_a_fresh_snapshot(open_crib: Op
     assert [(await session.result(call.id)).data for call in calls] == ["a", "b"]
     assert sorted(session.state.snapshot()["cart"]) == ["a", "b"]
     assert (len(seen), sorted(steps)) == (3, ["a", "b"])
-    assert sorted(event.data["attempt"] for event in await log(session, "started")) == [1, 1, 2]
+    assert sorted(event.fields["attempt"] for event in await log(session, "started")) == [1, 1, 2]
     assert len(await log(session, "done")) == 2
 
 
@@ -314,7 +314,7 @@ async def test_changes_and_a_handover_of_a_quick_read_call_are_committed_too(ope
     await session.call("note")
     changed, handed = await log(session, "done")
     assert dict(session.state.snapshot()) == {"a": 1}
-    assert (changed.data["state"]["revision"], handed.data["handover"]["to"]) == (1, "bob")
+    assert (changed.fields["state"]["revision"], handed.fields["handover"]["to"]) == (1, "bob")
 
 
 @requirement("contract.state.1")

@@ -14,6 +14,7 @@ from toolcrib import Change, Context, Crib, Result, Session, tool
 from toolcrib.cli.verify import differences, mend
 from toolcrib.state import Key, State
 from toolcrib.store import Conflict, Store, Write, open_store
+from toolcrib.store.codec import Stored, encode
 from toolcrib.store.memory import MemoryStore
 from toolcrib.testing import check_index
 
@@ -92,7 +93,7 @@ async def test_a_commit_says_in_which_mode_each_key_was_changed(open_crib: OpenC
     await write(session, "add", 1)
     await session.call("change", {"key": "of_run", "op": "append", "value": 1}, run="r")
     await session.call("change", {"key": "plain", "op": "set", "value": 1})
-    states = [event.data["state"] for event in await log(session, "done")]
+    states = [event.fields["state"] for event in await log(session, "done")]
     assert [state["keys"] for state in states] == [
         {"k": "add"},
         {"of_run": {"mode": "append", "lives": "run"}},
@@ -156,7 +157,7 @@ class Contended(MemoryStore):
             state = State({"k": "add"})
             state.revision = last
             done = {"ok": True, "state": state.record([Change("add", "k", 1)], last)}
-            other = Write(write.session, [(0.0, None, "done", done)], revision=(last, last + 1))
+            other = Write(write.session, [(0.0, None, "done", Stored(encode(done)))], revision=(last, last + 1))
             await super().commit(other)
             self.contended.set()
             await asyncio.sleep(0)

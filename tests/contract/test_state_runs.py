@@ -73,7 +73,7 @@ async def test_what_lived_for_a_run_goes_with_it_also_after_a_restart(open_crib:
     session = await crib.open("s", owner="ada")
     assert await state(session, "r1") == {"plan": "plan of r1"}
     await session.end_run("r1")
-    assert [event.data for event in await log(session, "run_ended")] == [{"run": "r1"}]
+    assert [event.fields for event in await log(session, "run_ended")] == [{"run": "r1"}]
     assert await state(session, "r1") == {}
     assert await state(session, "r2") == {"plan": "plan of r2"}
     crib = await open_crib(change, seen, state_keys=KEYS)

@@ -232,7 +232,9 @@ async def test_another_definition_gives_the_same_call_another_digest(open_crib: 
         crib = await open_crib(made(description=description))
         session = await crib.open("s", owner="ada")
         await session.submit("pay")
-        digests.append([event.data["digest"] for event in await log(session) if event.kind in ("accepted", "started")])
+        digests.append(
+            [event.fields["digest"] for event in await log(session) if event.kind in ("accepted", "started")]
+        )
     assert digests[0][0] == digests[0][1]
     assert made().fingerprint != made(description="Pay!").fingerprint
     assert len(set(digests[1])) == 2
@@ -279,7 +281,7 @@ async def test_output_that_breaks_its_schema_is_not_passed_on(open_crib: OpenCri
     assert message(result).startswith(said)
     assert len(message(result)) > len(said)
     assert result.data is None
-    assert "data" not in (await log(session, "done"))[-1].data
+    assert "data" not in (await log(session, "done"))[-1].fields
     assert "rejected" in trace()
 
 

@@ -99,7 +99,7 @@ async def test_each_value_of_a_generator_is_an_output_and_the_last_one_the_data(
     session = await crib.open(owner="ada")
     assert (await session.call("count", {"n": 4})).data == {"n": 3}
     values = ["even", {"n": 1}, "even", {"n": 3}]
-    assert [event.data["value"] for event in await log(session, "output")] == values
+    assert [event.fields["value"] for event in await log(session, "output")] == values
     assert (await session.call("count", {"n": 0})).data is None
 
 
@@ -114,7 +114,7 @@ async def test_a_result_that_is_yielded_last_is_the_result(open_crib: OpenCrib) 
     crib = await open_crib(stream)
     session = await crib.open(owner="ada")
     assert await session.call("stream", {"fail": False}) == Result({"all": 2}, metadata={"m": 1})
-    assert [event.data["value"] for event in await log(session, "output")] == [1, {"all": 2}]
+    assert [event.fields["value"] for event in await log(session, "output")] == [1, {"all": 2}]
     assert code(await session.call("stream", {"fail": True})) == "failed"
 
 
@@ -281,7 +281,7 @@ async def test_arguments_are_read_gently_and_only_where_they_have_to_be(open_cri
     session = await crib.open(owner="ada")
     args = {"n": "5", "x": "1.5", "yes": "true", "text": None, "lines": "[1,2]", "either": "7"}
     assert (await session.call("take", args)).data == [5, 1.5, True, "t", [1, 2], "7"]
-    assert (await log(session, "started"))[0].data["args"] == {
+    assert (await log(session, "started"))[0].fields["args"] == {
         "n": 5,
         "x": 1.5,
         "yes": True,

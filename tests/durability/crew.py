@@ -85,7 +85,7 @@ async def asked(session: Session) -> str:
     """The first question that is open."""
     async for event in session.events():
         if event.kind == "waiting":
-            return str(event.data["question"]["id"])
+            return str(event.fields["question"]["id"])
     raise AssertionError
 
 

@@ -26,10 +26,10 @@ async def visits(session: Session, chance: random.Random) -> None:
     for visit in range(VISITS + 1):
         most = chance.randint(1, 40) if visit < VISITS else 2**62
         async for event in session.events(after=after):
-            say([event.seq, event.call, event.kind, event.data])
+            say([event.seq, event.call, event.kind, event.fields])
             after = event.seq
             most -= 1
-            if event.kind == "notice" and event.data["text"] == "end":
+            if event.kind == "notice" and event.fields["text"] == "end":
                 return
             if most == 0:
                 break

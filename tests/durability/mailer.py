@@ -54,7 +54,9 @@ async def main() -> None:
                 say("answered")
             case ["waits for", prompt]:
                 async for event in session.events():
-                    if event.kind == "done" or (event.kind == "waiting" and event.data["question"]["prompt"] == prompt):
+                    if event.kind == "done" or (
+                        event.kind == "waiting" and event.fields["question"]["prompt"] == prompt
+                    ):
                         say(event.kind)
                         break
             case ["result", call]:

@@ -12,6 +12,7 @@ from typing import Any
 from tests.durability.effects import heard, say
 from toolcrib import Context, Crib, tool
 from toolcrib.store import Draft, Row, Write, open_store
+from toolcrib.store.codec import Stored, encode
 
 WHAT, STORE, COUNT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 PER_SESSION = 1000
@@ -50,9 +51,9 @@ def waiting(session: str, id: str) -> Write:
         "effect": "once",
     }
     events: list[Draft] = [
-        (0.0, id, "accepted", accepted),
-        (0.0, id, "started", {"attempt": 1, "args": {}, "digest": "", "timeout_s": 60}),
-        (0.0, id, "waiting", {"question": question}),
+        (0.0, id, "accepted", Stored(encode(accepted))),
+        (0.0, id, "started", Stored(encode({"attempt": 1, "args": {}, "digest": "", "timeout_s": 60}))),
+        (0.0, id, "waiting", Stored(encode({"question": question}))),
     ]
     row = Row(id, session, "default.greet", "once", "waiting", 1, "w-dead")
     row.question, row.expires_at = question["id"], question["expires_at"]

@@ -113,7 +113,7 @@ def heard(reader: Script) -> list[Any]:
 
 async def told(session: Session) -> list[Any]:
     """The log in the form in which a follower tells it."""
-    return [[e.seq, e.call, e.kind, e.data] async for e in session.events(follow=False)]
+    return [[e.seq, e.call, e.kind, e.fields] async for e in session.events(follow=False)]
 
 
 @requirement("store.4")
@@ -151,7 +151,7 @@ async def _until_end(session: Session) -> list[Any]:
     """Follows without a pause while two processes write."""
     seen: list[Any] = []
     async for event in session.events():
-        seen.append([event.seq, event.call, event.kind, event.data])
-        if event.kind == "notice" and event.data["text"] == "end":
+        seen.append([event.seq, event.call, event.kind, event.fields])
+        if event.kind == "notice" and event.fields["text"] == "end":
             break
     return seen

@@ -64,7 +64,7 @@ def outcome(sender: Script, text: str) -> list[Any]:
 def turns(log: list[Event]) -> list[tuple[str, str]]:
     """The order of what runs did."""
     wanted = ("run_started", "turn_started", "turn_finished", "run_finished")
-    return [(event.kind, event.data["run"]) for event in log if event.kind in wanted]
+    return [(event.kind, event.fields["run"]) for event in log if event.kind in wanted]
 
 
 def one_after_the_other(log: list[Event]) -> bool:
@@ -91,7 +91,7 @@ async def test_the_same_key_sent_by_two_processes_at_once_is_one_message(
     for number in range(ROUNDS):
         log = await log_of(where, f"s{number}")
         assert [kind for kind, _ in turns(log)] == ["run_started", "turn_started", "turn_finished", "run_finished"]
-        assert [event.data["role"] for event in log if event.kind == "message"] == ["user", "assistant"]
+        assert [event.fields["role"] for event in log if event.kind == "message"] == ["user", "assistant"]
     assert lines(tmp_path / "asked") == [f"s{number} go" for number in range(ROUNDS)]
 
 
@@ -110,7 +110,7 @@ async def test_different_messages_sent_at_once_are_answered_one_after_the_other(
             assert first[0] != second[0]
     for number in range(ROUNDS):
         log = await log_of(where, f"s{number}")
-        assert one_after_the_other(log), "\n".join(f"{e.seq} {e.kind} {e.data}" for e in log)
+        assert one_after_the_other(log), "\n".join(f"{e.seq} {e.kind} {e.fields}" for e in log)
         assert [kind for kind, _ in turns(log)].count("run_started") == 2
 
 
@@ -192,7 +192,9 @@ async def test_a_process_that_was_paused_writes_nothing_more_of_a_run_that_anoth
         assert outcome(one, "next")[1:] == ["done", "answered"]
     log = await log_of(where, "s")
     assert one_after_the_other(log)
-    answers = [event.data["content"] for event in log if event.kind == "message" and event.data["role"] == "assistant"]
+    answers = [
+        event.fields["content"] for event in log if event.kind == "message" and event.fields["role"] == "assistant"
+    ]
     assert answers[0] == "two says go"
 
 
@@ -208,12 +210,12 @@ async def asker(folder: Path, text: str) -> str:
 
 async def runs_of(where: list[str], id: str) -> list[Event]:
     """All that runs wrote."""
-    return [event for event in await log_of(where, id) if "run" in event.data]
+    return [event for event in await log_of(where, id) if "run" in event.fields]
 
 
 def over(log: list[Event]) -> bool:
     """Whether the first run has ended."""
-    return bool(log) and (log[-1].kind, log[-1].data["run"]) == ("run_finished", log[0].data["run"])
+    return bool(log) and (log[-1].kind, log[-1].fields["run"]) == ("run_finished", log[0].fields["run"])
 
 
 @requirement("reliability.fence.7")

@@ -93,5 +93,5 @@ async def once_in_the_log(store: str, body: Body) -> None:
     async with Crib([body.tool], store=store) as crib:
         session = await crib.open("s", owner="ada")
         ends = [event async for event in session.events(follow=False) if event.kind in ("done", "settled")]
-        assert [(event.kind, event.data["data"]) for event in ends] == [("done", {"paid": 5})]
+        assert [(event.kind, event.fields["data"]) for event in ends] == [("done", {"paid": 5})]
     assert body.ran == 1

@@ -7,7 +7,8 @@ from typing import Any
 
 from toolcrib import Context, Crib, Session, tool
 from toolcrib.engine.nats import Nats
-from toolcrib.types import CribLimits, Event, Result
+from toolcrib.events import Event
+from toolcrib.types import CribLimits, Result
 
 PATIENCE_S = 60
 SOON_S = 60.0
@@ -211,7 +212,7 @@ async def question(session: Session, call: str | None = None) -> str:
     async with asyncio.timeout(PATIENCE_S):
         async for event in session.events(call=call):
             if event.kind == "waiting":
-                return str(event.data["question"]["id"])
+                return str(event.fields["question"]["id"])
     raise AssertionError("it ended without a question")
 
 

@@ -54,7 +54,7 @@ async def test_a_question_is_answered_at_another_node_than_it_was_asked(urls: tu
         there = await one.open("s", owner="ada")
         async for event in there.events(call=call.id):
             if event.kind == "waiting":
-                await there.answer(event.data["question"]["id"], "accept", "yes")
+                await there.answer(event.fields["question"]["id"], "accept", "yes")
         result = await session.result(call.id)
         assert str(result.data).startswith("yes on w")
         assert len(log.ran) == 1
@@ -79,7 +79,7 @@ async def question(session: Session, call: str) -> str:
     """The id of what a call asks, when it does."""
     async for event in session.events(call=call):
         if event.kind == "waiting":
-            return str(event.data["question"]["id"])
+            return str(event.fields["question"]["id"])
     raise AssertionError("it ended without a question")
 
 
@@ -118,7 +118,7 @@ async def test_a_reader_at_another_node_sees_every_event_in_order(urls: tuple[st
         session = await api.open("s", owner="ada", namespaces=["shop"])
         call = await session.submit("shop.count", {"upto": 500})
         seen = await events(session, call.id)
-        numbers = [event.data["value"]["number"] for event in seen if event.kind == "output"]
+        numbers = [event.fields["value"]["number"] for event in seen if event.kind == "output"]
         assert numbers == list(range(500))
         assert [event.seq for event in seen] == list(range(seen[0].seq, seen[0].seq + len(seen)))
 

@@ -44,7 +44,7 @@ class Call:
     def accepted(self) -> dict[str, Any]:
         """What it was accepted as; nothing where that is missing."""
         first = self.events[0]
-        return first.data if first.kind == "accepted" else {}
+        return first.fields if first.kind == "accepted" else {}
 
     @property
     def tool(self) -> str:
@@ -59,7 +59,7 @@ class Call:
     @property
     def code(self) -> str:
         """How it ended: `ok`, the code of its failure, or `open`."""
-        ends = [event.data for event in self.events if event.kind in ("done", "settled")]
+        ends = [event.fields for event in self.events if event.kind in ("done", "settled")]
         if not ends:
             return "open"
         return "ok" if ends[-1]["ok"] else str(ends[-1]["failure"]["code"])
@@ -122,7 +122,7 @@ class Check:
             await store.close()
         with (self._folder / "log.jsonl").open("w") as copy:  # what a reader of a violation wants to see
             for session, log in self._logs.items():
-                copy.writelines(json.dumps([session, *event], default=str) + "\n" for event in log)
+                copy.writelines(json.dumps([session, event.plain()], default=str) + "\n" for event in log)
         for session, log in self._logs.items():
             for event in log:
                 if event.call is not None:
@@ -151,7 +151,7 @@ class Check:
             )
             if late:
                 yield Violation("gaps", f"{self._name(id)} was done, and then {late}")
-            attempts = [event.data["attempt"] for event in call.of("started")]
+            attempts = [event.fields["attempt"] for event in call.of("started")]
             if attempts != sorted(set(attempts)):
                 yield Violation("gaps", f"{self._name(id)} has the attempts {attempts}")
 
@@ -226,7 +226,7 @@ class Check:
                 yield Violation("twice", f"{self._name(parent)} has {len(ids)} children {tool}: {ids}")
         for id, call in self._calls.items():
             if call.tool == "order" and call.code == "ok":
-                results = call.of("done")[0].data["data"]
+                results = call.of("done")[0].fields["data"]
                 missing = [tool for tool in CHILDREN if not children[id, tool]]
                 if missing and "unavailable" not in results:  # a child that was not accepted is told so
                     yield Violation("lost", f"{self._name(id)} is ok and has no child {missing}")
@@ -246,11 +246,11 @@ class Check:
             if effect.kind in tools.STEPS:
                 taken[effect.call, effect.kind].append(effect)
         for id, call in self._calls.items():
-            for key, times in Counter(event.data["key"] for event in call.of("step")).items():
+            for key, times in Counter(event.fields["key"] for event in call.of("step")).items():
                 if times > 1:
                     yield Violation("twice", f"{self._name(id)} recorded {key} {times} times")
             for event in call.of("step"):
-                name, attempt, pid = event.data["value"]
+                name, attempt, pid = event.fields["value"]
                 effects = taken.pop((id, name), [])
                 if not _one_window(effects, attempt, pid):
                     text = f"took the step {name}, recorded by attempt {attempt} in {pid}, in {effects}"
@@ -280,8 +280,8 @@ class Check:
     def _runs(self, session: str, log: list[Event]) -> Iterator[Violation]:
         going: list[str] = []
         for event in log:
-            run = str(event.data.get("run"))
-            if event.kind == "run_started" and event.data.get("parent") is None:
+            run = str(event.fields.get("run"))
+            if event.kind == "run_started" and event.fields.get("parent") is None:
                 if going:
                     yield Violation("twice", f"run {run} of {session} began while {going} went on")
                 going.append(run)
@@ -292,7 +292,7 @@ class Check:
                     going.remove(run)
         yield from (Violation("stuck", f"run {run} of {session} has not ended") for run in going)
         queued = {event.seq for event in log if event.kind == "message_queued"}
-        taken = {event.data.get("queued") for event in log if event.kind == "message"}
+        taken = {event.fields.get("queued") for event in log if event.kind == "message"}
         yield from (Violation("lost", f"message {seq} of {session} was taken by no run") for seq in queued - taken)
 
     def _logouts(self) -> Iterator[Violation]:
@@ -312,7 +312,7 @@ class Check:
         items: list[str] = []
         last: str | None = None
         for event in self._logs.get("state", ()):
-            changes = (event.data.get("state") or {}).get("changes", ()) if event.kind in ("done", "settled") else ()
+            changes = (event.fields.get("state") or {}).get("changes", ()) if event.kind in ("done", "settled") else ()
             for change in changes:
                 items += [change["value"]] if change["key"] == "items" else []
                 last = change["value"] if change["key"] == "last" else last
@@ -344,10 +344,10 @@ class Check:
 def _entered(log: list[Event]) -> Iterator[str]:
     """The keys of messages as they came in, queued or not, and the numbers of queued ones as runs took them."""
     for event in log:
-        if event.kind == "message" and event.data.get("queued"):
-            yield f"number {event.data['queued']}"
-        elif event.kind in ("message", "message_queued") and event.data.get("key"):
-            yield event.data["key"]
+        if event.kind == "message" and event.fields.get("queued"):
+            yield f"number {event.fields['queued']}"
+        elif event.kind in ("message", "message_queued") and event.fields.get("key"):
+            yield event.fields["key"]
 
 
 def _one_window(effects: list[Effect], attempt: int, pid: int) -> bool:

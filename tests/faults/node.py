@@ -100,10 +100,10 @@ def note_run(going: dict[tuple[str, Any], None], session: str, event: Event) -> 
     """Adds what an event begins, and takes out what it ends: a run by its id, a queued message by its number."""
     match event.kind:
         case "run_started":
-            going[session, event.data["run"]] = None
+            going[session, event.fields["run"]] = None
         case "run_finished":
-            going.pop((session, event.data["run"]), None)
+            going.pop((session, event.fields["run"]), None)
         case "message_queued":
             going[session, event.seq] = None
-        case "message" if event.data.get("queued"):
-            going.pop((session, event.data["queued"]), None)
+        case "message" if event.fields.get("queued"):
+            going.pop((session, event.fields["queued"]), None)

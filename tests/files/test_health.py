@@ -223,7 +223,7 @@ async def test_a_required_tool_that_is_not_well_is_unavailable(ready: Place) -> 
         result = await session.call("say.greet", {})
         assert (code(result), message(result)) == ("unavailable", "Required tool 'say' health check failed")
         assert hint(result) == "ready ended with 3"
-        assert "definition" in (await done(session)).data["metadata"]
+        assert "definition" in (await done(session)).fields["metadata"]
         (ready.folder / "well").touch()
         assert (await session.call("say.greet", {})).data == {"args": ["hi"]}
 

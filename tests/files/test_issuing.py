@@ -76,7 +76,7 @@ async def test_what_a_processor_makes_of_arguments_is_judged_approved_logged_and
         assert asked.arguments == {"title": "hi!"}
         await session.answer(asked.id, "accept", actor="ada")
         assert (await session.result(call.id)).data == {"args": ["hi!"]}
-        told = {event.kind: event.data for event in await events(session, call.id)}
+        told = {event.kind: event.fields for event in await events(session, call.id)}
         assert told["accepted"]["args"] == told["started"]["args"] == {"title": "hi!"}
         assert told["accepted"]["digest"] == told["started"]["digest"] == asked.digest
 
@@ -114,7 +114,7 @@ async def test_a_failing_processor_before_a_call_ends_it_and_one_after_it_keeps_
         sha256 = (await source.resolve("say")).sha256
         result = await session.call("say.early", {"title": "a"})
         assert "Processor 'broken' execution failed" in message(result)
-        assert (await done(session)).data["metadata"]["definition"] == sha256
+        assert (await done(session)).fields["metadata"]["definition"] == sha256
         result = await session.call("say.late", {"title": "a"})
         assert result.data == {"args": ["a"]}
         assert "The result is raw" in result.metadata["warnings"][0]
@@ -139,7 +139,7 @@ async def test_the_end_of_a_call_says_which_file_it_was_and_all_that_was_found(p
     async with place.opened() as (source, session):
         of = {id: (await source.resolve(id)).sha256 for id in ("say", "gone")}
         await session.call("say.greet", {})
-        told = (await done(session)).data
+        told = (await done(session)).fields
         assert told["metadata"]["definition"] == of["say"]
         assert told["metadata"]["findings"] == [
             {
@@ -152,11 +152,11 @@ async def test_the_end_of_a_call_says_which_file_it_was_and_all_that_was_found(p
         ]
         assert (await session.call("say.greet", {"title": "x"})).metadata["definition"] == of["say"]
         await session.call("say.fail", {"args": 5})
-        told = (await done(session)).data
+        told = (await done(session)).fields
         assert (told["failure"]["code"], told["metadata"]["definition"]) == ("invalid_arguments", of["say"])
         assert told["metadata"]["findings"][0]["path"] == "args"
         assert code(await session.call("gone.go", {"args": []})) == "unavailable"
-        assert (await done(session)).data["metadata"]["definition"] == of["gone"]
+        assert (await done(session)).fields["metadata"]["definition"] == of["gone"]
 
 
 @requirement("yaml.find.8")
@@ -165,7 +165,7 @@ async def test_a_call_that_never_ran_says_which_file_it_was_too(place: Place) ->
     place.write("say", "cli", **SAY, commands=GREET)
     async with place.opened(policy={"default": "allow", "grants": {"allow": ["exec:cmd:other"]}}) as (source, session):
         assert code(await session.call("say.greet", {"title": "x"})) == "denied"
-        assert (await done(session)).data["metadata"]["definition"] == (await source.resolve("say")).sha256
+        assert (await done(session)).fields["metadata"]["definition"] == (await source.resolve("say")).sha256
 
 
 @requirement("yaml.cmd.1", "yaml.cmd.8")
@@ -242,7 +242,7 @@ async def test_a_filter_takes_from_what_the_model_reads_and_the_log_keeps_all(pl
         result = await session.call("store.list", {})
         assert result.data == {"rows": rows}
         assert len(result.text) < 200 < len(json.dumps(rows))
-        assert (await done(session)).data["data"] == {"rows": rows}
+        assert (await done(session)).fields["data"] == {"rows": rows}
         assert result.metadata["filter"]["filter_type"] == "schema"
         page = await session.call("store.page", {})
         assert (page.text, page.data) == ("Hi you", "<p>Hi <b>you</b></p>")

@@ -178,7 +178,7 @@ async def test_what_is_declared_of_a_tool_holds_for_calls(place: Place) -> None:
     async with place.opened(declare={"say.greet": {"effect": "read"}}) as (_, session):
         await session.call("say.greet", {})
         accepted = await until(session, "accepted")
-        assert accepted.data["effect"] == "read"
+        assert accepted.fields["effect"] == "read"
 
 
 @requirement("yaml.find.9")

@@ -5,9 +5,10 @@ from typing import Any
 from tests.requirements import requirement
 from toolcrib import Crib, tool
 from toolcrib.errors import ToolFailure
+from toolcrib.events import Event
 from toolcrib.sources.files.registry import Registry, read
 from toolcrib.sources.files.usage import Advice, Usage, advice
-from toolcrib.types import Event
+from toolcrib.store.codec import encode
 
 
 @tool(namespace="desk")
@@ -24,7 +25,7 @@ def close(ticket: str, secret: str = "") -> str:
 
 
 def events(*said: tuple[str, str, dict[str, Any]], at: float = 1.0) -> list[Event]:
-    return [Event(seq, at + seq, call, kind, data) for seq, (call, kind, data) in enumerate(said)]
+    return [Event(seq, at + seq, call, kind, encode(data)) for seq, (call, kind, data) in enumerate(said)]
 
 
 def used(calls: int, sessions: int, tool: str = "exa.search", usage: Usage | None = None) -> Usage:
@@ -100,7 +101,7 @@ def test_a_call_that_was_unknown_and_is_settled_counts_as_what_it_became() -> No
     for event in events(("c", "accepted", {"tool": "t"}), ("c", "started", {}), ("c", "done", unknown)):
         usage.take("s", event)
     assert usage.numbers()["t"]["failures"] == {"unknown": 1}
-    usage.take("s", Event(4, 9.0, "c", "settled", {"ok": True, "data": 1}))
+    usage.take("s", Event(4, 9.0, "c", "settled", encode({"ok": True, "data": 1})))
     assert usage.numbers()["t"]["failures"] == {}
     assert usage.numbers()["t"]["calls"] == 1
 

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from toolcrib.events import Event
 from toolcrib.interop.wire import aios, awaken, distri
-from toolcrib.types import Event, Question
+from toolcrib.store.codec import encode
+from toolcrib.types import Question
 
 KNOWN = {
     "aios": aios.EVENT.kept("nothing"),
@@ -22,7 +24,7 @@ class Log:
 
     def add(self, kind: str, call: str | None = None, **data: Any) -> "Log":
         number = len(self.events) + 1
-        self.events.append(Event(number, 1_700_000_000.0 + number, call, kind, data))
+        self.events.append(Event(number, 1_700_000_000.0 + number, call, kind, encode(data)))
         return self
 
     def accepted(self, call: str, tool: str = "default.search", args: Any = None, **more: Any) -> "Log":
@@ -51,7 +53,7 @@ class Log:
     def handover(self, call: str, **data: Any) -> "Log":
         """An event of the session; its data names the call, whose `done` has said the same."""
         self.add("handover", **data)
-        self.events[-1].data["call"] = call
+        self.events[-1].fields["call"] = call
         return self
 
 

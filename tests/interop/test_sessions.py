@@ -153,7 +153,7 @@ Told = tuple[list[Event], dict[str, Result]]
 def accepted(events: list[Event]) -> dict[str, tuple[str, Any]]:
     """Name and arguments of each call."""
     found = [event for event in events if event.kind == "accepted"]
-    return {event.call or "": (event.data["tool"].rpartition(".")[2], event.data["args"]) for event in found}
+    return {event.call or "": (event.fields["tool"].rpartition(".")[2], event.fields["args"]) for event in found}
 
 
 @requirement("contract.interop.14", "contract.interop.9", "contract.interop.8")
@@ -231,7 +231,7 @@ async def test_a_session_is_told_to_aios_and_nothing_is_lost(session_log: Told) 
 async def test_a_session_is_told_to_aomi(session_log: Told) -> None:
     events, _ = session_log
     made = aomi.replay(events)
-    background = next(event.call for event in events if event.kind == "accepted" and event.data.get("background"))
+    background = next(event.call for event in events if event.kind == "accepted" and event.fields.get("background"))
     assert {"status": "queued", "id": background} in made
     callbacks = [event["AsyncCallback"] for event in made if "AsyncCallback" in event]
     assert [(one["type"], one["result"]) for one in callbacks] == [
@@ -244,7 +244,7 @@ async def test_a_session_is_told_to_aomi(session_log: Told) -> None:
 
 async def test_a_real_question_is_the_same_after_its_ticket(session_log: Told) -> None:
     events, _ = session_log
-    questions = [Question(**event.data["question"]) for event in events if event.kind == "waiting"]
+    questions = [Question(**event.fields["question"]) for event in events if event.kind == "waiting"]
     for asked in nonempty(questions):
         again = awaken.to_question(awaken.from_question(asked))
         assert (again.call, again.kind, again.resume) == (asked.call, asked.kind, asked.resume)

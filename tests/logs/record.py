@@ -84,7 +84,7 @@ async def _calls(crib: Crib) -> None:
     await session.call("export")
     await first(session, "done", (await session.completed())[-1].id)
     refund = await session.submit("refund", {"order": "A-7"})
-    question = (await first(session, "waiting", refund.id)).data["question"]["id"]
+    question = f"{refund.id}-1"
     await session.answer(question, "accept", actor="ann", key="a-1")
     await first(session, "escalated", refund.id)
     await session.answer(question, "accept", actor="cleo", reason="fine")
@@ -98,7 +98,7 @@ async def _calls(crib: Crib) -> None:
 async def _answered(session: Session, tool: str, args: Any, action: str, value: Any = None, **more: Any) -> None:
     call = await session.submit(tool, args)
     waiting = await first(session, "waiting", call.id)
-    await session.answer(waiting.data["question"]["id"], action, value, **more)
+    await session.answer(waiting.fields["question"]["id"], action, value, **more)
     await session.result(call.id)
 
 

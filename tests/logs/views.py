@@ -63,7 +63,7 @@ async def _views(crib: Crib, row: SessionRow) -> dict[str, Any]:
         "tools": session.names(),
         "progress": await session.progress(),
         "audit": [entry for event in events if (entry := audit.take(event)) is not None],
-        "requests": [await _request(crib, session, _field(one, "run"), _field(one, "turn")) for one in turns],
+        "requests": [await _request(crib, session, one.fields["run"], one.fields["turn"]) for one in turns],
     }
 
 
@@ -73,11 +73,6 @@ async def _call(session: Session, id: str) -> dict[str, Any]:
     shown["result"] = None if entry.result is None else [entry.result.text, entry.result.data, *entry.result.changes]
     row = (await session.row(id)).values()
     return {"row": {name: value for name, value in row.items() if name != "worker"}, "entry": shown, "output": output}
-
-
-def _field(event: Any, name: str) -> Any:
-    """A field of an event's data, however the version that runs this holds it."""
-    return event.data[name] if isinstance(event.data, dict) else getattr(event.data, name)
 
 
 async def _request(crib: Crib, session: Session, run: str, turn: int) -> Any:

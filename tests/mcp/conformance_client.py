@@ -109,7 +109,7 @@ async def call(session: Session, name: str, args: Any) -> None:
     made = await session.submit(f"server.{name}", args)
     async for event in session.events(call=made.id):
         if event.kind == "waiting":
-            question = event.data["question"]
+            question = event.fields["question"]
             await session.answer(question["id"], "accept", answer(question["schema"]))
     print(name, await session.result(made.id), file=sys.stderr)
 

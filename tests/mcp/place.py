@@ -74,7 +74,7 @@ async def asked(session: Session, call: str) -> Any:
     async for event in session.events(call=call):
         if event.kind == "waiting":
             past = [other async for other in session.events(call=call, follow=False) if other.kind == "answered"]
-            if event.data["question"]["id"] not in [answered.data["question"] for answered in past]:
-                return event.data["question"]
-        assert event.kind != "done", event.data
+            if event.fields["question"]["id"] not in [answered.fields["question"] for answered in past]:
+                return event.fields["question"]
+        assert event.kind != "done", event.fields
     raise AssertionError("it never asked")

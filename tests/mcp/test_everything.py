@@ -46,7 +46,7 @@ async def test_the_reference_server_works_through_a_crib() -> None:
         assert "image" in [block["type"] for block in image.content]
         call = await session.submit("everything.trigger-long-running-operation", {"duration": 1, "steps": 4})
         events = [event async for event in session.events(call=call.id)]
-        assert [event.data["loaded"] for event in events if event.kind == "progress"][-1] == 4
+        assert [event.fields["loaded"] for event in events if event.kind == "progress"][-1] == 4
         assert (await session.result(call.id)).ok
 
 

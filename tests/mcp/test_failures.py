@@ -26,7 +26,7 @@ async def test_a_server_killed_in_mid_call_ends_the_call_as_unknown_and_is_start
         result = await session.result(call.id)
         assert code(result) == "unknown"
         assert "may have run" in message(result)
-        assert [event.data["message"] async for event in session.events(call=call.id) if event.kind == "progress"]
+        assert [event.fields["message"] async for event in session.events(call=call.id) if event.kind == "progress"]
         assert (await session.call("raw.echo", {"text": "back"})).data == "back"
         assert (await session.result(other.id)).data == "slept"
 

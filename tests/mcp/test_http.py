@@ -29,7 +29,7 @@ async def test_a_server_over_http_is_used_like_one_on_a_pipe() -> None:
         assert (await session.call("web.add", {"a": 1})).data == {"total": 2}
         call = await session.submit("web.work", {})
         events = [event async for event in session.events(call=call.id)]
-        assert [event.data["message"] for event in events if event.kind == "progress"][-1] == "step 3"
+        assert [event.fields["message"] for event in events if event.kind == "progress"][-1] == "step 3"
         paint = await session.submit("web.paint", {})
         await session.answer((await asked(session, paint.id))["id"], "accept", {"color": "red"})
         assert (await session.result(paint.id)).data == "red"

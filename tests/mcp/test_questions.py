@@ -185,7 +185,7 @@ async def test_a_task_of_a_server_is_followed_to_its_end() -> None:
         call = await session.submit("raw.task", {}, background=True)
         await session.answer((await asked(session, call.id))["id"], "accept", RED)
         events = [event async for event in session.events(call=call.id)]
-        assert "poll 1" in [event.data.get("message") for event in events if event.kind == "progress"]
+        assert "poll 1" in [event.fields.get("message") for event in events if event.kind == "progress"]
         assert (await session.result(call.id)).data == "red"
         assert len(calls(await heard(session), "task")) == 1
 

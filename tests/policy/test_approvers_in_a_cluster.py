@@ -44,7 +44,7 @@ async def nodes(urls: tuple[str, str], ran: list[str]) -> AsyncIterator[list[Cri
 
 
 async def asked(session: Any, call: str) -> str:
-    return str((await first(session, "waiting", call)).data["question"]["id"])
+    return str((await first(session, "waiting", call)).fields["question"]["id"])
 
 
 @requirement("policy.approve.5")

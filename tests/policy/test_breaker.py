@@ -153,5 +153,5 @@ async def test_a_body_that_runs_again_after_an_answer_is_in_its_next_attempt(eff
         async with asyncio.timeout(30):
             async for event in session.events(call=call.id):
                 if event.kind == "waiting":
-                    await session.answer(event.data["question"]["id"], "accept", "yes")
+                    await session.answer(event.fields["question"]["id"], "accept", "yes")
         assert attempts == [1, 2, 3]

@@ -66,7 +66,7 @@ async def test_a_denied_call_is_in_the_log_with_the_verdict() -> None:
         session = await opened(crib)
         assert "Use the trash." in str((await session.call("shell", {"command": "ls; rm x"})).failure)
         done = [event async for event in session.events(follow=False) if event.kind == "done"][-1]
-        assert (done.data["verdict"]["effect"], done.data["verdict"]["rule"]) == ("deny", "no-rm")
+        assert (done.fields["verdict"]["effect"], done.fields["verdict"]["rule"]) == ("deny", "no-rm")
 
 
 async def test_an_argument_that_can_not_be_judged_is_invalid() -> None:

@@ -90,10 +90,10 @@ async def _check(place: Place) -> None:
         lines = [event for event in events if event.call == call]
         (yes,) = [event for event in lines if event.kind == "answered"]
         (begun,) = [event for event in lines if event.kind == "started"]
-        assert yes.data["action"] == "accept"
+        assert yes.fields["action"] == "accept"
         assert yes.seq < begun.seq
-        approved = yes.data.get("args") or lines[0].data["args"]
-        assert approved == {"order": order} == begun.data["args"]
+        approved = yes.fields.get("args") or lines[0].fields["args"]
+        assert approved == {"order": order} == begun.fields["args"]
     assert len({call for call, _ in place.ran}) == len(place.ran)
 
 
@@ -139,11 +139,11 @@ async def _play_together(steps: list[tuple[str, int, int, str]]) -> int:
     events = await place.store.read("s", limit=10_000)
     for id, name in place.ran:
         agreed = [event for event in events if event.call == id and event.kind in ("endorsed", "answered")]
-        who, (quorum, able) = {event.data["actor"] for event in agreed}, NEEDED[name]
+        who, (quorum, able) = {event.fields["actor"] for event in agreed}, NEEDED[name]
         assert len(who & able) >= quorum
         assert who <= {"ada", "ann", "bob", "sam"}
         if quorum > 1:
-            assert not any("args" in event.data for event in agreed)
+            assert not any("args" in event.fields for event in agreed)
     return len(place.ran)
 
 

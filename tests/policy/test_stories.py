@@ -220,7 +220,7 @@ async def test_a_closed_namespace_is_closed_however_its_tools_are_reached(place:
         for options in ({}, {"by": ("agent", "scout"), "agent": "scout"}):
             told = await session.call("detour", {"name": "forge.build"}, **options)
             assert told.data == CLOSED
-        (verdict, *_) = [event.data["verdict"] for event in await log(session, "done") if "verdict" in event.data]
+        (verdict, *_) = [event.fields["verdict"] for event in await log(session, "done") if "verdict" in event.fields]
         assert (verdict["effect"], verdict["by"]) == ("deny", "namespace")
 
 

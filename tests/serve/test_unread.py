@@ -112,10 +112,10 @@ async def test_the_client_reads_events_with_their_large_values(tmp_path: Path) -
         async with RemoteCrib(f"http://127.0.0.1:{server.port}") as crib:
             session = await crib.open("s")
             past = [event async for event in session.events(follow=False)]
-            assert [len(one.data["data"]) for one in past if one.kind == "done"] == [LARGE, LARGE]
+            assert [len(one.fields["data"]) for one in past if one.kind == "done"] == [LARGE, LARGE]
             call = await session.submit("sized", {"size": LARGE})
             done = [event async for event in session.events(call=call.id)][-1]
-            assert done.data["data"] == "x" * LARGE
+            assert done.fields["data"] == "x" * LARGE
 
 
 async def pages(server: Served, path: str) -> list[dict[str, Any]]:

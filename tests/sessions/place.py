@@ -64,11 +64,11 @@ def kinds(events: Iterable[Event]) -> list[str]:
 
 def values(events: Iterable[Event]) -> list[Any]:
     """What was streamed, chunk by chunk."""
-    return [event.data["value"] for event in events if event.kind == "output"]
+    return [event.fields["value"] for event in events if event.kind == "output"]
 
 
 def text(events: Iterable[Event]) -> str:
-    return "".join(event.data["delta"] for event in events if event.kind == "output")
+    return "".join(event.fields["delta"] for event in events if event.kind == "output")
 
 
 async def settled() -> None:

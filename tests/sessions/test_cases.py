@@ -64,11 +64,11 @@ async def test_a_handler_of_aomi(case: dict[str, Any]) -> None:
         for session, id in zip(sessions, ids, strict=True):
             events = await follow(session, id)
             if "each_session_sees" in expect:
-                assert events[-1].data["data"] == session.id
+                assert events[-1].fields["data"] == session.id
                 assert {event.call for event in await log(session)} == {None, id}
                 continue
-            done = events[-1].data
-            assert values(e for e in events if "value" in e.data) == expect["outputs"]
+            done = events[-1].fields
+            assert values(e for e in events if "value" in e.fields) == expect["outputs"]
             ended = {"ok": done["ok"], "data": done.get("data"), "code": done.get("failure", {}).get("code")}
             assert {name: ended[name] for name in expect["done"]} == expect["done"]
             assert len(await session.ongoing()) + len(await session.unresolved()) == expect.get("open_after", 0)

@@ -55,7 +55,7 @@ async def test_from_closing_on_calls_end_unavailable(place: Place) -> None:
         await session.submit("look")
         closing = asyncio.create_task(session.close(timeout=0.3))
         logged = await first(session, "closing")
-        assert logged.data == {"timeout_s": 0.3}
+        assert logged.fields == {"timeout_s": 0.3}
         refused = failure(await session.call("quick"))
         assert (refused.code, refused.message) == ("unavailable", "Session is closing")
         call = await session.submit("quick")
@@ -300,7 +300,7 @@ async def test_close_returns_and_logs_what_it_found_and_a_second_one_joins_it(pl
         assert one == two == (1, 1, 1, 2)
         events = await log(session)
         assert kinds(events).count("closing") == kinds(events).count("closed") == 1
-        assert events[-1].data == {"finished": 1, "timed_out": 1, "waiting": 1, "undelivered": 2}
+        assert events[-1].fields == {"finished": 1, "timed_out": 1, "waiting": 1, "undelivered": 2}
         assert await session.close() == one
         assert len(await session.completed()) == 3  # reading goes on
 

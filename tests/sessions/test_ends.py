@@ -57,7 +57,7 @@ async def test_a_cancelled_call_ends_after_what_it_called(store: str) -> None:
         await session.cancel(call.id)
         ends = [event for event in await log(session) if event.kind == "done"]
         assert [event.call == call.id for event in ends] == [False, True]
-        assert [event.data["failure"]["code"] for event in ends] == ["cancelled", "cancelled"]
+        assert [event.fields["failure"]["code"] for event in ends] == ["cancelled", "cancelled"]
         assert begun[-1].call != call.id
 
 

@@ -84,7 +84,7 @@ async def test_an_answer_finds_its_question_by_id_and_has_to_fit_its_schema(plac
     async with place.crib(sign) as crib:
         session = await crib.open(owner="ada")
         one, two = await session.submit("sign", {"tx": "a"}), await session.submit("sign", {"tx": "b"})
-        asked = [(await first(session, "waiting", call.id)).data["question"] for call in (one, two)]
+        asked = [(await first(session, "waiting", call.id)).fields["question"] for call in (one, two)]
         assert [question["data"] for question in asked] == [{"tx": "a"}, {"tx": "b"}]
         with pytest.raises(Refused, match="does not fit"):
             await session.answer(asked[1]["id"], "accept", {"hash": 7})
@@ -109,7 +109,7 @@ async def test_a_message_that_answers_nothing_is_a_notice_and_goes_no_further(pl
         assert refused.value.code == "not_found"
         await session.notice("wallet:tx_complete 0x1", by="client")
         said = (await log(session))[-1]
-        assert (said.kind, said.call, said.data["by"]) == ("notice", None, "client")
+        assert (said.kind, said.call, said.fields["by"]) == ("notice", None, "client")
         assert (await session.status(call.id)).status == "waiting"
         assert await session.completed("model") == []
 
@@ -134,7 +134,7 @@ async def test_a_client_says_who_its_user_is_and_tools_see_it(place: Place, give
         await session.set_user(given)
         meant = {"address": "0xA", "chainId": 1, "isConnected": True, "ensName": "ada.eth", "theme": "dark"}
         assert (await session.call("look")).data == meant
-        assert (await first(session, "user_state")).data == meant
+        assert (await first(session, "user_state")).fields == meant
     async with place.crib(look) as crib:
         assert (await (await crib.open("s-1", owner="ada")).call("look")).data == meant
 
@@ -176,6 +176,6 @@ async def test_what_a_client_says_gives_no_rights(place: Place) -> None:
         await session.set_user({"owner": "bob", "namespaces": ["forge"], "grants": ["*"], "address": "bob"})
         assert (session.owner, session.namespaces, session.grants) == ("ada", ("default",), ())
         call = await session.submit("forge.build")
-        assert (await follow(session, call.id))[-1].data["failure"]["code"] == "denied"
+        assert (await follow(session, call.id))[-1].fields["failure"]["code"] == "denied"
         with pytest.raises(Refused):
             await crib.open("s-1", owner="bob")

@@ -52,9 +52,9 @@ async def test_a_private_key_reaches_the_tool_and_nobody_else(place: Place) -> N
         shown = await told(session)
     assert got == [KEY, KEY[:-1] + "0"]
     assert KEY[2:] not in shown
-    assert events[0].data["args"] == events[1].data["args"] == {"private_key": MASK, "note": "hi"}
-    assert events[0].data["secret"] is True
-    assert events[-1].data["data"] == {"note": "hi", "with": MASK}
+    assert events[0].fields["args"] == events[1].fields["args"] == {"private_key": MASK, "note": "hi"}
+    assert events[0].fields["secret"] is True
+    assert events[-1].fields["data"] == {"note": "hi", "with": MASK}
     assert call.digest != twin.digest  # what is bound is the real one
 
 
@@ -97,8 +97,8 @@ async def test_what_is_no_key_stays_readable(place: Place, args: dict[str, Any])
         session = await crib.open("s", owner="ada")
         call = await session.submit("any", args)
         accepted, *_ = await follow(session, call.id)
-    assert accepted.data["args"] == args
-    assert "secret" not in accepted.data
+    assert accepted.fields["args"] == args
+    assert "secret" not in accepted.fields
 
 
 @requirement("chain.safe.1")

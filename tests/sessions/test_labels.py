@@ -27,7 +27,7 @@ async def search(topic: str) -> str:
 async def called(crib: Crib, name: str, args: Any, **options: Any) -> tuple[Result, dict[str, Any]]:
     session = await crib.open(owner="ada")
     result = await session.call(name, args, **options)
-    return result, next(event.data for event in await log(session) if event.kind == "accepted")
+    return result, next(event.fields for event in await log(session) if event.kind == "accepted")
 
 
 @requirement("aomi.topic.1")

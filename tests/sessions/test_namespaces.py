@@ -158,7 +158,7 @@ async def test_a_tool_added_later_shows_in_open_sessions_that_may_see_it(place: 
         assert [tool.id for tool in session.tools()] == ["time.detour", "time.get_current_time"]
         assert (await session.call("detour", {"name": "get_current_time"})).data == {"code": None}
         changed = await first(session, "tools_changed")
-        assert changed.data["tools"] == ["time.detour", "time.get_current_time"]
+        assert changed.fields["tools"] == ["time.detour", "time.get_current_time"]
 
 
 @requirement("aomi.ns.5")

@@ -111,5 +111,5 @@ async def test_the_first_run_of_a_call_is_its_first_attempt(
         assert (await session.call("outer")).data == [1, 1, 1, 1]
         assert (await session.call("once")).data == 1
         started = [event async for event in session.events(follow=False) if event.kind == "started"]
-        assert [event.data["attempt"] for event in started] == [1] * 5
+        assert [event.fields["attempt"] for event in started] == [1] * 5
         assert all(event.at > 0 for event in started)

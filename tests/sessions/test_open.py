@@ -47,7 +47,7 @@ async def test_open_creates_a_session_and_the_second_time_restores_it(place: Pla
         again = await crib.open("s-1", owner="ada")
         events = await log(again)
         assert kinds(events) == ["opened", "accepted", "started", "done", "opened"]
-        assert [event.data["restored"] for event in events if event.kind == "opened"] == [False, True]
+        assert [event.fields["restored"] for event in events if event.kind == "opened"] == [False, True]
 
 
 @requirement("aomi.open.1")
@@ -177,7 +177,7 @@ async def test_namespaces_given_later_replace_the_old_ones_from_that_moment(plac
         assert [tool.id for tool in session.tools()] == ["time.now"]
         assert (await session.call("default.own", {"number": 1})).failure.code == "denied"  # type: ignore[union-attr]
         (changed,) = [event for event in await log(session) if event.kind == "namespaces"]
-        assert changed.data == {"namespaces": ["time"], "tools": ["time.now"]}
+        assert changed.fields == {"namespaces": ["time"], "tools": ["time.now"]}
     async with place.crib(own, now) as crib:
         again = await crib.open("s-1", owner="ada", namespaces=["default"])
         assert again.namespaces == ("default",)

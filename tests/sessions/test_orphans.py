@@ -40,7 +40,7 @@ async def test_a_generator_that_returns_succeeds_and_one_that_raises_keeps_its_c
         for ends in ("well", "failing", "raising"):
             events = await follow(session, (await session.submit("stream", {"ends": ends})).id)
             assert values(events) == [1]
-            codes.append(events[-1].data.get("failure", {}).get("code"))
+            codes.append(events[-1].fields.get("failure", {}).get("code"))
         assert codes == [None, "failed", "internal"]
 
 
@@ -53,9 +53,9 @@ async def test_a_remote_stream_that_closes_is_unavailable_or_unknown_where_it_ma
         read = await follow(session, (await session.submit("far_read")).id)
         once = await follow(session, (await session.submit("far_once")).id)
         assert values(read) == values(once) == [{"step": 1}]
-        ended = read[-1].data["failure"]
+        ended = read[-1].fields["failure"]
         assert (ended["code"], ended["message"]) == ("unavailable", "Stream closed before it finished")
-        assert once[-1].data["failure"]["code"] == "unknown"
+        assert once[-1].fields["failure"]["code"] == "unknown"
 
 
 @requirement("aomi.orphan.1")
@@ -224,7 +224,7 @@ async def test_a_generator_left_early_is_closed_and_its_finally_blocks_run(place
         await first(session, "output", call.id)
         assert await session.cancel(call.id)
         assert closed.is_set()
-        assert (await log(session, call.id))[-1].data["failure"]["code"] == "cancelled"
+        assert (await log(session, call.id))[-1].fields["failure"]["code"] == "cancelled"
 
 
 @requirement("aomi.orphan.3")
@@ -294,7 +294,7 @@ async def test_a_question_that_expired_while_nobody_was_there_is_ended_at_the_ne
     await clock.advance(3600)
     async with place.crib(pay, clock=clock) as crib:
         session = await crib.open("s-1", owner="ada")
-        assert (await first(session, "done", call.id)).data["failure"]["code"] == "timeout"
+        assert (await first(session, "done", call.id)).fields["failure"]["code"] == "timeout"
 
 
 @requirement("aomi.orphan.4")

@@ -47,9 +47,9 @@ async def test_a_child_goes_the_same_path_and_carries_its_parents_id(place: Plac
         parent = await session.submit("branch")
         assert (await session.result(parent.id)).data == 2
         events = await log(session)
-        (child,) = [e for e in events if e.kind == "accepted" and e.data["tool"] == "default.leaf"]
-        assert child.data["parent"] == parent.id
-        assert child.data["by"] == {"kind": "tool", "name": "default.branch"}
+        (child,) = [e for e in events if e.kind == "accepted" and e.fields["tool"] == "default.leaf"]
+        assert child.fields["parent"] == parent.id
+        assert child.fields["by"] == {"kind": "tool", "name": "default.branch"}
         own = kinds(e for e in events if e.call == child.call)
         assert own == kinds(e for e in events if e.call == parent.id) == ["accepted", "started", "done"]
 
@@ -78,9 +78,9 @@ async def test_a_child_is_cancelled_with_its_parent(place: Place) -> None:
         await gate.wait()
         assert await session.cancel(parent.id)
         await asyncio.wait_for(stopped.wait(), SOON)
-        child = next(e for e in await log(session) if e.data.get("parent") == parent.id)
+        child = next(e for e in await log(session) if e.fields.get("parent") == parent.id)
         assert child.call is not None
-        assert (await follow(session, child.call))[-1].data["failure"]["code"] == "cancelled"
+        assert (await follow(session, child.call))[-1].fields["failure"]["code"] == "cancelled"
 
 
 @requirement("aomi.path.4")
@@ -99,7 +99,7 @@ async def test_a_child_that_waits_for_an_answer_is_cancelled_with_its_parent_too
         parent = await session.submit("branch")
         waiting = await first(session, "waiting")
         assert await session.cancel(parent.id)
-        assert (await first(session, "done", waiting.call)).data["failure"]["code"] == "cancelled"
+        assert (await first(session, "done", waiting.call)).fields["failure"]["code"] == "cancelled"
         assert await session.questions() == []
 
 

@@ -93,7 +93,7 @@ async def test_a_follower_sees_what_another_process_writes_into_the_file(file_pl
             subprocess.run, [sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=60
         )
         assert done.returncode == 0
-        assert (await reading).data["text"] == "from afar"
+        assert (await reading).fields["text"] == "from afar"
         await session.notice("from here")
         events = await log(session)
         assert [event.seq for event in events] == list(range(1, len(events) + 1))

@@ -115,7 +115,7 @@ async def test_a_refused_background_call_is_told_at_once_and_is_in_the_log(place
         session = await crib.open(owner="ada")
         assert (await session.call("export")).data["status"] == "queued"
         assert codes([await session.call("export")]) == ["rate_limited"]
-        done = [event.data for event in await log(session) if event.kind == "done" and not event.data["ok"]]
+        done = [event.fields for event in await log(session) if event.kind == "done" and not event.fields["ok"]]
         assert [data["failure"]["code"] for data in done] == ["rate_limited"]
         assert 86_000 < done[0]["metadata"]["retry_after_s"] <= 86_400
 

@@ -51,7 +51,7 @@ async def test_a_finished_call_is_delivered_once_in_a_new_process(place: Place) 
     async with place.crib(aomi_tool) as crib:
         session = await crib.open("s-1", owner="ada")
         opened = (await log(session))[-1]
-        assert (opened.kind, opened.data["restored"]) == ("opened", True)
+        assert (opened.kind, opened.fields["restored"]) == ("opened", True)
         (entry,) = await session.completed("model")
         assert (entry.id, entry.tool) == (call.id, "default.test_tool")
         assert [result.data for result in await deliver(session)] == [{"status": "success"}]
@@ -77,7 +77,7 @@ async def test_a_session_that_recovery_took_up_is_restored_at_open_like_any_othe
         await crib.stop(grace=0)
     async with place.crib(slow) as crib:
         session = await crib.open("s-1", owner="ada")
-        opened = [event.data["restored"] for event in await log(session) if event.kind == "opened"]
+        opened = [event.fields["restored"] for event in await log(session) if event.kind == "opened"]
         assert opened == [False, True]
         assert [entry.id for entry in await session.ongoing()] == [call.id]
         gate.opened.set()
@@ -227,6 +227,6 @@ async def test_the_tools_are_those_registered_now_within_the_namespaces_of_the_s
     async with place.crib(fresh, far) as crib:
         session = await crib.open("s-1", owner="ada")
         assert [tool.id for tool in session.tools()] == ["default.fresh"]
-        assert (await log(session))[-1].data["tools"] == ["default.fresh"]
+        assert (await log(session))[-1].fields["tools"] == ["default.fresh"]
         assert (await session.call("fresh")).data == 1
         assert failure(await session.call("test_tool")).code == "not_found"

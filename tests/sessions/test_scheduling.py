@@ -565,5 +565,5 @@ async def test_a_thread_that_floods_ends_too_large_as_well(file_place: Place) ->
         blocked.set()
         assert made.wait(SOON)  # the loop stands still meanwhile
         events = await follow(session, call.id)
-        assert events[-1].data["failure"]["code"] == "too_large"
+        assert events[-1].fields["failure"]["code"] == "too_large"
         assert kinds(events).count("output") < 100

@@ -10,6 +10,7 @@ from tests.sessions.place import SOON, Place, kinds, log
 from toolcrib import Crib, Refused, Session, tool
 from toolcrib.cli.verify import differences
 from toolcrib.store import Conflict, Row, Write
+from toolcrib.store.codec import Stored, encode
 
 
 @tool(namespace="default")
@@ -30,13 +31,18 @@ async def lost(crib: Crib, id: str = "c1") -> Session:
     }
     row = Row(id, "s", "default.pay", "once", "running", 1, "gone", at)
     begun: dict[str, Any] = {"attempt": 1, "args": {"cents": 5}, "digest": "d", "timeout_s": 60}
-    events: list[Any] = [(at, id, "accepted", {**said, "digest": "d", "effect": "once"}), (at, id, "started", begun)]
+    events: list[Any] = [
+        (at, id, "accepted", Stored(encode({**said, "digest": "d", "effect": "once"}))),
+        (at, id, "started", Stored(encode(begun))),
+    ]
     assert await store.commit(Write("s", events, row)) is None
     failure = {"code": "unknown", "message": "It may have run"}
     done = {"ok": False, "failure": failure, "duration_ms": 0}
     written = await store.call(id)
     assert written is not None
-    end = Write("s", [(at, id, "done", done)], written.but(state="done", code="unknown"), ("running", 1))
+    end = Write(
+        "s", [(at, id, "done", Stored(encode(done)))], written.but(state="done", code="unknown"), ("running", 1)
+    )
     assert await store.commit(end) is None
     return session
 

@@ -45,7 +45,7 @@ async def test_interrupt_cancels_what_is_not_in_the_background(place: Place) -> 
             "running",
         ]
         assert await session.questions() == []
-        assert (await first(session, "interrupted")).data == {"background": False}
+        assert (await first(session, "interrupted")).fields == {"background": False}
         assert await session.interrupt(background=True) == 1
         assert (await session.status(back.id)).status == "cancelled"
 
@@ -129,7 +129,7 @@ async def test_cancel_answers_whether_it_stopped_something(place: Place) -> None
         for call in (queued, waiting, running):
             assert await session.cancel(call.id) is True
             events = await log(session, call.id)
-            assert events[-1].data["failure"]["code"] == "cancelled"
+            assert events[-1].fields["failure"]["code"] == "cancelled"
             assert await session.cancel(call.id) is False
             assert await log(session, call.id) == events
         with pytest.raises(Refused, match="No such call"):
@@ -208,7 +208,7 @@ async def test_a_body_that_will_not_stop_is_left_after_5_s_and_what_it_does_late
         await crib.clock.advance(0.2)
         assert await cancelling
         events = await log(session, call.id)
-        assert events[-1].data["failure"]["code"] == "cancelled"
+        assert events[-1].fields["failure"]["code"] == "cancelled"
         gate.opened.set()
         await over.wait()
         await settled()
@@ -244,7 +244,7 @@ async def test_a_plain_function_that_looks_is_stopped_and_one_that_does_not_is_l
                 call = await session.submit(name)
                 await asyncio.to_thread(going.wait, SOON)
                 assert await asyncio.wait_for(session.cancel(call.id), SOON)
-                assert (await log(session, call.id))[-1].data["failure"]["code"] == "cancelled"
+                assert (await log(session, call.id))[-1].fields["failure"]["code"] == "cancelled"
                 assert stopped == ["looks"]  # the one that looked has stopped before its call was done
         finally:
             let_go.set()

@@ -37,7 +37,7 @@ async def test_events_of_a_call_replay_follow_and_end_right_after_done(place: Pl
         seen: list[Event] = []
         async for event in session.events(call=call.id):
             seen.append(event)
-            if event.kind == "output" and event.data["value"] == 1:
+            if event.kind == "output" and event.fields["value"] == 1:
                 gate.opened.set()
                 await session.call("count", {"upto": 3})  # events of other calls do not show
         assert kinds(seen) == ["accepted", "started", "output", "output", "done"]
@@ -137,10 +137,10 @@ async def test_accepted_is_enough_to_draw_the_card_and_shows_no_secret(place: Pl
         call = await session.submit("log_in", args, provider_id="toolu_1", background=True)
         accepted = (await follow(session, call.id))[0]
         assert accepted.call == call.id
-        assert accepted.data["label"] == "Log in"
-        assert accepted.data["args"] == {"user": "ada", "password": "•••"}
-        assert accepted.data["background"] is True
-        assert accepted.data["provider_id"] == "toolu_1"
+        assert accepted.fields["label"] == "Log in"
+        assert accepted.fields["args"] == {"user": "ada", "password": "•••"}
+        assert accepted.fields["background"] is True
+        assert accepted.fields["provider_id"] == "toolu_1"
         assert "hunter2" not in str(await log(session))
 
 
@@ -159,7 +159,7 @@ async def test_each_chunk_is_with_its_reader_before_the_next_one_with_fifty_stre
         call, chunks = await session.submit("tick"), list[int]()
         async for event in session.events(call=call.id):
             if event.kind == "output":
-                chunks.append(event.data["value"])
+                chunks.append(event.fields["value"])
                 taken[session.id].put_nowait(None)
         return chunks
 
@@ -183,7 +183,7 @@ async def test_progress_is_thinned_and_its_newest_survives_while_values_all_stay
         session = await crib.open(owner="ada")
         call = await session.submit("busy")
         events = await follow(session, call.id)
-        told = [event.data for event in events if event.kind == "progress"]
+        told = [event.fields for event in events if event.kind == "progress"]
         assert len(told) <= 2 + 10 * (events[-1].at - events[0].at)
         assert (told[-1]["message"], told[-1]["progress"]) == ("ready", 1)
         assert values(events) == list(range(500))
@@ -227,7 +227,7 @@ async def test_a_caller_may_ask_that_its_call_ends_when_it_leaves(place: Place) 
         await gate.wait()
         (entry,) = await session.ongoing()
         caller.cancel()
-        assert (await follow(session, entry.id))[-1].data["failure"]["code"] == "cancelled"
+        assert (await follow(session, entry.id))[-1].fields["failure"]["code"] == "cancelled"
 
 
 @requirement("aomi.stream.6")

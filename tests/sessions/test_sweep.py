@@ -83,7 +83,7 @@ async def test_story_9_what_runs_or_waits_is_kept_until_it_expires(place: Place)
         assert [question.tool for question in await waiting.questions()] == ["default.approve"]
         await clock.advance(23 * DAY)  # the question expires, which is an event of its own
         ended = await first(waiting, "done")
-        assert ended.data["failure"]["code"] == "timeout"
+        assert ended.fields["failure"]["code"] == "timeout"
         await clock.advance(7 * DAY + 1)
         assert await crib.sweep() == 1
         assert {row.id for row in await crib.sessions("ada")} == {"running"}

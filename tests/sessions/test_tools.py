@@ -47,7 +47,7 @@ async def test_a_function_returns_one_result_and_a_generator_or_ctx_output_strea
         seen = []
         for name in ("plain", "waited", "walked", "streamed", "told"):
             events = await follow(session, (await session.submit(name)).id)
-            seen.append((values(events), events[-1].data["data"]))
+            seen.append((values(events), events[-1].fields["data"]))
         assert seen == [([], 1), ([], 2), ([1, 3], 3), ([1, 4], 4), ([{"n": 1}], 5)]
 
 
@@ -72,7 +72,7 @@ async def test_each_yield_is_one_output_never_joined_and_the_last_is_the_result(
         events = await follow(session, (await session.submit(body.__name__)).id)
         assert kinds(events) == ["accepted", "started", *["output"] * 4, "done"]
         assert values(events) == ["a", "b", "b", ""]
-        assert events[-1].data["data"] == ""
+        assert events[-1].fields["data"] == ""
 
 
 @requirement("aomi.tool.2")
@@ -118,7 +118,11 @@ async def test_the_text_of_ctx_output_is_joined_and_keeps_its_place_between_valu
     async with place.crib(mixed) as crib:
         session = await crib.open(owner="ada")
         events = await follow(session, (await session.submit("mixed")).id)
-        assert [e.data for e in events if e.kind == "output"] == [{"delta": "ab"}, {"value": {"n": 1}}, {"delta": "c"}]
+        assert [e.fields for e in events if e.kind == "output"] == [
+            {"delta": "ab"},
+            {"value": {"n": 1}},
+            {"delta": "c"},
+        ]
 
 
 @requirement("aomi.tool.3")
@@ -168,8 +172,8 @@ async def test_a_background_tool_answers_at_once_and_its_result_arrives_by_itsel
         gate.opened.set()
         assert (await session.result(id)).data == "file"
         accepted, *_, done = await log(session, id)
-        assert accepted.data["background"] is True
-        assert done.data["background"] is True
+        assert accepted.fields["background"] is True
+        assert done.fields["background"] is True
 
 
 @requirement("aomi.tool.4")
@@ -222,7 +226,7 @@ async def test_background_and_wake_are_the_tools_unless_a_call_says_otherwise(pl
             await session.submit("other"),
             await session.submit("other", wake="wake"),
         ]
-        ends = [(await follow(session, call.id))[-1].data for call in calls]
+        ends = [(await follow(session, call.id))[-1].fields for call in calls]
         assert [end["wake"] for end in ends] == ["wake", "silent", "next_turn", "wake"]
 
 
@@ -258,13 +262,13 @@ async def test_a_body_that_runs_again_makes_its_chunks_again_but_not_those_of_a_
     async with place.crib(write) as crib:
         session = await crib.open(owner="ada")
         call = await session.submit("write")
-        question = (await first(session, "waiting", call.id)).data["question"]
+        question = (await first(session, "waiting", call.id)).fields["question"]
         await session.answer(question["id"], "accept", "Bob")
         events = await follow(session, call.id)
         answered = kinds(events).index("answered")
         assert values(events[:answered]) == [{"in": "body"}, {"in": "step"}]
         assert values(events[answered:]) == [{"in": "body"}]  # readers start anew at the answer
-        assert events[-1].data["data"] == "Bob"
+        assert events[-1].fields["data"] == "Bob"
 
 
 @requirement("aomi.tool.6")
@@ -287,7 +291,7 @@ async def test_after_a_crash_the_chunks_are_made_again_behind_a_new_start(place:
     async with place.crib(count) as crib:
         session = await crib.open("s-1", owner="ada")
         events = await follow(session, call.id)
-        assert [e.data["attempt"] for e in events if e.kind == "started"] == [1, 2]
+        assert [e.fields["attempt"] for e in events if e.kind == "started"] == [1, 2]
         again = len(events) - kinds(events)[::-1].index("started")
         assert values(events[again:]) == [1, 2]
         assert kinds(events).count("done") == 1
@@ -334,5 +338,5 @@ async def test_a_generator_that_fails_on_purpose_keeps_its_chunks() -> None:
         session = await crib.open(owner="ada")
         assert (await session.call("half")).failure is not None
         events = await log(session)
-        assert [e.data for e in events if e.kind == "output"] == [{"value": 1}, {"delta": "text"}]
-        assert text(e for e in events if "delta" in e.data) == "text"
+        assert [e.fields for e in events if e.kind == "output"] == [{"value": 1}, {"delta": "text"}]
+        assert text(e for e in events if "delta" in e.fields) == "text"

@@ -70,7 +70,7 @@ async def fill(crib: Crib) -> Session:
 
 async def told(crib: Crib) -> list[Any]:
     """All that a store says of session `s`."""
-    events = [tuple(event) async for event in (await crib.open("s", owner="ada")).events(follow=False)]
+    events: list[Any] = [event.plain() async for event in (await crib.open("s", owner="ada")).events(follow=False)]
     rows = [row.but(worker=None, question=row.question) for row in await crib.store.calls("s")]
     return [events[:-1], rows, await crib.store.cursor("s", "ui")]
 

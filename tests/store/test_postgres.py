@@ -17,15 +17,15 @@ from tests.requirements import requirement
 from tests.shared import ROOT
 from toolcrib import ToolFailure, testing, tool
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
+from toolcrib.events import Event
 from toolcrib.store import Conflict, Row, Shared, Write
-from toolcrib.store.codec import LARGE, encode, raw
+from toolcrib.store.codec import LARGE, Stored, encode, raw
 from toolcrib.store.postgres import PostgresStore
 from toolcrib.store.schema import migrations
 from toolcrib.testing.index import read_all
 from toolcrib.testing.services import ServiceError, execute
 from toolcrib.testing.stores.following import follow
 from toolcrib.testing.stores.frame import AT, claim, commit, finish, line, new, note, park, submit, texts
-from toolcrib.types import Event
 
 
 @asynccontextmanager
@@ -205,7 +205,7 @@ async def test_two_stores_that_write_at_once_leave_no_gap(postgres_url: str) -> 
 
 async def test_one_bad_write_takes_no_other_of_its_batch_with_it(postgres_url: str) -> None:
     async with opened(postgres_url, "a") as (store,):
-        bad = [submit(new("nul\x00")), submit(new("half\ud800")), Write("s", [(AT, None, "odd\x00", {})])]
+        bad = [submit(new("nul\x00")), submit(new("half\ud800")), Write("s", [(AT, None, "odd\x00", Stored(b"{}"))])]
         good = [note("s", str(number)) for number in range(20)]
         writes = [*good[:10], *bad, *good[10:]]
         outcomes = await asyncio.gather(*(store.commit(write) for write in writes), return_exceptions=True)
@@ -254,7 +254,7 @@ async def test_a_follower_is_told_by_whoever_wrote(postgres_url: str) -> None:
             await writer.commit(note("s", str(number)))
             await asyncio.wait_for(reader.wait("s", number), 60)
         await following
-        assert [event.data["text"] for event in seen] == [str(number) for number in range(50)]
+        assert [event.fields["text"] for event in seen] == [str(number) for number in range(50)]
 
 
 @requirement("aomi.push.3")
@@ -286,7 +286,7 @@ async def test_a_follower_of_a_session_that_another_swept_finds_the_new_one(post
         again = asyncio.create_task(follow(reader, "s", seen := list[Event](), 1))
         await sweeper.commit(note("s", "new", at=AT + 9))
         await again
-        assert [(event.seq, event.data["text"]) for event in seen] == [(1, "new")]
+        assert [(event.seq, event.fields["text"]) for event in seen] == [(1, "new")]
 
 
 async def test_a_node_hears_of_what_concerns_a_session_that_it_knows(postgres_url: str) -> None:
@@ -386,7 +386,7 @@ async def test_a_call_is_taken_with_all_that_its_runner_needs(postgres_url: str)
         assert taken["c"].session == await store.session("s")
         assert (taken["c"].own, [event.seq for event in taken["c"].events]) == (1, [2, 3])
         assert taken["c"].events == await store.read("s", call="c")
-        assert taken["c"].events[1].data["args"] == large
+        assert taken["c"].events[1].fields["args"] == large
 
 
 # Bounds

@@ -11,13 +11,13 @@ import pytest
 
 from tests.requirements import requirement
 from toolcrib.errors import StoreError, StoreUnavailable
+from toolcrib.events import Event
 from toolcrib.store import Write, connection, group
 from toolcrib.store.postgres import PostgresStore
 from toolcrib.testing.index import check_index, read_all
 from toolcrib.testing.services import Postgres, execute
 from toolcrib.testing.stores.following import follow
 from toolcrib.testing.stores.frame import AT, claim, finish, line, new, note, submit, texts
-from toolcrib.types import Event
 
 CUT = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
@@ -227,7 +227,7 @@ async def test_a_follower_misses_nothing_while_it_could_not_hear(postgres_url: s
                 await in_thread(execute, postgres_url, CUT)
             await writer.commit(note("s", str(number)))
         await asyncio.wait_for(following, 30)
-        assert [event.data["text"] for event in seen] == [str(number) for number in range(200)]
+        assert [event.fields["text"] for event in seen] == [str(number) for number in range(200)]
 
 
 async def test_a_session_is_made_by_whoever_asked_though_its_answer_was_lost(postgres_url: str) -> None:

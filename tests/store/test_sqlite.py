@@ -18,6 +18,7 @@ from tests.requirements import requirement
 from tests.shared import ROOT
 from toolcrib import ToolFailure, testing, tool
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
+from toolcrib.events import Event
 from toolcrib.store import Write
 from toolcrib.store.codec import LARGE, encode, raw
 from toolcrib.store.schema import migrate, migrations, queries
@@ -25,7 +26,6 @@ from toolcrib.store.sqlite import SqliteStore
 from toolcrib.testing.index import read_all
 from toolcrib.testing.stores.following import follow
 from toolcrib.testing.stores.frame import AT, claim, commit, finish, line, new, note, settle, submit, texts
-from toolcrib.types import Event
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ async def test_a_reader_sees_all_that_another_process_writes_in_order(file: Path
             await reader
         assert [event.seq for event in seen] == list(range(1, 701))
         for who, count in (("own", 200), ("other", 500)):
-            said = [event.data["text"] for event in seen if event.data["text"].startswith(who)]
+            said = [event.fields["text"] for event in seen if event.fields["text"].startswith(who)]
             assert said == [f"{who} {number}" for number in range(count)]
         assert seen == await read_all(store, "s")
 
@@ -386,7 +386,7 @@ async def test_any_large_field_is_kept_beside_the_log_and_read_back_whole(file: 
         await store.commit(Write("s", [line(key="pay", value=value, note="small")]))
     assert sql(file, "SELECT max(length(data)) FROM events")[0][0] < 100
     async with opened(file) as store:
-        assert (await store.read("s"))[0].data == {"text": "", "key": "pay", "value": value, "note": "small"}
+        assert (await store.read("s"))[0].fields == {"text": "", "key": "pay", "value": value, "note": "small"}
 
 
 @requirement("store.6")

@@ -249,7 +249,7 @@ async def test_nobody_is_left_after_a_command_that_ended(root: Path) -> None:
 async def test_output_streams_and_what_is_too_much_is_kept_beside(root: Path) -> None:
     async with opened(shell.tools(root)) as session:
         call = await session.submit("shell", {"command": "seq 1 100000; echo last"})
-        told = [event.data async for event in session.events(call=call.id) if event.kind == "output"]
+        told = [event.fields async for event in session.events(call=call.id) if event.kind == "output"]
         result = await session.result(call.id)
         assert "".join(piece["delta"] for piece in told).startswith("1\n2\n3\n")
         assert (len(result.data["stdout"]), result.data["truncated"]) == (256 * 1024, True)

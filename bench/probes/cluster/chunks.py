@@ -19,7 +19,7 @@ async def _follow(crib: Crib, number: int, chunks: int, delay: float) -> list[fl
     session = await crib.open(f"stream-{number}", owner=f"stream-{number}")
     call = await session.submit("ticks", {"count": WARM + chunks})
     events = session.events(call=call.id)
-    found = [time.time() - event.data["value"]["at"] async for event in events if event.kind == "output"]
+    found = [time.time() - event.fields["value"]["at"] async for event in events if event.kind == "output"]
     assert len(found) == WARM + chunks, f"{len(found)} of {WARM + chunks} chunks came"
     return found[WARM:]
 

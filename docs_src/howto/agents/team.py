@@ -34,7 +34,7 @@ async def main() -> None:
         async for event in session.events(follow=False):
             if event.kind in ("run_started", "handover", "run_finished"):
                 told = ("agent", "from", "to", "reason")
-                print(event.kind, {name: event.data[name] for name in told if name in event.data})
+                print(event.kind, {name: event.fields[name] for name in told if name in event.fields})
 
 
 asyncio.run(main())

@@ -23,7 +23,7 @@ async def main() -> None:
         async for event in session.events(call=call.id):
             if event.kind != "waiting":
                 continue
-            question = event.data["question"]
+            question = event.fields["question"]
             try:
                 await session.answer(question["id"], "accept", "")
             except Refused as refused:

@@ -37,9 +37,12 @@ async def main(chain: Anvil) -> None:
         call = await session.submit("forge_execute", {"plan": plan(bob)})
         async for event in session.events(call=call.id):
             if event.kind == "output":
-                print(event.data["value"].get("step"), event.data["value"].get("phase", event.data["value"]["status"]))
+                print(
+                    event.fields["value"].get("step"),
+                    event.fields["value"].get("phase", event.fields["value"]["status"]),
+                )
             if event.kind == "waiting":
-                question = event.data["question"]
+                question = event.fields["question"]
                 await session.answer(question["id"], "accept", sign(chain, question["data"]))
 
         result = await session.result(call.id)

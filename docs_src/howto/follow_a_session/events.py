@@ -12,7 +12,7 @@ async def fetch(page: int) -> str:
 async def read_until_done(session: Session, after: int) -> int:
     """Replay what is past `after`, then follow; where this reader stands now."""
     async for event in session.events(after=after):
-        print(event.seq, event.kind, event.data.get("data", ""))
+        print(event.seq, event.kind, event.fields.get("data", ""))
         if event.kind == "done":
             return event.seq
     return after

@@ -92,7 +92,7 @@ async def _told(room: Room, call: Call) -> list[dict[str, Any]]:
             if event.kind in ("started", "answered"):
                 chunks = []  # it began anew, and tells all again
             elif event.kind == "output":
-                _add(chunks, event.data)
+                _add(chunks, event.fields)
                 heard = event.seq
         after = page[-1].seq
     if not chunks:

@@ -453,7 +453,7 @@ class Agents:
         while page := await room.store.read(session.id, room.thread.seen, limit=PAGE):
             for event in page:
                 room.thread.advance(event)
-                said = (event.data.get("run"), event.data.get("turn"))
+                said = (event.fields.get("run"), event.fields.get("turn"))
                 if event.kind == "turn_started" and said == (run, turn):
                     return room.request(room.thread.runs[run])
         raise Refused("not_found", f"No such turn: {turn} of run {run}")

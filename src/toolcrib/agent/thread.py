@@ -10,8 +10,9 @@ from toolcrib.agent.lines import Item, Line, Note
 from toolcrib.agent.models import NOTHING, Usage
 from toolcrib.agent.stops import Course, Turn
 from toolcrib.calls.history import result
+from toolcrib.events import Event
 from toolcrib.interop import aomi
-from toolcrib.types import Event, Result
+from toolcrib.types import Result
 
 TRANSFER = "builtin.transfer_to_agent"
 
@@ -133,7 +134,7 @@ class Thread:
             self.seen = event.seq
             take = getattr(self, f"_{event.kind}", None)
             if take is not None:
-                take(event, event.data)
+                take(event, event.fields)
 
     # Runs
 

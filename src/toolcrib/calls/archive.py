@@ -10,17 +10,16 @@ import base64
 import hashlib
 import re
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import msgspec
 
 from toolcrib.calls.index import FoldedCall
 from toolcrib.errors import Refused
-from toolcrib.events import SessionDeleted
+from toolcrib.events import Done, Event, RunFinished, SessionDeleted
 from toolcrib.store import OWNER, Archive, Row, SessionRow, Store, Write, draft
-from toolcrib.store.codec import decode, encode, split_large
-from toolcrib.types import Event, Failure
+from toolcrib.store.codec import Stored, decode, encode, split_large
+from toolcrib.types import Failure
 
 VERSION = 1
 PAGE = 200
@@ -66,8 +65,8 @@ async def export(store: Store, row: SessionRow, at: float) -> AsyncIterator[byte
     )
     async for event in _log(store, row):
         count += 1
-        inside.update(part.id for part in split_large(event.kind, event.data)[1].values())
-        yield line({"event": list(event)})
+        inside.update(part.id for part in split_large(event.kind, Stored(event.json))[1].values())
+        yield line({"event": _values(event)})
     cursors, kept = await store.belongings(row.id)
     for id in kept:
         if id not in inside and not id.startswith(SECRET) and (content := await store.kept(row.id, id)) is not None:
@@ -80,8 +79,12 @@ async def log_digest(store: Store, row: SessionRow) -> str:
     """A digest of all events of a session."""
     digest = hashlib.sha256()
     async for event in _log(store, row):
-        digest.update(encode(list(event)) + b"\n")
+        digest.update(encode(_values(event)) + b"\n")
     return digest.hexdigest()
+
+
+def _values(event: Event) -> list[Any]:
+    return [event.seq, event.at, event.call, event.kind, msgspec.Raw(msgspec.json.format(event.json, indent=-1))]
 
 
 async def _log(store: Store, row: SessionRow) -> AsyncIterator[Event]:
@@ -127,7 +130,8 @@ def _read(lines: Any) -> Contents:
 
 def _take(contents: Contents, value: dict[str, Any]) -> None:
     if "event" in value:
-        event = msgspec.convert(value["event"], Event)
+        seq, at, call, kind, data = msgspec.convert(value["event"], tuple[int, float, str | None, str, dict[str, Any]])
+        event = Event(seq, at, call, kind, encode(data))
         if event.seq != len(contents.events) + 1:
             raise ValueError(f"event {len(contents.events) + 1} is missing")
         contents.events.append(event)
@@ -153,8 +157,8 @@ async def take_in(store: Store, contents: Contents, id: str, owner: str, at: flo
         waits = same and call.states[0] == "waiting" and call.history.id not in contents.secret
         if call.states[0] != "done" and not waits:
             failure = WAITED if "waiting" in call.states else UNDER_WAY
-            data = {"ok": False, "failure": asdict(failure), "duration_ms": 0}
-            ends.append(Event(len(events) + len(ends) + 1, at, call.history.id, "done", data))
+            done = Done(ok=False, failure=failure, duration_ms=0)
+            ends.append(Event.of(len(events) + len(ends) + 1, at, call.history.id, done))
     ends += _finished(events, calls, {end.call for end in ends}, len(events) + len(ends), at)
     rows = [call.row() for call in _folded(id, [*events, *ends]).values()]
     row = SessionRow(id, owner, len(events) + len(ends), contents.about.revision, contents.about.created_at, at)
@@ -168,20 +172,20 @@ def _finished(
     open_runs: dict[str, str] = {}
     for event in events:
         if event.kind == "run_started":
-            open_runs[event.data["run"]] = event.data.get("agent", "")
+            open_runs[event.fields["run"]] = event.fields.get("agent", "")
         elif event.kind == "run_finished":
-            open_runs.pop(event.data["run"], None)
+            open_runs.pop(event.fields["run"], None)
     waiting = {
         call.history.accepted.get("run")
         for id, call in calls.items()
         if call.states[0] == "waiting" and id not in ended
     }
     said = [
-        {"run": run, "agent": agent, "reason": "cancelled", "turns": 0, "usage": {}}
+        RunFinished(run=run, agent=agent, reason="cancelled", turns=0, usage={})
         for run, agent in open_runs.items()
         if run not in waiting
     ]
-    return [Event(last + number, at, None, "run_finished", data) for number, data in enumerate(said, 1)]
+    return [Event.of(last + number, at, None, data) for number, data in enumerate(said, 1)]
 
 
 def _folded(session: str, events: Iterable[Event]) -> dict[str, FoldedCall]:
@@ -224,7 +228,7 @@ async def _renamed(store: Store, events: list[Event]) -> list[Event]:
             event.at,
             event.call and new[event.call],
             event.kind,
-            decode(renamed(encode(event.data).decode())),
+            renamed(event.json.decode()).encode(),
         )
         for event in events
     ]
@@ -259,5 +263,5 @@ async def tombstones(store: Store, owner: str | None = None) -> list[SessionDele
     found, last = list[SessionDeleted](), 0
     while await store.session(GRAVES) is not None and (page := await store.read(GRAVES, last, limit=1000)):
         last = page[-1].seq
-        found += [msgspec.convert(event.data, SessionDeleted) for event in page if event.kind == "deleted"]
+        found += [event.data for event in page if isinstance(event.data, SessionDeleted)]
     return [stone for stone in found if owner in (None, stone.owner)]

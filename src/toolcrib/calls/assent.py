@@ -45,7 +45,7 @@ async def _askers(live: LiveCall) -> set[str | None]:
         if row is None:
             return found
         (accepted,) = await store.read(row.session, row.accepted_seq - 1, limit=1)
-        said = accepted.data
+        said = accepted.fields
 
 
 def check_edited(live: LiveCall, given: Answer) -> None:

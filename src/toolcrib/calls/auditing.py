@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.calls.history import History
-from toolcrib.types import Event
+from toolcrib.events import Event
 
 _ENDED = ("done", "settled")
 DELETION = "toolcrib.delete_session"
@@ -46,18 +46,18 @@ class Audit:
         call.take(event)
         if event.kind not in _ENDED:
             return None
-        if event.kind == "settled" or not _unknown(event.data):
+        if event.kind == "settled" or not _unknown(event.fields):
             del self._open[event.call]
         return self._entry(call, event)
 
     def _chain(self, accepted: Event) -> list[str]:
-        before = self._chains.get(accepted.data.get("parent", ""), ())
-        self._chains[accepted.call or ""] = chain = chained(accepted.data, before)
+        before = self._chains.get(accepted.fields.get("parent", ""), ())
+        self._chains[accepted.call or ""] = chain = chained(accepted.fields, before)
         return chain
 
     def _deletion(self, event: Event) -> dict[str, Any]:
         """A session that was deleted, as if a tool had done it."""
-        said = event.data
+        said = event.fields
         nothing = dict.fromkeys(("call", "parent", "run", "verdict", "approver", "message"))
         about = {"accepted_at": event.at, "ended_at": event.at, "by": {"kind": "user", "name": said["actor"]}}
         arguments = {name: said[name] for name in ("session", "owner", "events", "calls")}
@@ -97,17 +97,17 @@ class Audited:
     def take(self, event: Event) -> None:
         """Takes the next event of the call."""
         self.history.advance(event)
-        self.verdict = event.data.get("verdict", self.verdict)
+        self.verdict = event.fields.get("verdict", self.verdict)
         if event.kind in ("endorsed", "answered"):
-            said = {name: event.data[name] for name in _ANSWER if event.data.get(name) is not None}
-            asked = self.history.questions[event.data["question"]]
+            said = {name: event.fields[name] for name in _ANSWER if event.fields.get(name) is not None}
+            asked = self.history.questions[event.fields["question"]]
             if not any(said.items() <= one.items() for one in self.answers):  # the last yes may stand there twice
-                self.answers.append({**said, "kind": asked.kind, "edited": "args" in event.data, "at": event.at})
+                self.answers.append({**said, "kind": asked.kind, "edited": "args" in event.fields, "at": event.at})
 
     def entry(self, end: Event) -> dict[str, Any]:
         """All of it, with its end."""
         accepted, started = self.history.accepted, self.history.started or {}
-        failure = end.data.get("failure") or {}
+        failure = end.fields.get("failure") or {}
         edit = self.history.edit
         given = accepted.get("args") if edit is None else edit.arguments
         return {
@@ -125,10 +125,10 @@ class Audited:
             "verdict": self.verdict,
             "approver": next((one["actor"] for one in reversed(self.answers) if one["kind"] == "confirm"), None),
             "answers": self.answers,
-            "outcome": "succeeded" if end.data["ok"] else failure["code"],
+            "outcome": "succeeded" if end.fields["ok"] else failure["code"],
             "message": failure.get("message"),
             "settled": end.kind == "settled",
-            "duration_ms": end.data.get("duration_ms", 0),
+            "duration_ms": end.fields.get("duration_ms", 0),
         }
 
 

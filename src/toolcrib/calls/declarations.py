@@ -11,7 +11,7 @@ from toolcrib.store import OWNER, Write, draft
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
-    from toolcrib.types import Event
+    from toolcrib.events import Event
 
 LOG = f"{OWNER}.state"
 """The crib's own log of who declared what."""
@@ -32,7 +32,7 @@ async def announce(crib: Crib) -> list[str]:
     found = await _differences(crib, noted, own)
     for text in found:
         log.warning(text)
-    last = noted[-1].data if noted else {}
+    last = noted[-1].fields if noted else {}
     if last.get("keys") != own or not await store.alive(last["worker"]):
         now = crib.pipeline.clock.now()
         await store.open(LOG, OWNER, now)
@@ -42,14 +42,14 @@ async def announce(crib: Crib) -> list[str]:
 
 async def _differences(crib: Crib, noted: list[Event], own: dict[str, Any]) -> list[str]:
     """Where living processes differ, else what has changed since the last start."""
-    others = {event.data["worker"]: event.data["keys"] for event in noted}
+    others = {event.fields["worker"]: event.fields["keys"] for event in noted}
     living = [(name, keys) for name, keys in others.items() if keys != own and await crib.store.alive(name)]
     found = [
         f"state_keys differ from those of {name}, which uses the same store: {_told(keys, own)}"
         for name, keys in living
     ]
-    if not found and noted and noted[-1].data["keys"] != own:
-        found.append(f"state_keys have changed, and hold from now on: {_told(noted[-1].data['keys'], own)}")
+    if not found and noted and noted[-1].fields["keys"] != own:
+        found.append(f"state_keys have changed, and hold from now on: {_told(noted[-1].fields['keys'], own)}")
     return found
 
 

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toolcrib.errors import Refused, StoreError, StoreUnavailable
+from toolcrib.events import Event
 from toolcrib.store import Conflict, Row, Store, Write
-from toolcrib.types import Event, Failure
+from toolcrib.types import Failure
 
 if TYPE_CHECKING:
     from toolcrib.calls.live import LiveCall

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from toolcrib.events import Event
 from toolcrib.store.codec import encode
-from toolcrib.types import Answer, By, Call, Change, Entry, Event, Failure, Handover, Question, Result, Status
+from toolcrib.types import Answer, By, Call, Change, Entry, Failure, Handover, Question, Result, Status
 
 _ENDED: dict[str, Status] = {"cancelled": "cancelled", "timeout": "timed_out", "unknown": "unknown"}
 
@@ -46,10 +47,10 @@ class History:
 
     def _accepted(self, event: Event) -> None:
         self.id = event.call or ""
-        self.accepted, self.accepted_at = event.data, event.at
+        self.accepted, self.accepted_at = event.fields, event.at
 
     def _waiting(self, event: Event) -> None:
-        self.question = question(event.data["question"])
+        self.question = question(event.fields["question"])
         self.questions[self.question.id] = self.question
 
     def _answered(self, event: Event) -> None:
@@ -67,7 +68,7 @@ class History:
 
     def _escalated(self, event: Event) -> None:
         """Others are asked as well, by each demand whose time has come."""
-        asked = self.questions[event.data["question"]]
+        asked = self.questions[event.fields["question"]]
         self._asks(asked.id, escalated=True, demands=escalated(asked, event.at))
 
     def _asks(self, question: str, **news: Any) -> None:
@@ -89,7 +90,7 @@ class History:
         return next((answer for answer in reversed(self.answers.values()) if answer.arguments is not None), None)
 
     def _started(self, event: Event) -> None:
-        self.started = event.data
+        self.started = event.fields
         self.started_at = event.at if self.started_at is None else self.started_at
         self._anew()
         self.paused = None
@@ -100,17 +101,17 @@ class History:
 
     def _paused(self, event: Event) -> None:
         """It waits for calls that it made and that wait for somebody."""
-        self.paused = event.data["children"]
+        self.paused = event.fields["children"]
 
     def _output(self, event: Event) -> None:
         self.outputs += 1
-        self.last_output = event.data.get("delta", event.data.get("value"))
+        self.last_output = event.fields.get("delta", event.fields.get("value"))
 
     def _step(self, event: Event) -> None:
-        self.steps[event.data["key"]] = event.data
+        self.steps[event.fields["key"]] = event.fields
 
     def _done(self, event: Event) -> None:
-        self.done, self.done_at = event.data, event.at
+        self.done, self.done_at = event.fields, event.at
         self.question = self.paused = None
 
     def _settled(self, event: Event) -> None:
@@ -231,7 +232,7 @@ def escalated(asked: Question, at: float) -> tuple[Mapping[str, Any], ...]:
 
 
 def _answer(event: Event) -> Answer:
-    given = event.data
+    given = event.fields
     return Answer(
         question=given["question"],
         action=given["action"],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from toolcrib.calls import assent
 from toolcrib.calls.history import History
+from toolcrib.events import Event
 from toolcrib.store import Row, State
-from toolcrib.types import Event
 
 
 class FoldedCall:
@@ -28,7 +28,7 @@ class FoldedCall:
         if event.kind in ("done", "settled"):
             self.ends.append(event)
         elif event.kind == "started":
-            self.attempt, self.answered = event.data.get("attempt", 1), False
+            self.attempt, self.answered = event.fields.get("attempt", 1), False
         elif event.kind == "waiting" and self.answered and self.history.started is None:
             self.attempt += 1  # it never started since its last question, and yet both are told apart
         elif event.kind == "answered":
@@ -68,5 +68,5 @@ class FoldedCall:
             if (self.ends[-1].data.get("metadata") or {}).get("retracted"):
                 row.key = None  # it never began, and its key may be used again
             row.done_seq = self.ends[-1].seq
-            row.code = (self.ends[-1].data.get("failure") or {}).get("code")
+            row.code = (self.ends[-1].fields.get("failure") or {}).get("code")
         return row

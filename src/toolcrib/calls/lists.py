@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolcrib.calls.history import History, fold
+from toolcrib.events import Event
 from toolcrib.store import Row
-from toolcrib.types import Entry, Event
+from toolcrib.types import Entry
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib

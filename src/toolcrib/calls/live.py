@@ -18,14 +18,14 @@ from toolcrib.calls.credentials import credential
 from toolcrib.calls.fence import Fence
 from toolcrib.context import Context, Deps, Desk, Parked, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
-from toolcrib.events import StepTaken
+from toolcrib.events import Event, StepTaken
 from toolcrib.schema.hidden import MASK, parted, suspect, texts_of, without
 from toolcrib.schema.names import one_line
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write, draft
 from toolcrib.store.codec import LARGE, decode, digest, encode
 from toolcrib.tools import Tool
-from toolcrib.types import CODES, RETRYABLE, Answer, By, Event, Failure, Result, Wake
+from toolcrib.types import CODES, RETRYABLE, Answer, By, Failure, Result, Wake
 
 if TYPE_CHECKING:
     from toolcrib.calls.history import History

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolcrib.types import Event
+from toolcrib.events import Event
 
 _ENDED = {"cancelled": "cancelled", "declined": "cancelled"}
 
@@ -17,13 +17,13 @@ def progress(session: str, events: Iterable[Event]) -> list[dict[str, Any]]:
         if event.call is None:
             continue
         if event.kind == "accepted":
-            nodes[event.call] = _node(session, event.call, event.data)
+            nodes[event.call] = _node(session, event.call, event.fields)
         elif event.kind == "started":
             nodes[event.call]["status"] = "running"
         elif event.kind == "progress":
-            nodes[event.call].update(event.data)
+            nodes[event.call].update(event.fields)
         elif event.kind in ("done", "settled"):
-            failure = event.data.get("failure")
+            failure = event.fields.get("failure")
             nodes[event.call]["status"] = "done" if failure is None else _ENDED.get(failure["code"], "failed")
     return list(nodes.values())
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from toolcrib.calls.history import History
 from toolcrib.calls.live import LiveCall
-from toolcrib.events import UNSET, Accepted, Done, QuestionRecord, Started, StateRecord, Waiting
+from toolcrib.events import UNSET, Accepted, Done, Event, QuestionRecord, Started, StateRecord, Waiting
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
 from toolcrib.schema.hidden import parted, without
@@ -19,7 +19,7 @@ from toolcrib.schema.names import one_line
 from toolcrib.store import Draft
 from toolcrib.store.codec import Raw, decode, digest, encode, event_json, raw
 from toolcrib.tools import Tool
-from toolcrib.types import By, Call, Event, Result, Resume
+from toolcrib.types import By, Call, Result, Resume
 
 
 class Quick(msgspec.Struct, gc=False):
@@ -115,7 +115,7 @@ def accepted(live: LiveCall) -> Draft:
 def call(live: LiveCall) -> Call:
     """What the log says of a call that was just accepted, as its caller sees it."""
     at, id, kind, data = accepted(live)
-    return History(live.session_id, [Event(0, at, id, kind, decode(event_json(kind, data)))]).call()
+    return History(live.session_id, [Event(0, at, id, kind, event_json(kind, data))]).call()
 
 
 def _label(name: str) -> str:

@@ -84,7 +84,7 @@ async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:
             ended = await asyncio.wait_for(session.awaited.end_of(row.id), LOOK_S)
         except TimeoutError:
             return False
-        return str((ended.data.get("failure") or {}).get("code")) == failure.code
+        return str((ended.fields.get("failure") or {}).get("code")) == failure.code
     if row.worker is None or not await session.crib.store.alive(row.worker):
         return await _end(session, row, failure)
     await asyncio.sleep(ASK_S)  # it is cut off, and either comes back or is given up when its lease ends
@@ -99,7 +99,7 @@ async def _request(session: Session, row: Row, failure: Failure, *, new: bool) -
         ended = await asyncio.wait_for(session.awaited.end_of(row.id), LOOK_S)
     except TimeoutError:
         return False
-    return str((ended.data.get("failure") or {}).get("code")) == failure.code
+    return str((ended.fields.get("failure") or {}).get("code")) == failure.code
 
 
 async def _end(session: Session, row: Row, failure: Failure) -> bool:

@@ -119,8 +119,8 @@ async def _verdict(crib: Crib, asked: Asked) -> dict[str, Any]:
     after = asked.row.accepted_seq - 1
     while page := await crib.store.read(asked.row.session, after, call=asked.row.id, limit=1000):
         for event in page:
-            if event.kind == "waiting" and event.data["question"]["id"] == asked.question.id:
-                return dict(event.data.get("verdict") or {})
+            if event.kind == "waiting" and event.fields["question"]["id"] == asked.question.id:
+                return dict(event.fields.get("verdict") or {})
         after = page[-1].seq
     return {}
 

@@ -126,7 +126,7 @@ class _Attending:
         """Returns when somebody else has answered, or nobody may any more."""
         session, call = asked.session, asked.row.id
         async for event in session.events(call=call):
-            mine = event.kind == "answered" and event.data["question"] == asked.question.id
+            mine = event.kind == "answered" and event.fields["question"] == asked.question.id
             if mine or event.kind == "done":
                 break
         self.terminal.say("\nIt was answered elsewhere, or has ended.", "yellow")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.progress import Progress, TaskID
 
-    from toolcrib.types import Event
+    from toolcrib.events import Event
 
 WIDE = 200
 
@@ -64,7 +64,7 @@ class Cards:
 
     def take(self, event: Event) -> None:
         """Shows an event of a call."""
-        id, data = event.call or "", event.data
+        id, data = event.call or "", event.fields
         if self._silent:
             return
         if event.kind == "accepted" and id not in self._known:

@@ -21,8 +21,9 @@ from toolcrib.cli.terminal import Terminal
 if TYPE_CHECKING:
     from toolcrib.agent import Outcome
     from toolcrib.cli.questions import Asked
+    from toolcrib.events import Event
     from toolcrib.session import Session
-    from toolcrib.types import Event, Question
+    from toolcrib.types import Question
 
 LEAVE = "Ctrl-D leaves it waiting, Ctrl-C cancels the run."
 STIRRING = ("run_started", "waiting", "done", "notice")
@@ -53,12 +54,12 @@ class Conversation:
             if event.kind == "message" and self._said(event):
                 self.past.append(event)
             elif event.kind == "run_finished":
-                self._told.add(event.data["run"])
+                self._told.add(event.fields["run"])
 
     def _said(self, event: Event) -> bool:
         """Whether somebody says something in the conversation itself."""
-        run = self.thread.runs.get(event.data.get("run") or "")
-        return event.data["role"] != "note" and bool(event.data["content"]) and (run is None or run.parent is None)
+        run = self.thread.runs.get(event.fields.get("run") or "")
+        return event.fields["role"] != "note" and bool(event.fields["content"]) and (run is None or run.parent is None)
 
     def hide(self) -> None:
         """Clears the screen of what moves on it."""
@@ -130,9 +131,9 @@ class Conversation:
         if self.stage is not None:
             self.stage.take(event)
         elif not self.silent:
-            self.terminal.data({"session": self.session.id, **event._asdict()})
+            self.terminal.data({"session": self.session.id, **event.plain()})
         if event.kind == "waiting":
-            await self._settle(read_question(event.data["question"]), event.seq)
+            await self._settle(read_question(event.fields["question"]), event.seq)
 
     # Where it stands
 
@@ -210,9 +211,9 @@ class Conversation:
         """What was used in the whole session, by agent."""
         found: dict[str, Usage] = {}
         async for event in self.session.events(0, follow=False):
-            if event.kind == "message" and event.data.get("usage"):
-                agent = event.data["agent"]
-                found[agent] = found.get(agent, NOTHING) + Usage.read(event.data["usage"])
+            if event.kind == "message" and event.fields.get("usage"):
+                agent = event.fields["agent"]
+                found[agent] = found.get(agent, NOTHING) + Usage.read(event.fields["usage"])
         return found
 
     def report(self) -> None:

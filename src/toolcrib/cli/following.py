@@ -17,8 +17,9 @@ from toolcrib.cli.terminal import Terminal, compact
 from toolcrib.errors import Refused
 
 if TYPE_CHECKING:
+    from toolcrib.events import Event
     from toolcrib.session import Session
-    from toolcrib.types import Event, Question, Result
+    from toolcrib.types import Question, Result
 
 _ADVICE = {
     "not_found": ("tools", "list"),
@@ -66,7 +67,7 @@ class _Following:
         """What happens to the call and to those that it makes."""
         family = {self.call}
         async for event in self.session.events(after):
-            if event.kind == "accepted" and event.data.get("parent") in family and event.call is not None:
+            if event.kind == "accepted" and event.fields.get("parent") in family and event.call is not None:
                 family.add(event.call)
             if event.call in family:
                 yield event
@@ -74,16 +75,16 @@ class _Following:
     async def _take(self, event: Event) -> int | None:
         self.cards.take(event)
         if event.kind == "waiting" and not await self._settle(event):
-            return self._waits(read_question(event.data["question"]))
+            return self._waits(read_question(event.fields["question"]))
         if event.kind == "done":
             self.cards.stop()
-            return await self.finish(read_result(event.data))
+            return await self.finish(read_result(event.fields))
         return None
 
     async def _take_child(self, event: Event) -> None:
         """A call that this one made: its questions are asked here. Unanswered, this one stays and waits for it."""
         if event.kind == "waiting" and not await self._settle(event):
-            self.settling.explain_waiting(read_question(event.data["question"]))
+            self.settling.explain_waiting(read_question(event.fields["question"]))
 
     async def cancel(self) -> int:
         """Stops the call, and says what became of it."""
@@ -99,7 +100,7 @@ class _Following:
     # Questions
 
     async def _settle(self, event: Event) -> bool:
-        return await self.settling.settle(read_question(event.data["question"]), event.seq)
+        return await self.settling.settle(read_question(event.fields["question"]), event.seq)
 
     def _waits(self, asked: Question) -> int:
         """Leaves a call that nobody here answers."""

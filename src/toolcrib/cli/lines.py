@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.cli.terminal import Cell, compact, short
 
 if TYPE_CHECKING:
-    from toolcrib.types import Event
+    from toolcrib.events import Event
 
 COLUMNS = ("Seq", "Time", "Kind", "Call", "What")
 STYLES = {
@@ -35,7 +35,7 @@ STYLES = {
 
 def style(event: Event) -> str:
     """The colour of an event: a failed end is red, what concerns the session is dim."""
-    if event.kind in ("done", "settled") and not event.data["ok"]:
+    if event.kind in ("done", "settled") and not event.fields["ok"]:
         return "bold red"
     return STYLES.get(event.kind, "dim")
 
@@ -56,7 +56,7 @@ def line(event: Event, most: int = 1000) -> str:
 def describe(event: Event) -> str:
     """What an event says."""
     say = _WORDS.get(event.kind)
-    return compact(event.data) if say is None else say(event.data)
+    return compact(event.fields) if say is None else say(event.fields)
 
 
 def clock(at: float) -> str:

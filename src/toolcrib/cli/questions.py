@@ -51,7 +51,7 @@ class Asked(NamedTuple):
     async def answered_at(self) -> int:
         """Where in the log it was answered; 0 where it was not."""
         async for event in self.session.events(call=self.row.id, follow=False):
-            if event.kind == "answered" and event.data["question"] == self.question.id:
+            if event.kind == "answered" and event.fields["question"] == self.question.id:
                 return event.seq
         return 0
 

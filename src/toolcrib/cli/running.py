@@ -101,7 +101,7 @@ async def _last_run(terminal: Terminal, crib: Crib, id: str) -> int:
 
     session, seq = await crib.load(await found(crib, id)), 0
     async for event in session.events(follow=False):
-        if event.kind == "run_started" and "call" not in event.data:
+        if event.kind == "run_started" and "call" not in event.fields:
             seq = event.seq
     if not seq:
         advice = terminal.command("run", "AGENT", "PROMPT", "--session", id)

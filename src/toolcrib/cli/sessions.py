@@ -168,7 +168,7 @@ async def watch_session(
         loaded = await crib.load(await found(crib, session))
         async for event in loaded.events(after, follow=follow):
             if terminal.json:
-                terminal.data(event._asdict())
+                terminal.data(event.plain())
             else:
                 terminal.text(line(event), style(event))
 

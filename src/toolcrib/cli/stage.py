@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from toolcrib.agent.thread import Thread
-    from toolcrib.types import Event
+    from toolcrib.events import Event
 
 AGENT = "bold cyan"
 
@@ -44,7 +44,7 @@ class Stage:
         if event.call is not None:
             self._call(event)
         elif show is not None:
-            show(event.data)
+            show(event.fields)
 
     def _call(self, event: Event) -> None:
         """A call goes on, in the background also while somebody speaks; its progress then is not worth a break."""

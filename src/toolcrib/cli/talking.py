@@ -242,8 +242,8 @@ class Chat:
         if self.terminal.interactive:
             self.terminal.say(f"{self._active} in session {self.talk.session.id}; /help lists what may be typed", "dim")
         for event in self.talk.past[-LAST:]:
-            who = "you" if event.data["role"] == "user" else event.data.get("agent", "")
-            self.terminal.say(f"{who}: {short(event.data['content'], 400)}", "dim")
+            who = "you" if event.fields["role"] == "user" else event.fields.get("agent", "")
+            self.terminal.say(f"{who}: {short(event.fields['content'], 400)}", "dim")
         if active and asked not in (None, active):
             self.terminal.say(f"{active} answers here by now; /agent {asked} changes that", "yellow")
 

@@ -190,7 +190,7 @@ async def _called(session: Session, tool: str, example: Example) -> Result:
     call = await session.submit(tool, thaw(example.input), by=By("user", user()))
     async for event in session.events():
         if event.kind == "waiting":
-            asked = event.data["question"]
+            asked = event.fields["question"]
             await session.answer(asked["id"], "accept" if asked["kind"] == "confirm" else "decline", actor=user())
         if event.kind == "done" and event.call == call.id:
             break

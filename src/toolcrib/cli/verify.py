@@ -14,8 +14,8 @@ from toolcrib.store import Row
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
+    from toolcrib.events import Event
     from toolcrib.store import SessionRow, Store
-    from toolcrib.types import Event
 
 PAGE = 1000
 EVERY = 10_000_000
@@ -106,10 +106,10 @@ async def _folded(store: Store, session: str) -> tuple[dict[str, FoldedCall], li
 def _replayed(state: SessionState, event: Event) -> list[str]:
     """Takes an event into the state; what is wrong with it."""
     if event.kind == "run_ended":
-        state.end(event.data["run"])
-    if event.kind != "done" or "state" not in event.data:
+        state.end(event.fields["run"])
+    if event.kind != "done" or "state" not in event.fields:
         return []
-    commit, before = event.data["state"], state.revision
+    commit, before = event.fields["state"], state.revision
     try:
         problem = state.replay(commit, event.call or "")
     except (KeyError, TypeError, ValueError) as error:

@@ -39,7 +39,7 @@ async def serve(session: RemoteSession, bodies: Bodies) -> None:
             begin(question)
         async for event in session.events(after=seq):
             if event.kind == "waiting":
-                begin(reading.question(event.data["question"]))
+                begin(reading.question(event.fields["question"]))
     finally:
         for task in running:
             task.cancel()

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
+from toolcrib.events import Event
 from toolcrib.policy import Verdict
-from toolcrib.store.codec import Omitted
 from toolcrib.types import (
     Annotations,
     Answer,
@@ -18,7 +18,6 @@ from toolcrib.types import (
     Call,
     Effect,
     Entry,
-    Event,
     Failure,
     Handover,
     Question,
@@ -39,7 +38,7 @@ class _Event(Struct):
     seq: int
     time: float
     kind: str
-    data: dict[str, Any]
+    data: Raw
     call: str | None = None
     large: dict[str, int] = {}
 
@@ -81,6 +80,7 @@ _read_entries = msgspec.json.Decoder(_Entries)
 _read_lists = msgspec.json.Decoder(_Lists)
 _read_event = msgspec.json.Decoder(_Event)
 _read_events = msgspec.json.Decoder(_Events)
+_raw_fields = msgspec.json.Decoder(dict[str, Raw])
 
 
 def result(text: bytes) -> Result:
@@ -129,13 +129,16 @@ def event(text: bytes) -> Event:
 
 
 def _event(said: _Event) -> Event:
-    data = said.data | {name: Omitted(size) for name, size in said.large.items()}
-    return Event(said.seq, said.time, said.call, said.kind, data)
+    json = bytes(said.data)
+    if said.large:
+        known = _raw_fields.decode(json)
+        json = msgspec.json.encode({name: value for name, value in known.items() if name not in said.large})
+    return Event(said.seq, said.time, said.call, said.kind, json, said.large or None)
 
 
 def whole(event: Event) -> bool:
     """Whether all values of an event came with it."""
-    return Omitted not in map(type, event.data.values())
+    return not event.omitted
 
 
 def events(text: bytes) -> tuple[list[Event], str | None]:

@@ -16,10 +16,11 @@ from toolcrib.client import reading, streams
 from toolcrib.client.bodies import serve
 from toolcrib.client.reading import RemoteTool, Why
 from toolcrib.errors import Refused
+from toolcrib.events import Event
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import Snapshot
 from toolcrib.tools import Tool
-from toolcrib.types import Answer, Call, Closed, Entry, Event, Failure, Question, Result
+from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result
 
 if TYPE_CHECKING:
     from toolcrib.agent import Outcome

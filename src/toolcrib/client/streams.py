@@ -11,7 +11,7 @@ import msgspec
 
 from toolcrib.client import reading
 from toolcrib.errors import Refused
-from toolcrib.types import Event
+from toolcrib.events import Event
 
 if TYPE_CHECKING:
     from toolcrib.client.link import Link

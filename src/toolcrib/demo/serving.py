@@ -119,7 +119,7 @@ async def _lost(counter: Crib, folder: Path) -> None:
 async def _answer(session: Session, call: str, action: str, reason: str) -> None:
     async for event in session.events(call=call):
         if event.kind == "waiting":
-            await session.answer(event.data["question"]["id"], action, actor="bob", reason=reason)
+            await session.answer(event.fields["question"]["id"], action, actor="bob", reason=reason)
 
 
 async def _asked(session: Session, count: int) -> None:

@@ -150,7 +150,7 @@ class Tour:
         """Returns when the other process is in the middle of it; its events are seen here, through the file."""
         async for event in session.events(after):
             if event.kind == "progress":
-                self.say(f"  seen from here: {event.data['message']}", "blue")
+                self.say(f"  seen from here: {event.fields['message']}", "blue")
                 return
 
     async def kill(self, process: Process) -> None:
@@ -222,7 +222,7 @@ class Tour:
                 cards.take(event)
                 if event.kind == "done":
                     cards.stop()
-                    result = read_result(event.data)
+                    result = read_result(event.fields)
                     self.outcome(result)
         finally:
             cards.stop()

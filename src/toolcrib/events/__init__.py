@@ -16,10 +16,7 @@ never rewritten, and an event of a kind or with fields that this version does no
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from toolcrib.events.calls import (
     Accepted,
@@ -36,6 +33,9 @@ from toolcrib.events.calls import (
     StepTaken,
     Waiting,
 )
+from toolcrib.events.event import Event
+from toolcrib.events.forms import fields_of, read, with_values, written
+from toolcrib.events.kinds import KINDS, OF_CALLS, OF_RUNS, OF_SESSIONS
 from toolcrib.events.runs import (
     Compacted,
     HandedOver,
@@ -77,15 +77,20 @@ from toolcrib.events.values import (
     DemandRecord,
     EventData,
     Number,
+    Omitted,
     PassedHistory,
     QuestionRecord,
     StateRecord,
     StepFailure,
+    Unknown,
     VerdictRecord,
 )
 
 __all__ = [
     "KINDS",
+    "OF_CALLS",
+    "OF_RUNS",
+    "OF_SESSIONS",
     "UNSET",
     "Accepted",
     "Activity",
@@ -99,6 +104,7 @@ __all__ = [
     "Endorsed",
     "ErrorNotice",
     "Escalated",
+    "Event",
     "EventData",
     "HandedOver",
     "InputGiven",
@@ -143,162 +149,8 @@ __all__ = [
     "UserState",
     "VerdictRecord",
     "Waiting",
+    "fields_of",
     "read",
+    "with_values",
     "written",
 ]
-
-OF_CALLS: tuple[type[EventData], ...] = (
-    Accepted,
-    Waiting,
-    Endorsed,
-    Escalated,
-    Answered,
-    Started,
-    Progress,
-    Output,
-    Activity,
-    StepTaken,
-    Paused,
-    Done,
-    Settled,
-)
-OF_SESSIONS: tuple[type[EventData], ...] = (
-    Opened,
-    NamespacesChanged,
-    ToolsChanged,
-    UserState,
-    Notice,
-    ErrorNotice,
-    RunEnded,
-    Approved,
-    InputGiven,
-    Interrupted,
-    StopWanted,
-    SessionClosing,
-    SessionClosed,
-    ToolPinned,
-    StateKeysDeclared,
-    SessionDeleted,
-    KeyAdded,
-    KeyUsed,
-    KeyRevoked,
-)
-OF_RUNS: tuple[type[EventData], ...] = (
-    MessageAdded,
-    MessageQueued,
-    RunStarted,
-    TurnStarted,
-    TextStreamed,
-    ReasoningStreamed,
-    TurnFinished,
-    HandedOver,
-    Compacted,
-    RunWaiting,
-    RunResumed,
-    RunFinished,
-)
-KINDS: dict[str, type[EventData]] = {one.kind: one for one in (*OF_CALLS, *OF_SESSIONS, *OF_RUNS)}
-"""The type of each kind of event."""
-
-
-class Unknown(EventData, frozen=True):
-    """The data of an event that this version does not know, or whose fields it cannot make sense of.
-
-    Attributes:
-        fields: The data as JSON.
-    """
-
-    fields: Any
-
-
-class Omitted(Struct, frozen=True):
-    """Stands for a large value in the data of an event that was read without such values.
-
-    Attributes:
-        bytes: Size of the value as JSON.
-    """
-
-    bytes: int
-
-
-_plain = msgspec.json.Decoder()
-_decoders: dict[str, msgspec.json.Decoder[Any]] = {}
-
-
-def read(kind: str, json: bytes, omitted: dict[str, int] | None = None) -> EventData:
-    """Return the data of an event of that kind.
-
-    `omitted` has the sizes of values that were left out of the JSON text; an `Omitted` stands in their place. Where a
-    log says something else than this version would write, a value that does not fit the type of its field stays as it
-    is in JSON, and one that is missing is None.
-    """
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        if kind not in KINDS or kind in _FLAT:
-            return _open(kind, _plain.decode(json))
-        decoder = _decoders[kind] = msgspec.json.Decoder(KINDS[kind])
-    if not omitted:
-        try:
-            data: EventData = decoder.decode(json)
-            return data
-        except msgspec.ValidationError:
-            pass
-    return _loosely(KINDS[kind], _plain.decode(json), omitted or {})
-
-
-def _loosely(type: type[EventData], values: Any, omitted: dict[str, int]) -> EventData:
-    """Return the data whose values do not all have the types of their fields."""
-    if not isinstance(values, dict):
-        return Unknown(values)
-    made: dict[str, Any] = {}
-    for one in msgspec.structs.fields(type):
-        name = one.encode_name
-        if name in omitted:
-            made[one.name] = Omitted(omitted[name])
-        elif name in values:
-            try:
-                made[one.name] = msgspec.convert(values[name], one.type)
-            except msgspec.ValidationError:
-                made[one.name] = values[name]
-        elif one.required:
-            made[one.name] = None
-    return type(**made)
-
-
-_FLAT = frozenset({UserState.kind, Notice.kind, ErrorNotice.kind})
-"""Kinds whose data has fields of any name."""
-
-
-def _open(kind: str, values: Any) -> EventData:
-    """Return the data of a kind with fields of any name, or of a kind that is not known."""
-    if kind not in _FLAT or not isinstance(values, dict):
-        return Unknown(values)
-    if kind == UserState.kind:
-        return UserState(values)
-    text = values.pop("text", "")
-    return Notice(text, values) if kind == Notice.kind else ErrorNotice(text, values)
-
-
-def written(data: EventData) -> Any:
-    """Return what the JSON text of the data is made of."""
-    match data:
-        case UserState():
-            return data.values
-        case Notice() | ErrorNotice():
-            return {"text": data.text, **data.more}
-        case Unknown():
-            return data.fields
-    return data
-
-
-def fields_of(data: Struct) -> dict[str, Any]:
-    """Return the fields that the JSON text of the data has, by their names there."""
-    made = written(data) if isinstance(data, EventData) else data
-    if not isinstance(made, Struct):
-        return dict(made)
-    omits = made.__struct_config__.omit_defaults
-    return {
-        one.encode_name: value
-        for one in msgspec.structs.fields(made)
-        if (value := getattr(made, one.name)) is not UNSET and not (omits and value is one.default)
-    }

@@ -178,3 +178,23 @@ class PassedHistory(Struct, frozen=True, omit_defaults=True):
     to_seq: int | None = None
     digest: str | None = None
     summary: str | None = None
+
+
+class Unknown(EventData, frozen=True):
+    """The data of an event that this version does not know, or whose fields it cannot make sense of.
+
+    Attributes:
+        fields: The data as JSON.
+    """
+
+    fields: Any
+
+
+class Omitted(Struct, frozen=True):
+    """Stands for a large value in the data of an event that was read without such values.
+
+    Attributes:
+        bytes: Size of the value as JSON.
+    """
+
+    bytes: int

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from toolcrib.events import Event
 from toolcrib.interop import nouns
 from toolcrib.interop.forms import InteropError, compact
 from toolcrib.interop.nouns import Asked, Moment, Reading
 from toolcrib.interop.wire.aios import CONTENT, EVENT, FORMS
 from toolcrib.tools import Tool
-from toolcrib.types import Annotations, Answer, Call, Event, Failure, Limits, Question, Result
+from toolcrib.types import Annotations, Answer, Call, Failure, Limits, Question, Result
 
 __all__ = [
     "dumps",
@@ -263,7 +264,7 @@ def envelopes(event: Event, reading: Reading, branch: str = "main") -> list[dict
     about = {
         "session_id": reading.session,
         "branch_id": branch,
-        "run_id": event.data.get("run"),
+        "run_id": event.fields.get("run"),
         "seq": event.seq,
         "ts_ms": round(event.at * 1000),
         "actor": {"type": "system", "component": "toolcrib"},

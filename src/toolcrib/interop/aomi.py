@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from toolcrib.events import UNSET, Accepted, CallerRecord, Done
+from toolcrib.events import UNSET, Accepted, CallerRecord, Done, Event
 from toolcrib.interop import nouns
 from toolcrib.interop.forms import InteropError
 from toolcrib.interop.nouns import Moment, Reading
@@ -15,7 +15,7 @@ from toolcrib.interop.wire.aomi import FORMS
 from toolcrib.schema import title
 from toolcrib.session import Session
 from toolcrib.store import Draft, Row, Write, draft
-from toolcrib.types import Event, Question, Result
+from toolcrib.types import Question, Result
 
 __all__ = [
     "Execution",

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolcrib.calls.progress import progress
+from toolcrib.events import Event
 from toolcrib.interop import nouns
 from toolcrib.interop.forms import InteropError, compact
 from toolcrib.interop.nouns import Asked, Moment, Reading
 from toolcrib.interop.wire.awaken import FORMS
+from toolcrib.store.codec import encode
 from toolcrib.tools import Tool
-from toolcrib.types import Answer, Event, Failure, Kind, Question, Result, Resume
+from toolcrib.types import Answer, Failure, Kind, Question, Result, Resume
 
 __all__ = [
     "call_statuses",
@@ -317,7 +319,7 @@ def run_statuses(events: Iterable[Event]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for event in events:
         if event.kind in _RUNS:
-            path = found.setdefault(event.data["run"], [])
+            path = found.setdefault(event.fields["run"], [])
             path += [status for status in _RUNS[event.kind] if not path or path[-1] not in (status, "done")]
     return found
 
@@ -385,7 +387,7 @@ _PROGRESSES = ("pending", "running", "done", "failed", "cancelled")
 
 
 def _progress(now: Moment) -> list[dict[str, Any]]:
-    accepted = Event(0, now.history.accepted_at, now.call, "accepted", now.history.accepted)
+    accepted = Event(0, now.history.accepted_at, now.call, "accepted", encode(now.history.accepted))
     (node,) = progress(now.history.session, [accepted, now.event])
     counts = {name: int(node[name]) for name in ("loaded", "total") if node.get(name) is not None}
     status = node["status"] if node["status"] in _PROGRESSES else "running"

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from toolcrib.events import Event
 from toolcrib.interop import nouns
 from toolcrib.interop.nouns import Asked, Moment, Reading
 from toolcrib.interop.wire.distri import FORMS
 from toolcrib.tools import Tool
-from toolcrib.types import Answer, Block, Call, Event, Question, Result, Status
+from toolcrib.types import Answer, Block, Call, Question, Result, Status
 
 __all__ = [
     "call_status",
@@ -228,10 +229,10 @@ def task_statuses(events: Iterable[Event]) -> list[str]:
         now = reading.advance(event)
         if now is None or (event.call is None and event.kind not in ("run_started", "run_finished")):
             continue
-        (busy.discard if event.kind in ("done", "run_finished") else busy.add)(event.call or event.data["run"])
+        (busy.discard if event.kind in ("done", "run_finished") else busy.add)(event.call or event.fields["run"])
         if event.call is not None:
             (asked.discard if now.history.question is None else asked.add)(event.call)
-        end = _ENDS.get(event.data.get("reason", ""), "completed") if event.call is None else "completed"
+        end = _ENDS.get(event.fields.get("reason", ""), "completed") if event.call is None else "completed"
         status = "input_required" if asked else "running" if busy else end
         if found[-1] != status:
             found.append(status)

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from toolcrib.calls.history import History, result
 from toolcrib.errors import BadTool
+from toolcrib.events import Event
+from toolcrib.store.codec import encode
 from toolcrib.tools import EMPTY_SCHEMA
-from toolcrib.types import CODES, RETRYABLE, Event, Failure, Question, Result
+from toolcrib.types import CODES, RETRYABLE, Failure, Question, Result
 
 
 class Asked(NamedTuple):
@@ -78,7 +80,7 @@ class Moment:
     @property
     def data(self) -> dict[str, Any]:
         """The data of the event."""
-        return self.event.data
+        return self.event.fields
 
     @property
     def call(self) -> str:
@@ -100,7 +102,7 @@ class Moment:
     @property
     def result(self) -> Result:
         """The result that a `done` holds."""
-        return result(self.event.data)
+        return result(self.event.fields)
 
 
 Writer = Callable[[Moment], list[dict[str, Any]]]
@@ -116,13 +118,13 @@ class Reading:
     def advance(self, event: Event) -> Moment | None:
         """Takes the next event."""
         if event.call is None:
-            return Moment(event, self._calls.get(event.data.get("call", ""), History(self.session)))
+            return Moment(event, self._calls.get(event.fields.get("call", ""), History(self.session)))
         if event.kind == "accepted":
             self._calls[event.call] = History(self.session)
         elif event.call not in self._calls or event.kind == "settled":
             return None  # the others' forms end a call once, and so did the `done` before
         history = self._calls[event.call]
-        if event.kind == "answered" and event.data["question"] not in history.questions:
+        if event.kind == "answered" and event.fields["question"] not in history.questions:
             return None
         asked = history.question
         history.advance(event)
@@ -140,10 +142,10 @@ class Reading:
 
 def _handover(moment: Moment, writers: Mapping[str, Writer]) -> list[dict[str, Any]]:
     event = moment.event
-    if event.kind != "done" or "handover" not in event.data or "handover" not in writers:
+    if event.kind != "done" or "handover" not in event.fields or "handover" not in writers:
         return []
-    data = {"from": moment.agent, **event.data["handover"], "call": event.call}
-    return writers["handover"](Moment(Event(event.seq, event.at, None, "handover", data), moment.history))
+    data = {"from": moment.agent, **event.fields["handover"], "call": event.call}
+    return writers["handover"](Moment(Event(event.seq, event.at, None, "handover", encode(data)), moment.history))
 
 
 def replay(events: Iterable[Event], writers: Mapping[str, Writer], session: str = "") -> list[dict[str, Any]]:

@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 
 from toolcrib.errors import Refused, StoreError
-from toolcrib.events import EventData, KeyAdded, KeyRevoked, KeyUsed
+from toolcrib.events import Event, EventData, KeyAdded, KeyRevoked, KeyUsed
 from toolcrib.serve.keys import digest, new_key, no_key, unknown_key
 from toolcrib.serve.principal import KNOWN, Guard, Headers, Principal, bearer
 from toolcrib.store import OWNER, Store, Write, draft
-from toolcrib.types import Event
 
 LOG = "toolcrib.keys"
 AGAIN_S = 1.0
@@ -107,7 +106,7 @@ class Keyring:
                     self._take(event)
 
     def _take(self, event: Event) -> None:
-        said = event.data
+        said = event.fields
         if event.kind == "key_added":
             fields = {name: value for name, value in said.items() if name not in ("digest", "id")}
             key = msgspec.convert({"id": said["id"], "created_at": event.at, **fields}, Key)

@@ -16,9 +16,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from toolcrib.errors import StoreError
-from toolcrib.events import EventData
+from toolcrib.events import Event, EventData
 from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent
-from toolcrib.types import Event
 
 State = Literal["queued", "waiting", "running", "done", "held", "released", "ended"]
 LEASES = ("held", "released", "ended")
@@ -36,7 +35,7 @@ INFINITE = float("inf")
 SLACK_S = 1e-6
 """A rate gives so much too early: sums of times are not exact, and who waited as long as told must not be refused."""
 
-Draft = tuple[float, str | None, str, EventData | Mapping[str, Any] | Compact]
+Draft = tuple[float, str | None, str, EventData | Compact]
 """An event that has no number yet: time, call, kind, data."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from toolcrib.events import EventData
@@ -153,7 +153,7 @@ class Batch:
                 own = count
         return count, own, at
 
-    def _data(self, number: int, kind: str, data: EventData | Mapping[str, Any] | Compact) -> tuple[str, str | None]:
+    def _data(self, number: int, kind: str, data: EventData | Compact) -> tuple[str, str | None]:
         text, large = split_large(kind, data)
         if not large:
             return text.decode(), None

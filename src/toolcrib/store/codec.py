@@ -139,11 +139,19 @@ def decode(json: bytes | str) -> Any:
     return _decoder.decode(json)
 
 
-def event_json(kind: str, data: EventData | Mapping[str, Any] | Compact) -> bytes:
+class Stored(NamedTuple):
+    """The data of an event as another log holds it."""
+
+    text: bytes
+
+    def json(self, kind: str) -> bytes:
+        """Its JSON text, whatever the kind."""
+        return self.text
+
+
+def event_json(kind: str, data: EventData | Compact) -> bytes:
     """Return the JSON text of the data of an event."""
-    if isinstance(data, EventData):
-        return encode(written(data))
-    return encode(data) if isinstance(data, Mapping) else data.json(kind)
+    return encode(written(data)) if isinstance(data, EventData) else data.json(kind)
 
 
 def size_of(text: str) -> int:
@@ -151,12 +159,11 @@ def size_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def split_large(kind: str, data: EventData | Mapping[str, Any] | Compact) -> tuple[bytes, dict[str, Large]]:
+def split_large(kind: str, data: EventData | Compact) -> tuple[bytes, dict[str, Large]]:
     """Return the JSON text of the data of an event without its large parts, and those parts by field."""
-    if isinstance(data, Mapping):
-        return _split(data)
     if not isinstance(data, EventData):
-        return data.json(kind), {}
+        json = data.json(kind)
+        return (json, {}) if len(json) <= LARGE else _split(_raw_fields.decode(json))
     try:
         text = _small.encode(written(data))
     except _HasLarge:
@@ -185,3 +192,4 @@ def _not_large(value: Any) -> Any:
 
 
 _small = msgspec.json.Encoder(enc_hook=_not_large)
+_raw_fields = msgspec.json.Decoder(dict[str, Raw])

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import islice
 
+from toolcrib.events import Event
 from toolcrib.store import Draft
-from toolcrib.store.codec import PAGE_BYTES, Drafts, decode, split_large
-from toolcrib.types import Event
+from toolcrib.store.codec import PAGE_BYTES, Drafts, split_large
 
 TAIL = 1024
 """Events kept for each followed session; a reader further behind reads from the store."""
@@ -170,7 +170,7 @@ class Followers:
             return None
         page, size = list[Event](), 0
         for at, call, kind, text in islice(followed.tail, skip, skip + limit):
-            page.append(Event(after + 1 + len(page), at, call, kind, decode(text)))
+            page.append(Event(after + 1 + len(page), at, call, kind, text))
             size += len(text)
             if size >= max_bytes:
                 break

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
+from toolcrib.events import Event, with_values
 from toolcrib.store import Row
-from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, size_of
+from toolcrib.store.codec import WHOLE, Extent, decode
 from toolcrib.store.schema import queries
-from toolcrib.types import Event
 
 MOST = 2**32 - 1
 """The last event that a session can have: its number takes half of the key."""
@@ -51,14 +51,20 @@ def _story(db: sqlite3.Connection, n: int, row: Row) -> list[tuple[Event, int]]:
 def _event(db: sqlite3.Connection, n: int, line: tuple[Any, ...], whole: bool) -> tuple[Event, int]:
     """An event, and the bytes of the JSON of its data."""
     seq, at, call, kind, data, large = line
-    values, size = decode(data), size_of(data)
-    for name, id in () if large is None else decode(large).items():
-        if whole:
-            json = read_kept(db, n, id) or b"null"
-            values[name], size = decode(json), size + len(json)
-        else:
-            values[name] = Omitted(*db.execute(queries()["kept_size"], {"n": n, "id": id}).fetchone() or (0,))
-    return Event(seq, at, call, kind, values), size
+    json = data.encode()
+    if large is None:
+        return Event(seq, at, call, kind, json), len(json)
+    ids: dict[str, str] = decode(large)
+    if whole:
+        json = with_values(json, {name: read_kept(db, n, id) or b"null" for name, id in ids.items()})
+        return Event(seq, at, call, kind, json), len(json)
+    sizes = {name: _kept_size(db, n, id) for name, id in ids.items()}
+    return Event(seq, at, call, kind, json, sizes), len(json)
+
+
+def _kept_size(db: sqlite3.Connection, n: int, id: str) -> int:
+    (size,) = db.execute(queries()["kept_size"], {"n": n, "id": id}).fetchone() or (0,)
+    return int(size)
 
 
 def read_kept(db: sqlite3.Connection, n: int, id: str) -> bytes | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from toolcrib.errors import StoreError
-from toolcrib.events import EventData
+from toolcrib.events import Event, EventData
 from toolcrib.store import (
     DOORS,
     LEASES,
@@ -28,9 +27,8 @@ from toolcrib.store import (
     Write,
     enters,
 )
-from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent, Omitted, decode, event_json, split_large
+from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent, Stored, event_json, split_large
 from toolcrib.store.follow import Watchers
-from toolcrib.types import Event
 
 MOST = 2**31 - 1
 """More events than a call has."""
@@ -233,9 +231,9 @@ class MemoryStore:
             entry = events[seq - 1]
             at, of, kind, data = entry if isinstance(entry, tuple) else log.draft(seq)
             if call is None or of == whose:
-                values, length = _values(kind, data, extent.whole)
-                found.append(Event(seq, at, of, kind, values))
-                size += length
+                event = _event(seq, at, of, kind, data, extent.whole)
+                found.append(event)
+                size += len(event.json)
                 if len(found) == limit or size >= extent.max_bytes:
                     break
         return found, size
@@ -412,7 +410,7 @@ class MemoryStore:
             return False
         self._opened += 1
         log = self._logs[row.id] = _Log(row.owner, row.created_at, self._opened)
-        log.events += [(event.at, event.call, event.kind, event.data) for event in archive.events]
+        log.events += [(event.at, event.call, event.kind, Stored(event.json)) for event in archive.events]
         log.revision, log.updated_at, log.closed = row.revision, row.updated_at, archive.closed
         log.rows = {call.id: call for call in archive.rows}
         log.keys = {call.key: call.id for call in archive.rows if call.key is not None} or None
@@ -453,13 +451,12 @@ class MemoryStore:
         log.keys = {row.key: row.id for row in new.values() if row.key is not None} or None
 
 
-def _values(kind: str, data: EventData | Mapping[str, Any] | Compact, whole: bool) -> tuple[dict[str, Any], int]:
-    """Event data as a reader sees it, apart from the writer's objects, and the bytes of its JSON."""
+def _event(seq: int, at: float, call: str | None, kind: str, data: EventData | Compact, whole: bool) -> Event:
+    """Return an event as a reader sees it, apart from the writer's objects."""
     if whole:
-        text = event_json(kind, data)
-        return decode(text), len(text)
-    text, large = split_large(kind, data)
-    return decode(text) | {name: Omitted(len(part.json)) for name, part in large.items()}, len(text)
+        return Event(seq, at, call, kind, event_json(kind, data))
+    json, large = split_large(kind, data)
+    return Event(seq, at, call, kind, json, {name: len(part.json) for name, part in large.items()} or None)
 
 
 def _order(mark: Mark, where: Where) -> tuple[float, ...]:

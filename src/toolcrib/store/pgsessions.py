@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from toolcrib.store import Archive, Write
 from toolcrib.store.backup import TABLES
-from toolcrib.store.codec import encode, split_large
+from toolcrib.store.codec import Stored, encode, split_large
 from toolcrib.store.connection import Connection
 from toolcrib.store.schema import queries
 
@@ -26,7 +26,10 @@ async def adopt(db: Connection, archive: Archive) -> bool:
         if n is None:
             return False
         kept = dict(archive.kept)
-        events = [_event(n, event.seq, tuple(event)[1:], kept) for event in archive.events]
+        events = [
+            _event(n, event.seq, (event.at, event.call, event.kind, Stored(event.json)), kept)
+            for event in archive.events
+        ]
         queued = {"queued": time.time()}
         calls = [
             (

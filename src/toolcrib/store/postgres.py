@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import astuple
 
 from toolcrib.errors import StoreError
+from toolcrib.events import Event, with_values
 from toolcrib.store import (
     INFINITE,
     SLACK_S,
@@ -35,7 +36,7 @@ from toolcrib.store import (
     pgsessions,
 )
 from toolcrib.store.beat import BEATS, Heart
-from toolcrib.store.codec import WHOLE, Extent, Omitted, decode, encode, size_of
+from toolcrib.store.codec import WHOLE, Extent, decode, encode, size_of
 from toolcrib.store.connection import MIGRATE_S, Address, Connection, Pool, hang_up
 from toolcrib.store.follow import Followers
 from toolcrib.store.group import Bounds, Group
@@ -48,7 +49,6 @@ from toolcrib.store.schema import queries
 from toolcrib.store.sweep import delete_swept, sweep
 from toolcrib.store.walk import listing
 from toolcrib.store.walkpg import in_database
-from toolcrib.types import Event
 
 MOST = 2**31 - 1
 """The last event that a session can have."""
@@ -264,21 +264,22 @@ class PostgresStore:
             before = [total - n for total, n in zip(accumulate(lengths), lengths, strict=True)]
             count = sum(size < extent.max_bytes for size in before)
             return await self._events(session, found[:count]), sum(lengths[:count])
-        events = await self._events(session, [(*line[:5], None) for line in found])
-        for event, large in zip(events, larges, strict=True):
-            event.data.update({name: Omitted(sizes.get(id, 0)) for name, id in large.items()})
+        events = [
+            Event(seq, at, call, kind, data.encode(), {name: sizes.get(id, 0) for name, id in large.items()} or None)
+            for (seq, at, call, kind, data, _), large in zip(found, larges, strict=True)
+        ]
         return events, sum(lengths)
 
     async def _events(self, session: str, found: list[Any]) -> list[Event]:
         """Events with their large values, which stand beside the log."""
-        events = [Event(seq, at, call, kind, decode(data)) for seq, at, call, kind, data, _ in found]
-        named = [(event.data, decode(line[5])) for event, line in zip(events, found, strict=True) if line[5]]
-        if named:
-            ids = list({id for _, large in named for id in large.values()})
-            kept = dict(await self._ask("kept", session, ids))
-            for data, large in named:
-                data.update({name: decode(kept.get(id, b"null")) for name, id in large.items()})
-        return events
+        larges: list[dict[str, str]] = [decode(line[5]) if line[5] else {} for line in found]
+        ids = list({id for large in larges for id in large.values()})
+        kept = dict(await self._ask("kept", session, ids)) if ids else {}
+        values = [{name: kept.get(id, b"null") for name, id in large.items()} for large in larges]
+        return [
+            Event(seq, at, call, kind, with_values(data.encode(), more))
+            for (seq, at, call, kind, data, _), more in zip(found, values, strict=True)
+        ]
 
     async def wait(self, session: str, after: int) -> None:
         """Waits for the next commit; other processes tell of theirs."""

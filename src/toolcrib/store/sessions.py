@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcrib.store import Archive, Write
 from toolcrib.store.checksum import event_crc
-from toolcrib.store.codec import encode, split_large
+from toolcrib.store.codec import Stored, encode, split_large
 from toolcrib.store.schema import queries
 from toolcrib.store.writer import insert_row, keep
 
@@ -28,7 +28,7 @@ def adopt(db: sqlite3.Connection, archive: Archive) -> bool:
         return False
     (n,) = db.execute("SELECT n FROM sessions WHERE id = ?", (row.id,)).fetchone()
     for event in archive.events:
-        insert_event(db, n, event.seq, (event.at, event.call, event.kind, event.data))
+        insert_event(db, n, event.seq, (event.at, event.call, event.kind, Stored(event.json)))
     for call in archive.rows:
         insert_row(db, n, call)
     for id, content in archive.kept.items():

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
+from toolcrib.events import Event
 from toolcrib.store import (
     LEASE_S,
     SLACK_S,
@@ -44,7 +45,6 @@ from toolcrib.store.vacuum import free_some
 from toolcrib.store.walk import in_file, listing
 from toolcrib.store.workers import Moves, Workers, used
 from toolcrib.store.writer import Writer, data_version, explain, insert_row, keep, nothing, read_row, read_rows
-from toolcrib.types import Event
 
 LOOK_S, WATCH_LOOKS = 0.1, 10
 """How often another process's writes are looked for while a session is followed; while all are watched, every tenth."""

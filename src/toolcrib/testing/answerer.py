@@ -55,7 +55,7 @@ class Answers:
         async for event in self._session.events():
             if event.kind == "waiting":
                 async with self._busy:
-                    await self._take(question(event.data["question"]))
+                    await self._take(question(event.fields["question"]))
 
     async def _take(self, asked: Question) -> None:
         if asked.id in self._seen or asked.id not in {one.id for one in await self._session.questions()}:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolcrib.calls.history import History, fold
+from toolcrib.events import Event
 from toolcrib.state import State
 from toolcrib.store import Row, Store
-from toolcrib.types import Event
 
 PAGE = 1000
 
@@ -37,8 +37,8 @@ async def _wrong_state(store: Store, session: str, events: list[Event]) -> list[
     """Where the state of the log can not be folded, or has another revision than the store."""
     state, wrong = State(), []
     for event in events:
-        if event.kind == "done" and "state" in event.data:
-            problem = state.replay(event.data["state"], event.call or "")
+        if event.kind == "done" and "state" in event.fields:
+            problem = state.replay(event.fields["state"], event.call or "")
             wrong += [] if problem is None else [f"the state at {event.seq}: {problem.message()}"]
     row = await store.session(session)
     if row is not None and row.revision != state.revision:
@@ -82,7 +82,7 @@ def _endings(ends: list[Event]) -> Iterator[str]:
     kinds = [event.kind for event in ends]
     if kinds not in ([], ["done"], ["done", "settled"]):
         yield f"it ends with {kinds}"
-    elif kinds[1:] and (ends[0].data.get("failure") or {}).get("code") != "unknown":
+    elif kinds[1:] and (ends[0].fields.get("failure") or {}).get("code") != "unknown":
         yield f"settled at {ends[1].seq} though its end was known"
 
 

@@ -49,7 +49,7 @@ async def main() -> None:
         if WHERE == "none":
             (call,) = await crib.store.calls("s", parent=None, limit=1)
             result = await session.result(call.id)
-            steps = [event.data["key"] async for event in session.events(follow=False) if event.kind == "step"]
+            steps = [event.fields["key"] async for event in session.events(follow=False) if event.kind == "step"]
             say([result.data, None if result.failure is None else result.failure.code, steps])
             return
         await session.call("made.run", {"text": "x"})

@@ -198,7 +198,7 @@ async def test_time_is_up_and_the_program_ends(programs: Programs) -> None:
     tool = tool_of(definition("cli", text), "a", programs.settings())
     async with session_with(tool) as session:
         result = await asyncio.wait_for(session.call(tool.id), 60)
-        output = "".join([e.data["delta"] async for e in session.events(follow=False) if e.kind == "output"])
+        output = "".join([e.fields["delta"] async for e in session.events(follow=False) if e.kind == "output"])
     assert result.failure is not None
     assert result.failure.code == "timeout"
     assert output == "first\nsecond\n"
@@ -210,7 +210,7 @@ async def test_much_output_is_kept_and_told_without_loss(programs: Programs) -> 
     tool = tool_of(definition("cli", text), "a", programs.settings())
     async with session_with(tool) as session:
         result = await asyncio.wait_for(session.call(tool.id), 60)
-        told = sum([len(e.data["delta"]) async for e in session.events(follow=False) if e.kind == "output"])
+        told = sum([len(e.fields["delta"]) async for e in session.events(follow=False) if e.kind == "output"])
     assert result.ok
     assert told == 17 * 700_000
 

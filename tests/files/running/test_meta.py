@@ -70,9 +70,9 @@ async def test_each_step_is_a_child_call_and_recorded() -> None:
         call = await session.submit(made_tool.id)
         await session.result(call.id)
         events = [event async for event in session.events(follow=False)]
-    assert [event.data["key"] for event in events if event.kind == "step"] == ["one"]
-    (child,) = [event for event in events if event.data.get("parent") == call.id]
-    assert (child.data["tool"], child.data["by"]["kind"]) == ("shop.note", "tool")
+    assert [event.fields["key"] for event in events if event.kind == "step"] == ["one"]
+    (child,) = [event for event in events if event.fields.get("parent") == call.id]
+    assert (child.fields["tool"], child.fields["by"]["kind"]) == ("shop.note", "tool")
 
 
 @requirement("yaml.run.meta.1")

@@ -30,7 +30,7 @@ async def _inside(session: Session) -> list[int]:
     call, chunks = await session.submit("beats"), list[int]()
     async for event in session.events(call=call.id):
         if event.kind == "output":
-            chunks.append(event.data["value"])
+            chunks.append(event.fields["value"])
             TAKEN[session.id].put_nowait(None)
     return chunks
 

@@ -14,6 +14,7 @@ from tests.serve.tools import TOOLS
 from toolcrib import Context, Crib, tool
 from toolcrib.serve.api import audit, listing
 from toolcrib.store import Row, Write
+from toolcrib.store.codec import Stored, encode
 
 SESSIONS = 1300
 
@@ -45,7 +46,9 @@ async def fill(served: Desk) -> None:
             done = {"ok": False, "failure": {"code": code, "message": "It went wrong", "retryable": False}}
         accepted = {"tool": name, "label": name, "args": {"n": number}, "digest": "d", "by": {"kind": "user"}}
         row = Row(call, session, name, "once", "done", attempt=1, accepted_at=at, code=code)
-        crib.store.put(Write(session, [(at, call, "accepted", accepted), (at + 0.5, call, "done", done)], row))
+        begun = (at, call, "accepted", Stored(encode(accepted)))
+        ended = (at + 0.5, call, "done", Stored(encode(done)))
+        crib.store.put(Write(session, [begun, ended], row))
     await crib.store.flush()
 
 

@@ -10,13 +10,13 @@ from typing import Any
 from tests.serve.api.place import Sent, desk, until
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
+from toolcrib.events import Event
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
 from toolcrib.store import SessionRow
 from toolcrib.store.memory import MemoryStore
 from toolcrib.store.sqlite import SqliteStore
 from toolcrib.testing.stores.frame import note
-from toolcrib.types import Event
 
 
 class Counted(MemoryStore):

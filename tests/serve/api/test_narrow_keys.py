@@ -15,11 +15,11 @@ from tests.serve.api.place import Desk, desk, good, until
 from tests.serve.place import TASKS, Place
 from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
+from toolcrib.events import Event
 from toolcrib.serve.api.routing import Route
 from toolcrib.serve.api.table import ROUTES
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
-from toolcrib.types import Event
 
 SECRET = "melon-4711"
 STREAMS = ("/v1/live", "/v1/questions/events")
@@ -246,5 +246,5 @@ async def test_the_program_itself_gives_back_what_was_taken(keys: Keys) -> None:
     session = await crib.open(NARROWED, owner="ada", namespaces=["forge", "vault"], grants=["*"])
     assert (session.namespaces, session.grants) == (("forge", "vault"), ({"allow": ["*"]},))
     log: list[Event] = [event async for event in session.events(follow=False) if event.kind == "namespaces"]
-    assert [bool(event.data.get("narrowed")) for event in log[-2:]] == [True, False]
+    assert [bool(event.fields.get("narrowed")) for event in log[-2:]] == [True, False]
     good(await keys.wide.ask("POST", "/sessions", {"id": NARROWED, "namespaces": ["forge", "vault"]}))

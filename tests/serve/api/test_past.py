@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,15 @@ from tests.serve.api.place import desk
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.serve.api.past import Pasts
-from toolcrib.store import Write, open_store
-from toolcrib.store.codec import encode
+from toolcrib.store import Draft, Write, open_store
+from toolcrib.store.codec import Stored, encode
 from toolcrib.store.memory import MemoryStore
 from toolcrib.testing.services import execute
 from toolcrib.testing.stores.frame import AT, line
+
+
+def _done(large: str, state: Any) -> Draft:
+    return (AT, "c", "done", Stored(encode({"ok": True, "data": large, "state": state})))
 
 
 async def test_only_what_tells_of_the_state_is_kept_of_a_log() -> None:
@@ -22,12 +27,12 @@ async def test_only_what_tells_of_the_state_is_kept_of_a_log() -> None:
     row, _ = await store.open("s", "ada", AT)
     states = [{"changes": [{"key": "what", "value": number}], "base": number} for number in range(3)]
     large = "x" * 100_000
-    await store.commit(Write("s", [(AT, "c", "done", {"ok": True, "data": large, "state": one}) for one in states]))
+    await store.commit(Write("s", [_done(large, one) for one in states]))
     await store.commit(Write("s", [line(large)]))
     for at, wanted in ((2, states[:2]), (4, states), (1, states[:1])):
         events = await pasts.until(store, row, at)
-        assert [event.data["state"] for event in events] == wanted
-        assert len(encode([event.data for event in events])) < 1000
+        assert [event.fields["state"] for event in events] == wanted
+        assert len(encode([event.fields for event in events])) < 1000
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])

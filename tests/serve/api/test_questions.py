@@ -11,13 +11,13 @@ import pytest
 from tests.serve.api.place import SOON_S, Desk, desk, until
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
+from toolcrib.events import Event
 from toolcrib.serve.api import questions
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
 from toolcrib.store import Row, Walk, Where
 from toolcrib.store.memory import MemoryStore
 from toolcrib.testing.stores.frame import AT, commit, new, park, submit
-from toolcrib.types import Event
 
 PEOPLE = ("ada", "bob", "eve", "root")
 

@@ -9,6 +9,7 @@ from toolcrib import Event
 from toolcrib.calls.history import History
 from toolcrib.serve.fronts.agui import Run
 from toolcrib.serve.fronts.aisdk import Parts
+from toolcrib.store.codec import encode
 
 ACCEPTED = {"tool": "shop.find", "label": "Find", "args": {}, "by": {"kind": "user", "name": ""}, "digest": "d"}
 STARTED = {"attempt": 1, "args": {}, "digest": "d", "timeout_s": 60}
@@ -24,7 +25,7 @@ def story(again: str) -> list[Event]:
     """A call that put out a text, and after that the same text and more."""
     first: list[tuple[str, dict[str, Any]]] = [("accepted", ACCEPTED), ("started", STARTED), ("output", {"delta": "a"})]
     then = [*AGAIN[again], ("output", {"delta": "a"}), ("output", {"delta": "b"})]
-    return [Event(number, 1.0, "c1", kind, data) for number, (kind, data) in enumerate([*first, *then], 1)]
+    return [Event(number, 1.0, "c1", kind, encode(data)) for number, (kind, data) in enumerate([*first, *then], 1)]
 
 
 @requirement("reliability.proof.16")

@@ -200,7 +200,7 @@ class Wallet:
         """Answers what one call asks until it is done."""
         async for event in session.events(call=call):
             if event.kind == "waiting":
-                question = event.data["question"]
+                question = event.fields["question"]
                 await session.answer(question["id"], "accept", await asyncio.to_thread(self.sign, question["data"]))
         return await session.result(call)
 

@@ -26,7 +26,7 @@ async def waiting(session: Session, tool: str = TOOL, args: Any = PAYING) -> Que
     """A question, once it is open."""
     call = await session.submit(tool, args)
     async for event in session.events(call=call.id):
-        assert event.kind != "done", event.data
+        assert event.kind != "done", event.fields
         if event.kind == "waiting":
             break
     return next(one for one in await session.questions() if one.call == call.id)

@@ -45,7 +45,7 @@ async def held(session: Session, token: str) -> str:
 async def chunks(session: Session, call: str) -> list[dict[str, Any]]:
     """What a call streamed."""
     events = [event async for event in session.events(call=call)]
-    return [event.data["value"] for event in events if event.kind == "output"]
+    return [event.fields["value"] for event in events if event.kind == "output"]
 
 
 @requirement("forge.run.1", "forge.run.2", "forge.run.3", "forge.run.4", "forge.run.5", "forge.plan.3")
@@ -88,7 +88,7 @@ async def test_a_wallet_that_rejects_ends_one_branch_alone(box: Anvil) -> None:
         async for event in session.events(call=call.id):
             if event.kind == "waiting":
                 await session.set_user({"address": OTHER, "chainId": 5, "isConnected": False})  # that comes too late
-                question = event.data["question"]
+                question = event.fields["question"]
                 first = question["data"]["transactions"][0]["to"] == WETH
                 answer = {"rejected": True} if first else await asyncio.to_thread(wallet.sign, question["data"])
                 await session.answer(question["id"], "accept", answer)
@@ -168,7 +168,7 @@ async def test_a_question_that_is_declined_ends_the_plan(box: Anvil) -> None:
         call = await session.submit("forge_execute", {"plan": [{"calls": [WRAP]}]})
         async for event in session.events(call=call.id):
             if event.kind == "waiting":
-                await session.answer(event.data["question"]["id"], "decline", reason="not now")
+                await session.answer(event.fields["question"]["id"], "decline", reason="not now")
         result = await session.result(call.id)
         assert result.failure is not None
         assert (result.failure.code, result.failure.message) == ("declined", "not now")

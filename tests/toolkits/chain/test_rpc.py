@@ -42,7 +42,7 @@ async def failure_of(session: Session, tool: str = "get_account_balance", **argu
     """Why a call fails; nothing of it may tell the endpoint."""
     result = await session.call(tool, arguments or {"address": USER})
     assert result.failure is not None
-    told = json.dumps([event.data async for event in session.events(follow=False)])
+    told = json.dumps([event.fields async for event in session.events(follow=False)])
     for text in (str(result.failure), told):
         assert KEY not in text
         assert "127.0.0.1" not in text

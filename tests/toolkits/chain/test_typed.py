@@ -92,7 +92,7 @@ async def asked(session: Session, given: Any) -> Question:
     """The question that a call asks."""
     call = await session.submit("sign_typed_data", {"typed_data": given, "description": "Sign it"})
     async for event in session.events(call=call.id):
-        assert event.kind != "done", event.data
+        assert event.kind != "done", event.fields
         if event.kind == "waiting":
             break
     return next(one for one in await session.questions() if one.call == call.id)

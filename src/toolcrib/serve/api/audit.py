@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from toolcrib.calls.archive import GRAVES
 from toolcrib.calls.auditing import Audit, Audited, chained
+from toolcrib.events import Event
 from toolcrib.serve.api.errors import Problem
 from toolcrib.serve.api.listing import stories
 from toolcrib.serve.api.paging import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
@@ -20,7 +21,7 @@ from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.api.watching import SLACK_S, used_since
 from toolcrib.store import INFINITE, OWNER, Mark, Spot, Where
 from toolcrib.store.codec import PAGE_BYTES, encode
-from toolcrib.types import CODES, Event
+from toolcrib.types import CODES
 
 GLOB = re.compile(r"[*?\[]")
 PIECE = 200
@@ -122,7 +123,7 @@ class Chains:
     async def of(self, session: str, accepted: Event) -> list[str]:
         """The chain of a call."""
         parents: list[Event] = []
-        parent = accepted.data.get("parent")
+        parent = accepted.fields.get("parent")
         while parent and parent not in self._known:
             row = await self._store.call(parent)
             if row is None or row.session != session:
@@ -131,11 +132,11 @@ class Chains:
             if event is None:
                 break
             parents.append(event)
-            parent = event.data.get("parent")
+            parent = event.fields.get("parent")
         chain = self._known.get(parent or "", [])
         for event in reversed(parents):
-            self._known[event.call or ""] = chain = chained(event.data, chain)
-        return chained(accepted.data, chain)
+            self._known[event.call or ""] = chain = chained(event.fields, chain)
+        return chained(accepted.fields, chain)
 
 
 async def _lines(asked: Request, owner: str | None, *, foreign: bool) -> None:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from toolcrib.events import Event
 from toolcrib.serve.api.listing import stories
 from toolcrib.serve.api.paging import owner_of
 from toolcrib.serve.api.request import Request
 from toolcrib.store import OWNER, Spot, Where
-from toolcrib.types import Event
 
 MOST, PIECE = 5000, 1000
 """Calls that are counted, and that are read at once."""
@@ -82,8 +82,8 @@ def _ended(spot: Spot, story: list[Event]) -> Iterator[LastCall]:
     """The call, where it ended there; what was settled later is not counted twice."""
     row, end = spot.row, next((event for event in story if event.seq == spot.mark.seq), None)
     if end is not None and end.kind == "done":
-        outcome = "succeeded" if end.data["ok"] else end.data["failure"]["code"]
-        yield LastCall(row.session, row.id, row.tool, end.at, outcome, float(end.data.get("duration_ms", 0)))
+        outcome = "succeeded" if end.fields["ok"] else end.fields["failure"]["code"]
+        yield LastCall(row.session, row.id, row.tool, end.at, outcome, float(end.fields.get("duration_ms", 0)))
 
 
 def counted(ended: Ended, now: float, points: int) -> Counts:

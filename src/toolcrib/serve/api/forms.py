@@ -15,8 +15,9 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolcrib import types
 from toolcrib.calls.history import History
+from toolcrib.events import Event, with_values
 from toolcrib.store import SessionRow
-from toolcrib.store.codec import Omitted, encode
+from toolcrib.store.codec import encode
 
 Json = Any
 
@@ -217,14 +218,17 @@ def answer(given: types.Answer) -> AnswerForm:
     return AnswerForm(**{name: getattr(given, name) for name in AnswerForm.__struct_fields__})
 
 
-def event(session: str, given: types.Event) -> bytes:
+def event(session: str, given: Event) -> bytes:
     """A line of the log, with references in the place of what was left out."""
-    line = EventForm(session, given.seq, given.at, given.call, given.kind, given.data)
-    large = {name: value.bytes for name, value in given.data.items() if type(value) is Omitted}
-    if large:
+    json = msgspec.json.format(given.json, indent=-1)  # a stream has one line for each event
+    if given.omitted:
         href = f"/v1/sessions/{quote(session, safe='')}/events/{given.seq}"
-        references = {name: {"$large": {"bytes": size, "href": href}} for name, size in large.items()}
-        line.data, line.large = given.data | references, large
+        references = {name: {"$large": {"bytes": size, "href": href}} for name, size in given.omitted.items()}
+        json = with_values(json, {name: encode(reference) for name, reference in references.items()})
+    data: Any = Raw(json)
+    line = EventForm(session, given.seq, given.at, given.call, given.kind, data)
+    if given.omitted:
+        line.large = given.omitted
     return encode(line)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from toolcrib.calls.history import History
+from toolcrib.events import Event
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.paging import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
@@ -17,7 +18,7 @@ from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.session import Session
 from toolcrib.store import OWNER, Row, Spot, Store, Where
 from toolcrib.store.codec import PAGE_BYTES, encode
-from toolcrib.types import CODES, Event, Status
+from toolcrib.types import CODES, Status
 
 _ENDED: dict[str | None, Status] = {
     None: "succeeded",
@@ -136,7 +137,7 @@ async def call(asked: Request) -> Reply:
     while page := await asked.api.crib.store.read(session.id, after, call=row.id, limit=1000):
         for event in page:
             history.advance(event)
-            verdict = event.data.get("verdict", verdict)
+            verdict = event.fields.get("verdict", verdict)
         after = page[-1].seq
     said, asks = history.accepted, history.question
     base = forms.listed(history, session=session.id, owner=session.owner)

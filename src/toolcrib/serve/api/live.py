@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from toolcrib.events import Event
 from toolcrib.serve.api.errors import Problem
 from toolcrib.serve.api.events import LAST
 from toolcrib.serve.api.paging import place, read_place
@@ -13,7 +14,6 @@ from toolcrib.serve.api.routing import Route
 from toolcrib.serve.api.streams import EXTENT, PAGE, Line, frame
 from toolcrib.serve.api.watching import MOST, SLACK_S, Found, used_since
 from toolcrib.store import SessionRow
-from toolcrib.types import Event
 
 LATE_BYTES = 256 * 1024
 """What is kept for one who reads slower than things happen."""

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from toolcrib.events import Event
 from toolcrib.store import SessionRow, Store
-from toolcrib.types import Event
+from toolcrib.store.codec import encode
 
 Key = tuple[str, float]
 KINDS = frozenset({"user_state", "run_ended", "run_started", "handover"})
@@ -44,9 +45,11 @@ class Pasts:
 
 
 def _tells(event: Event) -> bool:
-    return event.kind in KINDS or (event.kind == "done" and event.data.get("state") is not None)
+    return event.kind in KINDS or (event.kind == "done" and event.fields.get("state") is not None)
 
 
 def _told(event: Event) -> Event:
     """Of what is done the changes alone: results may be large."""
-    return event._replace(data={"state": event.data["state"]}) if event.kind == "done" else event
+    if event.kind != "done":
+        return event
+    return Event(event.seq, event.at, event.call, event.kind, encode({"state": event.fields["state"]}))

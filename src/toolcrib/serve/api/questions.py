@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from toolcrib.events import Event
 from toolcrib.policy import rules_of
 from toolcrib.policy.people import Demand, demand
 from toolcrib.serve.api import forms
@@ -26,7 +27,7 @@ from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
 from toolcrib.store import OWNER, Mark, Row, SessionRow, Spot, Where
 from toolcrib.store.codec import PAGE_BYTES, encode
-from toolcrib.types import Event, Question
+from toolcrib.types import Question
 
 _ASKING = frozenset({"waiting", "answered", "endorsed", "escalated"})
 _ENDED = frozenset({"done", "settled"})

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from toolcrib.crib import Crib, authorize
 from toolcrib.errors import Refused
+from toolcrib.events import Event
 from toolcrib.store import SessionRow
-from toolcrib.types import Event
 
 KEPT = 20_000
 _OPENING = frozenset({"opened", "namespaces"})
@@ -17,7 +17,7 @@ _OPENING = frozenset({"opened", "namespaces"})
 
 def opened_by(event: Event) -> tuple[str, ...]:
     """The namespaces that an event opens."""
-    return tuple(event.data["namespaces"]) if event.kind in _OPENING else ()
+    return tuple(event.fields["namespaces"]) if event.kind in _OPENING else ()
 
 
 def within(namespaces: Iterable[str], bounds: Sequence[str] | None) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from toolcrib.events import Event
 from toolcrib.store import SessionRow, Store
-from toolcrib.types import Event
 
 KEPT = 20_000
 
@@ -21,7 +21,7 @@ class Word:
     def take(self, events: Iterable[Event]) -> None:
         """Takes the next events."""
         for event in events:
-            self.seq, data = event.seq, event.data
+            self.seq, data = event.seq, event.fields
             if event.kind == "run_started" and "call" in data:
                 self._children.add(data["run"])
             elif event.kind == "run_started":

@@ -16,12 +16,12 @@ from typing import NamedTuple
 from toolcrib.calls.elsewhere import ENDED
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError, StoreUnavailable
+from toolcrib.events import Event
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.limits import ServeLimits
 from toolcrib.serve.api.reach import opened_by, within
 from toolcrib.serve.asgi import STREAM, Gone, Receive, Send, gone
 from toolcrib.store.codec import Extent
-from toolcrib.types import Event
 
 PAGE = 500
 EXTENT = Extent(64 * 1024, whole=False)

@@ -117,11 +117,11 @@ async def state(asked: Request) -> Reply:
     word.take(events)
     for event in events:
         if event.kind == "user_state":
-            user = event.data
+            user = event.fields
         elif event.kind == "run_ended":
-            past.end(event.data["run"])
+            past.end(event.fields["run"])
         elif event.kind == "done":
-            past.replay(event.data["state"], event.call or "")
+            past.replay(event.fields["state"], event.call or "")
     return given(StateForm(dict(past.now), past.now.revision, user, word.agent))
 
 

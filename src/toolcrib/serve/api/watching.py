@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError
+from toolcrib.events import Event
 from toolcrib.serve.api.reach import Reaches
 from toolcrib.serve.api.streams import EXTENT, PAGE, Line, Streams
 from toolcrib.store import OWNER, SessionRow
-from toolcrib.types import Event
 
 PAUSE_S = 0.02
 """Between two looks: what comes in this time is read together."""

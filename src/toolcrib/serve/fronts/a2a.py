@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mappin
 from typing import Any, TypeVar
 
 from toolcrib.errors import Refused
+from toolcrib.events import Event
 from toolcrib.serve.api.calls import attend
 from toolcrib.serve.api.errors import Problem, Said
 from toolcrib.serve.api.request import Request, given
@@ -19,7 +20,6 @@ from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.fronts.a2a_tasks import KEY, Task, listed
 from toolcrib.serve.fronts.talk import Talk, agents_of, approved, stream, text_of
 from toolcrib.store.codec import encode
-from toolcrib.types import Event
 
 T = TypeVar("T")
 PATH = "/a2a/{agent}"
@@ -103,7 +103,7 @@ async def _folded(talk: Talk, run: str) -> Task:
     task = Task(talk.session.id, run)
     found = False
     async for event in talk.session.events(follow=False):
-        found = found or event.data.get("run") == run
+        found = found or event.fields.get("run") == run
         task.take(event)
     if not found:
         raise RpcError(NOT_FOUND, "There is no such task")
@@ -147,14 +147,14 @@ async def _sent(asked: Request, params: Mapping[str, Any]) -> tuple[Task, AsyncI
     key = f"{KEY}{message['messageId']}" if message.get("messageId") else None
     events = await talk.say(text or encode(data).decode(), asked.path[0], key)
     first = await _while_here(asked, _first(events))
-    task = Task(talk.session.id, first.data["run"])
+    task = Task(talk.session.id, first.fields["run"])
     task.take(first)
     return task, events
 
 
 async def _first(events: AsyncIterator[Event]) -> Event:
     async for event in events:
-        if event.kind == "run_started" or (event.kind == "message" and "run" in event.data):
+        if event.kind == "run_started" or (event.kind == "message" and "run" in event.fields):
             return event
     raise RpcError(BROKEN, "The message was not taken")
 
@@ -265,7 +265,7 @@ class Updates:
 
     def take(self, event: Event) -> Iterator[bytes]:
         """Pieces of text as they come, and every change of status."""
-        task, data = self._task, event.data
+        task, data = self._task, event.fields
         before = task.state
         task.take(event)
         if event.kind == "text" and data["run"] == task.run:

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from toolcrib.events import Event
 from toolcrib.serve.api.errors import Problem
 from toolcrib.serve.api.paging import Text, place, read_place
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.fronts.talk import agents_of, session_of
 from toolcrib.session import Session
-from toolcrib.types import Event
 
 KEY = "a2a:"
 """Before the id that another agent gave to its message, where it is the key of ours."""
@@ -41,7 +41,7 @@ class Task:
 
     def take(self, event: Event) -> None:
         """Takes what an event of the run says."""
-        data, kind = event.data, event.kind
+        data, kind = event.fields, event.kind
         if kind == "waiting":
             self.questions[data["question"]["id"]] = data["question"]
         elif kind == "answered":
@@ -177,8 +177,8 @@ async def _tasks(session: Session) -> list[Task]:
     tasks: dict[str, Task] = {}
     rest = Task(session.id, "")
     async for event in session.events(follow=False):
-        run = event.data.get("run", "")
-        if event.kind == "run_started" and "parent" not in event.data:
+        run = event.fields.get("run", "")
+        if event.kind == "run_started" and "parent" not in event.fields:
             tasks[run] = Task(session.id, run)
             tasks[run].questions = rest.questions  # they are told of once, whatever asks them
         (rest if event.kind in ("waiting", "answered") else tasks.get(run, rest)).take(event)

@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolcrib.events import Event
 from toolcrib.serve.api.errors import Problem, Said
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.fronts.talk import Talk, approved, stream, text_of
 from toolcrib.store.codec import encode
-from toolcrib.types import Event, Question
+from toolcrib.types import Question
 
 PATH = "/ag-ui/{agent}"
 PROTOCOL = "1.0"
@@ -197,19 +198,19 @@ class Run:
         """The events of an event."""
         take = getattr(self, f"_on_{event.kind}", None)
         if take is not None and not self._over:
-            run = event.data.get("run") if event.call is None else self._calls.get(event.call)
+            run = event.fields.get("run") if event.call is None else self._calls.get(event.call)
             yield from take(event, self._within.get(run or ""))
 
     # Text
 
     def _on_text(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        yield from self._say("text", event, event.data["delta"], sub)
+        yield from self._say("text", event, event.fields["delta"], sub)
 
     def _on_reasoning(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        yield from self._say("reasoning", event, event.data["delta"], sub)
+        yield from self._say("reasoning", event, event.fields["delta"], sub)
 
     def _on_message(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        data = event.data
+        data = event.fields
         if data["role"] == "assistant":
             if data.get("content") and (data["run"], data["turn"]) not in self._spoken:
                 yield from self._say("text", event, data["content"], sub)
@@ -221,7 +222,7 @@ class Run:
             self._open = kind, f"{kind}-{event.seq}", sub
             yield from self._opening(kind, self._open[1], sub)
         if kind == "text":
-            self._spoken.add((event.data["run"], event.data["turn"]))
+            self._spoken.add((event.fields["run"], event.fields["turn"]))
         name = "TEXT_MESSAGE_CONTENT" if kind == "text" else "REASONING_MESSAGE_CONTENT"
         yield _event(name, sub, messageId=self._open[1], delta=delta)
 
@@ -246,7 +247,7 @@ class Run:
     # Calls
 
     def _on_accepted(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        data, call = event.data, event.call or ""
+        data, call = event.fields, event.call or ""
         self._calls[call] = data.get("run") or ""
         sub = self._within.get(self._calls[call])
         yield from self._close()
@@ -256,11 +257,11 @@ class Run:
         yield _event("TOOL_CALL_END", sub, toolCallId=call)
 
     def _on_waiting(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        self._questions[event.data["question"]["id"]] = event.data["question"]
+        self._questions[event.fields["question"]["id"]] = event.fields["question"]
         return iter(())
 
     def _on_answered(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        self._questions.pop(event.data["question"], None)
+        self._questions.pop(event.fields["question"], None)
         return self._on_started(event, sub)
 
     def _on_started(self, event: Event, sub: str | None) -> Iterator[bytes]:
@@ -268,16 +269,16 @@ class Run:
         return iter(())
 
     def _on_progress(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        said = {name: event.data[name] for name in ("progress", "message") if event.data.get(name) is not None}
+        said = {name: event.fields[name] for name in ("progress", "message") if event.fields.get(name) is not None}
         yield _activity(event, sub, "progress", {"toolCallId": event.call, **said})
 
     def _on_output(self, event: Event, sub: str | None) -> Iterator[bytes]:
         call = event.call or ""
-        self._texts[call] = self._texts.get(call, "") + _shown(event.data.get("delta", event.data.get("value")))
+        self._texts[call] = self._texts.get(call, "") + _shown(event.fields.get("delta", event.fields.get("value")))
         yield _activity(event, sub, "output", {"toolCallId": call, "text": self._texts[call]})
 
     def _on_activity(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        data = event.data
+        data = event.fields
         if "patch" in data:
             id = f"{event.call}-{data['type']}"
             yield _event("ACTIVITY_DELTA", sub, messageId=id, activityType=data["type"], patch=data["patch"])
@@ -286,7 +287,7 @@ class Run:
             yield _activity(event, sub, data["type"], content if isinstance(content, dict) else {"value": content})
 
     def _on_done(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        data, failure = event.data, event.data.get("failure")
+        data, failure = event.fields, event.fields.get("failure")
         text = f"[{failure['code']}] {failure['message']}" if failure else _shown(data.get("data"))
         yield _event("TOOL_CALL_RESULT", sub, messageId=f"{event.call}-result", toolCallId=event.call, content=text)
         if data.get("state"):
@@ -295,23 +296,23 @@ class Run:
     # Turns and runs
 
     def _on_turn_started(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        step = f"{event.data['agent']} {event.data['turn']}", sub
+        step = f"{event.fields['agent']} {event.fields['turn']}", sub
         self._steps.append(step)
         yield _event("STEP_STARTED", sub, stepName=step[0])
 
     def _on_turn_finished(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        step = f"{event.data['agent']} {event.data['turn']}", sub
+        step = f"{event.fields['agent']} {event.fields['turn']}", sub
         if step in self._steps:
             self._steps.remove(step)
             yield from self._close()
             yield _event("STEP_FINISHED", sub, stepName=step[0])
 
     def _on_handover(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        said = {name: event.data.get(name) for name in ("from", "to", "reason")}
+        said = {name: event.fields.get(name) for name in ("from", "to", "reason")}
         yield _event("CUSTOM", sub, name="handover", value=said)
 
     def _on_run_started(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        data = event.data
+        data = event.fields
         if "parent" in data:
             run = self._within[data["run"]] = data["run"]
             more = {"parentToolCallId": data["call"]} if data.get("call") else {}
@@ -326,7 +327,7 @@ class Run:
         yield from self._finish(outcome={"type": "interrupt", "interrupts": asked} if asked else success)
 
     def _on_run_finished(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        data = event.data
+        data = event.fields
         if sub is not None:
             yield _event("SUBAGENT_FINISHED", subagentRunId=sub, result=data.get("answer"), outcome={"type": "success"})
         elif data["reason"] == "failed":

@@ -11,13 +11,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolcrib.events import Event
 from toolcrib.serve.api.errors import Problem, Said
 from toolcrib.serve.api.request import Request
 from toolcrib.serve.api.routing import Reply, Route
 from toolcrib.serve.asgi import Header
 from toolcrib.serve.fronts.talk import Talk, approved, stream, text_of
 from toolcrib.store.codec import encode
-from toolcrib.types import Event, Question
+from toolcrib.types import Question
 
 PATH = "/ai-sdk/{agent}"
 HEADERS: tuple[Header, ...] = ((b"x-vercel-ai-ui-message-stream", b"v1"),)
@@ -133,7 +134,7 @@ class Parts:
         """The parts of an event."""
         if self._over:
             return
-        run = event.data.get("run")
+        run = event.fields.get("run")
         if self._run is None and (run is not None or event.call is not None):
             self._run = run or ""
             yield _part("start", **({"messageId": run} if run else {}), messageMetadata={"agent": self._agent})
@@ -152,15 +153,15 @@ class Parts:
         yield _part("finish-step")
 
     def _on_text(self, event: Event) -> Iterator[bytes]:
-        yield from self._say("text", event, event.data["delta"])
+        yield from self._say("text", event, event.fields["delta"])
 
     def _on_reasoning(self, event: Event) -> Iterator[bytes]:
-        yield from self._say("reasoning", event, event.data["delta"])
+        yield from self._say("reasoning", event, event.fields["delta"])
 
     def _on_message(self, event: Event) -> Iterator[bytes]:
-        if event.data["role"] == "assistant":
-            if not self._spoken and event.data.get("content"):
-                yield from self._say("text", event, event.data["content"])
+        if event.fields["role"] == "assistant":
+            if not self._spoken and event.fields.get("content"):
+                yield from self._say("text", event, event.fields["content"])
             yield from self._close()
 
     def _say(self, kind: str, event: Event, delta: str) -> Iterator[bytes]:
@@ -179,13 +180,13 @@ class Parts:
     # Calls
 
     def _on_accepted(self, event: Event) -> Iterator[bytes]:
-        data = event.data
+        data = event.fields
         yield from self._close()
         said = {"toolCallId": event.call, "toolName": data["tool"], "dynamic": True}
         yield _part("tool-input-available", **said, input=data["args"], title=data["label"])
 
     def _on_waiting(self, event: Event) -> Iterator[bytes]:
-        question = event.data["question"]
+        question = event.fields["question"]
         if question["kind"] == "confirm":
             yield _part("tool-approval-request", approvalId=question["id"], toolCallId=event.call)
         elif question["kind"] == "input":
@@ -199,11 +200,11 @@ class Parts:
     _on_answered = _on_started
 
     def _on_progress(self, event: Event) -> Iterator[bytes]:
-        yield self._so_far(event, **{name: event.data.get(name) for name in ("progress", "message")})
+        yield self._so_far(event, **{name: event.fields.get(name) for name in ("progress", "message")})
 
     def _on_output(self, event: Event) -> Iterator[bytes]:
         before = self._outputs.get(event.call or "", {}).get("output", "")
-        yield self._so_far(event, output=before + str(event.data.get("delta", "")))
+        yield self._so_far(event, output=before + str(event.fields.get("delta", "")))
 
     def _so_far(self, event: Event, **news: Any) -> bytes:
         so_far = self._outputs.setdefault(event.call or "", {})
@@ -211,9 +212,9 @@ class Parts:
         return _part("tool-output-available", toolCallId=event.call, output=so_far, preliminary=True, dynamic=True)
 
     def _on_done(self, event: Event) -> Iterator[bytes]:
-        failure = event.data.get("failure")
+        failure = event.fields.get("failure")
         if failure is None:
-            yield _part("tool-output-available", toolCallId=event.call, output=event.data.get("data"), dynamic=True)
+            yield _part("tool-output-available", toolCallId=event.call, output=event.fields.get("data"), dynamic=True)
         elif failure["code"] == "declined":
             yield _part("tool-output-denied", toolCallId=event.call)
         else:
@@ -223,14 +224,14 @@ class Parts:
     # Runs
 
     def _on_handover(self, event: Event) -> Iterator[bytes]:
-        said = {name: event.data.get(name) for name in ("from", "to", "reason")}
+        said = {name: event.fields.get(name) for name in ("from", "to", "reason")}
         yield _part("data-handover", id=f"handover-{event.seq}", data=said)
 
     def _on_run_waiting(self, event: Event) -> Iterator[bytes]:
         yield from self._finish("tool-calls")
 
     def _on_run_finished(self, event: Event) -> Iterator[bytes]:
-        data = event.data
+        data = event.fields
         if data["reason"] == "failed":
             yield _part("error", errorText=data.get("detail") or "The run failed")
         yield from self._finish("stop" if data["reason"] == "answered" else "other", usage=data.get("usage"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from toolcrib.agent import Agents, Outcome
 from toolcrib.crib import SESSION_ID
 from toolcrib.errors import Refused
+from toolcrib.events import Event
 from toolcrib.serve.api.errors import Problem, Said, problem_of
 from toolcrib.serve.api.reach import opened_by, within
 from toolcrib.serve.api.request import Request
@@ -21,7 +22,7 @@ from toolcrib.serve.asgi import STREAM, Gone, Header, Send, gone
 from toolcrib.serve.principal import Principal
 from toolcrib.store import OWNER
 from toolcrib.store.codec import Extent
-from toolcrib.types import Event, Question
+from toolcrib.types import Question
 
 if TYPE_CHECKING:
     from toolcrib.agent.room import Room
@@ -150,7 +151,7 @@ class Talk:
         """The number of the event before a run."""
         begun, after = None, 0
         while page := await self.api.crib.store.read(self.session.id, after, call="", limit=PAGE):
-            found = (one.seq - 1 for one in page if one.kind == "run_started" and one.data["run"] == run)
+            found = (one.seq - 1 for one in page if one.kind == "run_started" and one.fields["run"] == run)
             begun, after = next(found, begun), page[-1].seq
         return begun
 
@@ -199,7 +200,7 @@ class _Ours:
         self._calls: set[str] = set()
 
     def has(self, event: Event) -> bool:
-        data = event.data
+        data = event.fields
         if event.kind == "run_started" and "parent" in data and not self._whole:
             self._runs.add(data["run"])
         elif event.kind == "accepted" and ("parent" in data or data.get("run") in (None, *self._runs)):

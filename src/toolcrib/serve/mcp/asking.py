@@ -90,8 +90,8 @@ async def _given(session: Session, question: str, asked: int) -> dict[str, Any]:
     while page := await session.crib.store.read(session.id, asked, call="", limit=1000):
         asked = page[-1].seq
         for event in page:
-            if event.kind == ANSWERED and event.data["question"] == question:
-                given[event.data["name"]] = event.data["response"]
+            if event.kind == ANSWERED and event.fields["question"] == question:
+                given[event.fields["name"]] = event.fields["response"]
     return given
 
 

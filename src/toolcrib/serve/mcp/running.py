@@ -12,6 +12,7 @@ from toolcrib.calls.history import result
 from toolcrib.calls.live import LiveCall
 from toolcrib.crib import Crib
 from toolcrib.errors import Refused
+from toolcrib.events import Event
 from toolcrib.serve.mcp.asking import Open, give, open_questions, requests
 from toolcrib.serve.mcp.request import Later, Reply, Request, lacking
 from toolcrib.serve.mcp.seal import Seal
@@ -21,7 +22,7 @@ from toolcrib.serve.mcp.telling import Telling
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, Wrong, decode, encode, request
 from toolcrib.session import Session
 from toolcrib.tools import Tool
-from toolcrib.types import Event, Result
+from toolcrib.types import Result
 
 ENDED = ("done", "settled")
 Shape = Callable[[Result, Tool | None, bool], bytes]
@@ -166,7 +167,7 @@ class _Pursuit:
                     return reply
             elif event.call == self.call:
                 if event.kind in ENDED:
-                    return self._done(result(event.data))
+                    return self._done(result(event.fields))
                 await telling.tell(event)
         raise Wrong(INTERNAL, "The server is closing")
 
@@ -260,7 +261,7 @@ async def follow(session: Session, call: str, after: int | None) -> AsyncIterato
         after = (await session.row(call)).accepted_seq
     family = {call}
     async for event in session.events(after):
-        if event.kind == "accepted" and event.data.get("parent") in family:
+        if event.kind == "accepted" and event.fields.get("parent") in family:
             family.add(event.call or "")
         if event.call in family:
             yield event

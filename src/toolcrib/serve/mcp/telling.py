@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from toolcrib.events import Event
 from toolcrib.serve.mcp.request import Request
 from toolcrib.serve.mcp.wire import notification
-from toolcrib.types import Event
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _STEP = 1e-6
@@ -24,11 +24,11 @@ class Telling:
         if event.kind in ("progress", "output"):
             if self._token is not None:
                 await self._progress(event)
-        elif event.kind == "activity" and event.data.get("type") == "log" and self._request.level is not None:
+        elif event.kind == "activity" and event.fields.get("type") == "log" and self._request.level is not None:
             await self._log(event)
 
     async def _progress(self, event: Event) -> None:
-        said = event.data
+        said = event.fields
         message = said.get("message") if event.kind == "progress" else _text(event)
         value, total = (said["loaded"], said.get("total")) if "loaded" in said else (said.get("progress"), 1.0)
         if not isinstance(value, int | float) or (self._at is not None and value <= self._at):
@@ -42,7 +42,7 @@ class Telling:
 
     async def _log(self, event: Event) -> None:
         """An activity of type `log` is a line: a text, or `{"level": ..., "data": ..., "logger": ...}`."""
-        content = event.data.get("content")
+        content = event.fields.get("content")
         line = content if isinstance(content, dict) and "data" in content else {"data": content}
         level = line.get("level", "info")
         wanted = self._request.level
@@ -55,5 +55,5 @@ class Telling:
 
 
 def _text(event: Event) -> str | None:
-    piece = event.data.get("delta", event.data.get("value"))
+    piece = event.fields.get("delta", event.fields.get("value"))
     return piece if isinstance(piece, str) else None

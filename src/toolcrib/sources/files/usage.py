@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from toolcrib.events import Event
 from toolcrib.sources.files.filters import tokens
 from toolcrib.sources.files.registry import Registry
-from toolcrib.types import Event, Failure, Result
+from toolcrib.types import Failure, Result
 
 KEPT_S = 30 * 24 * 3600.0
 """How far back statistics go."""
@@ -69,8 +70,8 @@ class Usage:
         elif key in self._open and event.kind == "started":
             self._open[key].started = True
         elif key in self._open and event.kind in ("done", "settled"):
-            self._open[key].end(event.data)
-            if event.kind == "settled" or not _unknown(event.data):
+            self._open[key].end(event.fields)
+            if event.kind == "settled" or not _unknown(event.fields):
                 del self._open[key]
 
     def numbers(self) -> dict[str, dict[str, Any]]:
@@ -78,9 +79,9 @@ class Usage:
         return {tool: self.tools[tool].numbers() for tool in sorted(self.tools)}
 
     def _accepted(self, session: str, event: Event) -> _Open:
-        used = self.tools.setdefault(event.data["tool"], Used())
+        used = self.tools.setdefault(event.fields["tool"], Used())
         used.calls += 1
-        used.tokens_in += tokens(event.data.get("args") or "")
+        used.tokens_in += tokens(event.fields.get("args") or "")
         used.last_used = max(used.last_used, event.at)
         used.sessions.add(session)
         self.sessions.add(session)

@@ -233,7 +233,7 @@ class Server:
         try:
             async for event in session.events(call=id):
                 if event.kind == "answered":
-                    action = "decline" if event.data["action"] == "decline" else "cancel"
+                    action = "decline" if event.fields["action"] == "decline" else "cancel"
         except ToolcribError as error:
             log.warning("call %s is no longer waited for: %s", id, error)
         del self._held[id], self._minding[id]  # who takes it up ends this task first

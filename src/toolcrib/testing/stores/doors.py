@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 from toolcrib.store import Store, Write
+from toolcrib.store.codec import Stored
 from toolcrib.testing.index import check_index
 from toolcrib.testing.stores.frame import AT, Frame, claim, commit, finish, new, submit
 
 
 async def say(store: Store, kind: str) -> None:
     """Closes or opens the session."""
-    assert await store.commit(Write("s", [(AT, None, kind, {})])) is None
+    assert await store.commit(Write("s", [(AT, None, kind, Stored(b"{}"))])) is None
 
 
 class DoorTests(Frame):

@@ -9,11 +9,11 @@ import random
 
 import msgspec
 
+from toolcrib.events import Event
 from toolcrib.store import Store, Write
 from toolcrib.store.codec import LARGE, Extent, encode, raw
 from toolcrib.testing.index import read_all
 from toolcrib.testing.stores.frame import Frame, commit, finish, line, new, note, submit
-from toolcrib.types import Event
 
 
 async def follow(store: Store, session: str, seen: list[Event], enough: int | None = None, limit: int = 1000) -> None:
@@ -51,7 +51,7 @@ class FollowingTests(Frame):
             await store.commit(note("s", "one"))
             await store.commit(note("s", "two"))
             await reader
-            assert [event.data["text"] for event in seen] == ["one", "two"]
+            assert [event.fields["text"] for event in seen] == ["one", "two"]
 
     async def test_parts_of_a_log_are_read_right_while_somebody_follows_it(self) -> None:
         async with self.opened("s") as store:
@@ -82,7 +82,7 @@ class FollowingTests(Frame):
             await asyncio.sleep(0)
             store.put(note("s", "soon"))
             await reader
-            assert [event.data["text"] for event in seen] == ["soon"]
+            assert [event.fields["text"] for event in seen] == ["soon"]
 
     async def test_nobody_waits_for_what_is_there(self) -> None:
         async with self.opened("s") as store:
@@ -119,7 +119,7 @@ class FollowingTests(Frame):
             await store.commit(note("t", "other"))
             await store.commit(note("s", "own"))
             await reader
-            assert [event.data["text"] for event in seen] == ["own"]
+            assert [event.fields["text"] for event in seen] == ["own"]
 
     async def test_a_reader_far_behind_catches_up(self) -> None:
         async with self.opened("s") as store:
@@ -139,11 +139,11 @@ class FollowingTests(Frame):
             for number in range(30):
                 await store.commit(Write("s", [line(f"{number}"), line("l", args=large), line("m", more="y" * LARGE)]))
                 page = await store.read("s", 0, extent=Extent(LARGE))
-                assert sum(len(encode(event.data)) for event in page) < 5 * LARGE
+                assert sum(len(encode(event.fields)) for event in page) < 5 * LARGE
             await reader
             assert [event.seq for event in seen] == list(range(1, 91))
-            assert [len(event.data["args"]) for event in seen[1::3]] == [3 * LARGE] * 30
-            assert [len(event.data["more"]) for event in seen[2::3]] == [LARGE] * 30
+            assert [len(event.fields["args"]) for event in seen[1::3]] == [3 * LARGE] * 30
+            assert [len(event.fields["more"]) for event in seen[2::3]] == [LARGE] * 30
 
     async def test_what_is_followed_is_what_is_written(self) -> None:
         async with self.opened("s") as store:

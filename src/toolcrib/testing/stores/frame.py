@@ -7,7 +7,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolcrib.store import Draft, Row, State, Store, Write
+from toolcrib.events import (
+    Accepted,
+    Answered,
+    CallerRecord,
+    Done,
+    EventData,
+    Notice,
+    QuestionRecord,
+    Settled,
+    Started,
+    Waiting,
+)
+from toolcrib.store import Draft, Row, State, Store, Write, draft
+from toolcrib.types import Failure
 
 AT = 1_767_225_600.0
 """When everything happens, unless a test says otherwise."""
@@ -64,7 +77,7 @@ class Frame:
 
 def line(text: str = "", *, call: str | None = None, at: float = AT, **data: Any) -> Draft:
     """A line of a log that concerns nobody in particular."""
-    return (at, call, "notice", {"text": text, **data})
+    return draft(at, call, Notice(text, data))
 
 
 def note(session: str, text: str = "", *, at: float = AT) -> Write:
@@ -79,58 +92,66 @@ def new(id: str, session: str = "s", state: State = "queued", **more: Any) -> Ro
 
 def submit(row: Row, *, at: float = AT) -> Write:
     """The call is accepted."""
-    return Write(row.session, [(at, row.id, "accepted", {"tool": row.tool})], row)
+    return Write(row.session, [draft(at, row.id, _accepted(row))], row)
+
+
+def _accepted(row: Row) -> Accepted:
+    effect: Any = row.effect
+    return Accepted(row.tool, "Refund", {}, CallerRecord("user"), "", effect)
 
 
 def claim(row: Row, worker: str = "worker-1") -> Write:
     """Somebody wants to run it."""
     running = row.but(state="running", attempt=row.attempt + 1, worker=worker, expires_at=None)
-    return _change(row, running, "started", {"attempt": running.attempt})
+    return _change(row, running, Started(running.attempt, {}, "", 60.0))
 
 
 def park(row: Row, number: int = 1, expires_at: float = AT + 60) -> Write:
     """It asks, and waits."""
-    asked: dict[str, Any] = {
-        "id": f"{row.id}-{number}",
-        "call": row.id,
-        "tool": row.tool,
-        "kind": "input",
-        "prompt": "Which name?",
-        "key": f"name-{number}",
-        "arguments": {},
-        "schema": None,
-        "resume": "pass",
-        "digest": "",
-        "asked_at": AT,
-        "expires_at": expires_at,
-    }
-    waiting = row.but(state="waiting", question=asked["id"], expires_at=expires_at)
-    return _change(row, waiting, "waiting", {"question": asked})
+    asked = QuestionRecord(
+        id=f"{row.id}-{number}",
+        call=row.id,
+        session=row.session,
+        tool=row.tool,
+        kind="input",
+        prompt="Which name?",
+        key=f"name-{number}",
+        arguments={},
+        schema=None,
+        resume="pass",
+        digest="",
+        path=[],
+        asked_at=AT,
+        expires_at=expires_at,
+    )
+    waiting = row.but(state="waiting", question=asked.id, expires_at=expires_at)
+    return _change(row, waiting, Waiting(asked))
 
 
 def answer(row: Row, actor: str = "ada") -> Write:
     """Somebody answers, and it is queued again."""
-    given = {"question": row.question, "action": "accept", "actor": actor, "key": actor}
-    return _change(row, row.but(state="queued", expires_at=None), "answered", given)
+    given = Answered(question=row.question or "", action="accept", actor=actor, key=actor, scope="once")
+    return _change(row, row.but(state="queued", expires_at=None), given)
 
 
 def finish(row: Row, code: str | None = None, *, data: Any = None) -> Write:
     """It is done."""
-    done: dict[str, Any] = {"ok": True, "data": data}
-    if code is not None:
-        done = {"ok": False, "failure": {"code": code, "message": "It went wrong"}}
-    return _change(row, row.but(state="done", code=code, expires_at=None), "done", done)
+    return _change(row, row.but(state="done", code=code, expires_at=None), _ended(Done, code, data))
 
 
 def settle(row: Row, code: str | None = None, *, data: Any = None) -> Write:
     """Whoever ran it brings its outcome after it had ended `unknown`."""
-    write = finish(row, code, data=data)
-    write.events = [(at, call, "settled", said) for at, call, _, said in write.events]
-    return write
+    return _change(row, row.but(state="done", code=code, expires_at=None), _ended(Settled, code, data))
 
 
-def _change(old: Row, row: Row, kind: str, data: dict[str, Any]) -> Write:
-    return Write(row.session, [(AT, row.id, kind, data)], row, (old.state, old.attempt))
+def _ended(kind: type[Done], code: str | None, data: Any) -> Done:
+    if code is None:
+        return kind(ok=True, data=data, duration_ms=0)
+    return kind(ok=False, failure=Failure(code, "It went wrong"), duration_ms=0)
+
+
+def _change(old: Row, row: Row, data: EventData) -> Write:
+    return Write(row.session, [draft(AT, row.id, data)], row, (old.state, old.attempt))
 
 
 async def commit(store: Store, write: Write) -> Row:
@@ -142,4 +163,4 @@ async def commit(store: Store, write: Write) -> Row:
 
 async def texts(store: Store, session: str = "s") -> list[str]:
     """What the lines of a session say."""
-    return [event.data.get("text", "") for event in await store.read(session, limit=100_000)]
+    return [event.fields.get("text", "") for event in await store.read(session, limit=100_000)]

@@ -7,11 +7,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from toolcrib.store import Write
-from toolcrib.store.codec import LARGE, Extent, Omitted, encode, raw
+from toolcrib.events import Event, Notice, Progress
+from toolcrib.store import Write, draft
+from toolcrib.store.codec import LARGE, Extent, Omitted, Stored, encode, raw
 from toolcrib.testing.index import read_all
 from toolcrib.testing.stores.frame import AT, Frame, line, new, note, submit, texts
-from toolcrib.types import Event
 
 ODD: list[Any] = [
     {},
@@ -37,12 +37,10 @@ class LogTests(Frame):
 
     async def test_events_are_read_as_they_were_written(self) -> None:
         async with self.opened("s") as store:
-            await store.commit(
-                Write("s", [(AT, "c", "progress", {"status": "running"}), (AT + 1.25, None, "notice", {})])
-            )
+            await store.commit(Write("s", [draft(AT, "c", Progress("running")), draft(AT + 1.25, None, Notice("so"))]))
             first, second = await store.read("s")
-            assert first == Event(1, AT, "c", "progress", {"status": "running"})
-            assert second == Event(2, AT + 1.25, None, "notice", {})
+            assert first == Event.of(1, AT, "c", Progress("running"))
+            assert second == Event.of(2, AT + 1.25, None, Notice("so"))
 
     async def test_puts_and_commits_keep_their_order(self) -> None:
         async with self.opened("s") as store:
@@ -70,7 +68,7 @@ class LogTests(Frame):
             await store.flush()
             logs = [await read_all(store, session) for session in sessions]
             assert [[event.seq for event in log] for log in logs] == [list(range(1, 401))] * 5
-            said = {event.data["text"] for log in logs for event in log}
+            said = {event.fields["text"] for log in logs for event in log}
             assert len(said) == 50 * 20 * 2
 
     async def test_the_events_of_one_write_stand_together(self) -> None:
@@ -92,7 +90,7 @@ class LogTests(Frame):
     async def test_a_reader_from_before_the_beginning_starts_with_the_first_event(self) -> None:
         async with self.opened("s") as store:
             await store.commit(Write("s", [line("first"), line("last")]))
-            assert [(event.seq, event.data["text"]) for event in await store.read("s", -1)] == [
+            assert [(event.seq, event.fields["text"]) for event in await store.read("s", -1)] == [
                 (1, "first"),
                 (2, "last"),
             ]
@@ -115,17 +113,17 @@ class LogTests(Frame):
 
     async def test_odd_data_comes_back_as_it_went(self) -> None:
         async with self.opened("s") as store:
-            await store.commit(Write("s", [(AT, None, "notice", data) for data in ODD]))
-            assert [event.data for event in await store.read("s")] == ODD
+            await store.commit(Write("s", [(AT, None, "notice", Stored(encode(data))) for data in ODD]))
+            assert [event.fields for event in await store.read("s")] == ODD
             again = await self.restarted(store)
-            assert [event.data for event in await again.read("s")] == ODD
+            assert [event.fields for event in await again.read("s")] == ODD
 
     async def test_a_number_of_any_size_comes_back_whole(self) -> None:
         async with self.opened("s") as store:
             await store.commit(Write("s", [line(args=raw(b'{"wei":115792089237316195423570985008687907853}'))]))
             again = await self.restarted(store)
             (event,) = await again.read("s")
-            assert event.data["args"] == {"wei": 115792089237316195423570985008687907853}
+            assert event.fields["args"] == {"wei": 115792089237316195423570985008687907853}
 
     async def test_large_data_comes_back_whole(self) -> None:
         large = {"pages": ["é" * 1000 for _ in range(100)], "n": 7}
@@ -133,11 +131,11 @@ class LogTests(Frame):
         assert len(json) > LARGE
         async with self.opened("s") as store:
             await store.commit(Write("s", [line(args=raw(json)), line(args=raw(json), more=1)]))
-            assert [event.data["args"] for event in await store.read("s")] == [large, large]
+            assert [event.fields["args"] for event in await store.read("s")] == [large, large]
             again = await self.restarted(store)
             first, second = await again.read("s")
-            assert first.data == {"text": "", "args": large}
-            assert second.data == {"text": "", "args": large, "more": 1}
+            assert first.fields == {"text": "", "args": large}
+            assert second.fields == {"text": "", "args": large, "more": 1}
 
     async def test_a_page_ends_with_the_event_that_brings_it_to_its_bytes(self) -> None:
         async with self.opened("s") as store:
@@ -167,10 +165,10 @@ class LogTests(Frame):
             seen: list[Event] = []
             while page := await store.read("s", len(seen), extent=Extent(whole=False)):
                 seen += page
-            assert [event.data for event in seen] == [
+            assert [event.fields for event in seen] == [
                 {"text": "small", "args": Omitted(len(json)), "n": number} for number in range(50)
             ]
-            assert seen[0].data != (await store.read("s", limit=1))[0].data
+            assert seen[0].fields != (await store.read("s", limit=1))[0].fields
 
     async def test_large_data_of_two_sessions_is_apart(self) -> None:
         json = encode("x" * (LARGE + 1))
@@ -180,21 +178,21 @@ class LogTests(Frame):
             await store.sweep(AT + 50, AT + 50)
             (event,) = await store.read("t")
             assert await store.session("s") is None
-            assert len(event.data["args"]) == LARGE + 1
+            assert len(event.fields["args"]) == LARGE + 1
 
     async def test_compact_data_is_written_out_for_each_event(self) -> None:
         async with self.opened("s") as store:
             both = Both()
             await store.commit(Write("s", [(AT, "c", "accepted", both), (AT, "c", "started", both)]))
             again = await self.restarted(store)
-            assert [event.data for event in await again.read("s")] == [{"of": "accepted"}, {"of": "started"}]
+            assert [event.fields for event in await again.read("s")] == [{"of": "accepted"}, {"of": "started"}]
 
     async def test_what_a_reader_does_to_its_data_changes_no_log(self) -> None:
         async with self.opened("s") as store:
             await store.commit(Write("s", [line(list=[1])]))
             (event,) = await store.read("s")
-            event.data["list"].append(2)
-            assert (await store.read("s"))[0].data["list"] == [1]
+            event.fields["list"].append(2)
+            assert (await store.read("s"))[0].fields["list"] == [1]
 
     async def test_what_was_put_is_there_after_a_flush(self) -> None:
         async with self.opened("s") as store:
@@ -216,7 +214,10 @@ class LogTests(Frame):
             await store.commit(note("s", "before"))
             again = await self.restarted(store)
             await again.commit(note("s", "after"))
-            assert [(event.seq, event.data["text"]) for event in await again.read("s")] == [(1, "before"), (2, "after")]
+            assert [(event.seq, event.fields["text"]) for event in await again.read("s")] == [
+                (1, "before"),
+                (2, "after"),
+            ]
 
     async def test_whoever_asks_for_rows_sees_what_was_put_before(self) -> None:
         async with self.opened("s") as store:

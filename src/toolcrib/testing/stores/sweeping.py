@@ -70,7 +70,7 @@ class SweepTests(Frame):
             row, made = await store.open("s", "bob", LATER)
             await store.commit(note("s", "new", at=LATER))
             assert (row.owner, row.seq, made) == ("bob", 0, True)
-            assert [(event.seq, event.data["text"]) for event in await store.read("s")] == [(1, "new")]
+            assert [(event.seq, event.fields["text"]) for event in await store.read("s")] == [(1, "new")]
             assert await store.read("t") == []
 
     async def test_a_session_that_was_swept_takes_no_more_writes(self) -> None:
