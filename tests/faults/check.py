@@ -67,7 +67,7 @@ class Call:
     @property
     def retracted(self) -> bool:
         """Whether it was refused, and ended without having begun, which leaves its key to another."""
-        return any((event.data.get("metadata") or {}).get("retracted") for event in self.of("done"))
+        return any((event.fields.get("metadata") or {}).get("retracted") for event in self.of("done"))
 
     def of(self, kind: str) -> list[Event]:
         """Its events of one kind."""

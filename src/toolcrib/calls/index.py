@@ -65,7 +65,7 @@ class FoldedCall:
         if history.question is not None:
             row.expires_at = assent.escalates_at(history.question) or history.question.expires_at
         if self.ends:
-            if (self.ends[-1].data.get("metadata") or {}).get("retracted"):
+            if (self.ends[-1].fields.get("metadata") or {}).get("retracted"):
                 row.key = None  # it never began, and its key may be used again
             row.done_seq = self.ends[-1].seq
             row.code = (self.ends[-1].fields.get("failure") or {}).get("code")
