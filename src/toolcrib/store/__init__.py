@@ -352,6 +352,9 @@ class Store(Protocol):
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up, the earliest first."""
 
+    async def open_calls(self) -> dict[str, int]:
+        """How many calls are waiting, queued and running; a state that no call is in counts 0."""
+
     async def next_expiry(self) -> float | None:
         """When the next waiting call expires."""
 
@@ -478,6 +481,10 @@ class Shared(Store, Protocol):
 
 LEASE_S = 10.0
 """A node of a shared store that was not heard of for so long is dead: others take up what it ran."""
+
+
+OPEN_STATES = ("waiting", "queued", "running")
+"""The states of calls that are not done."""
 
 
 def open_store(url: str) -> Store:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from toolcrib.errors import StoreError
@@ -11,6 +12,7 @@ from toolcrib.events import Event, EventData
 from toolcrib.store import (
     DOORS,
     LEASES,
+    OPEN_STATES,
     OWNER,
     SLACK_S,
     USE_S,
@@ -337,6 +339,11 @@ class MemoryStore:
         """Waiting calls whose time is up."""
         rows = [row for row in self._waiting() if (row.expires_at or 0) <= before]
         return sorted(rows, key=lambda row: row.expires_at or 0)[:limit]
+
+    async def open_calls(self) -> dict[str, int]:
+        """How many calls are waiting, queued and running."""
+        states = Counter[str](row.state for row in self._rows.values())
+        return {state: states[state] for state in OPEN_STATES}
 
     async def next_expiry(self) -> float | None:
         """The earliest end of a waiting call."""

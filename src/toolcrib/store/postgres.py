@@ -20,6 +20,7 @@ from toolcrib.errors import StoreError
 from toolcrib.events import Event, with_values
 from toolcrib.store import (
     INFINITE,
+    OPEN_STATES,
     SLACK_S,
     USE_S,
     Archive,
@@ -369,6 +370,11 @@ class PostgresStore:
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up."""
         return [Row(*found) for found in await self._after_writes("expiring", before, limit)]
+
+    async def open_calls(self) -> dict[str, int]:
+        """How many calls are waiting, queued and running."""
+        rows = await self._after_writes("open_calls")
+        return dict.fromkeys(OPEN_STATES, 0) | {state: int(count) for state, count in rows}
 
     async def next_expiry(self) -> float | None:
         """The earliest end of a waiting call."""

@@ -23,6 +23,7 @@ from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.events import Event
 from toolcrib.store import (
     LEASE_S,
+    OPEN_STATES,
     SLACK_S,
     USE_S,
     Archive,
@@ -353,6 +354,11 @@ class SqliteStore:
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up."""
         return await self._after_writes(lambda db: read_rows(db, "expiring", before=before, limit=limit))
+
+    async def open_calls(self) -> dict[str, int]:
+        """How many calls are waiting, queued and running."""
+        rows = await self._after_writes(lambda db: db.execute(queries()["open_calls"]).fetchall())
+        return dict.fromkeys(OPEN_STATES, 0) | dict(rows)
 
     async def next_expiry(self) -> float | None:
         """The earliest end of a waiting call."""

@@ -7,6 +7,10 @@ import re
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 import pytest
 
@@ -21,6 +25,14 @@ from toolcrib.testing import FakeClock
 
 LINE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"\n]*"(,[a-z_]+="[^"\n]*")*\})? [0-9.e+-]+|# (HELP|TYPE) [a-z_]+ .+')
 
+CALLS = "/v1/sessions/{session}/calls"
+
+
+def numbers(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """The samples of a scrape by name and labels, as Prometheus reads them."""
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+
 
 async def test_calls_streams_and_requests_are_counted() -> None:
     async with desk(Crib(TOOLS)) as served:
@@ -33,19 +45,38 @@ async def test_calls_streams_and_requests_are_counted() -> None:
             text = (await served.http.get("/metrics")).text
     lines = text.splitlines()
     assert [line for line in lines if not LINE.fullmatch(line)] == []
-    for line in (
-        'toolcrib_calls_total{tool="default.add",outcome="succeeded"} 1',
-        'toolcrib_calls_total{tool="default.add",outcome="invalid_arguments"} 1',
-        'toolcrib_calls_total{tool="none",outcome="not_found"} 1',
-        'toolcrib_call_duration_seconds_count{tool="default.add"} 1',
-        'toolcrib_call_duration_seconds_bucket{tool="default.add",le="+Inf"} 1',
-        'toolcrib_calls{state="waiting"} 1',
-        "toolcrib_streams_open 1",
-        'toolcrib_http_requests_total{route="/v1/sessions/{session}/calls",method="POST",status="200"} 3',
-        'toolcrib_http_requests_total{route="/v1/sessions",method="POST",status="201"} 1',
+    found = numbers(text)
+    for name, labels, value in (
+        ("toolcrib_calls_total", {"tool": "default.add", "outcome": "succeeded"}, 1),
+        ("toolcrib_calls_total", {"tool": "default.add", "outcome": "invalid_arguments"}, 1),
+        ("toolcrib_calls_total", {"tool": "none", "outcome": "not_found"}, 1),
+        ("toolcrib_call_duration_seconds_count", {"tool": "default.add"}, 1),
+        ("toolcrib_call_duration_seconds_bucket", {"tool": "default.add", "le": "+Inf"}, 1),
+        ("toolcrib_calls", {"state": "waiting"}, 1),
+        ("toolcrib_calls", {"state": "running"}, 0),
+        ("toolcrib_streams_open", {}, 1),
+        ("toolcrib_http_requests_total", {"route": CALLS, "method": "POST", "status": "200"}, 3),
+        ("toolcrib_http_requests_total", {"route": "/v1/sessions", "method": "POST", "status": "201"}, 1),
     ):
-        assert line in lines, line
+        assert found[name, frozenset(labels.items())] == value, (name, labels)
+    assert not [name for name, _ in found if name.endswith("_created")]
     assert "no-such-tool" not in text
+
+
+@pytest.mark.parametrize("store", ["memory:", "sqlite:///{folder}/crib.db"])
+async def test_a_scrape_reads_no_calls(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a scrape reads no calls")
+
+    crib = Crib(TOOLS, store=store.format(folder=tmp_path))
+    async with desk(crib) as served:
+        session = await served.open()
+        await served.post(f"/sessions/{session}/calls", tool="greet", wait=False)
+        for name in ("calls", "call", "walk", "stories", "read"):
+            monkeypatch.setattr(crib.store, name, refuse)
+        answer = await served.http.get("/metrics")
+        monkeypatch.undo()
+    assert numbers(answer.text)["toolcrib_calls", frozenset({("state", "waiting")})] == 1
 
 
 async def test_numbers_are_for_who_may_see_them() -> None:

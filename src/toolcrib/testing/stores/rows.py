@@ -190,6 +190,16 @@ class RowTests(Frame):
             assert [row.id for row in await store.expiring(AT + 20)] == ["b", "c"]
             assert [row.id for row in await store.expiring(AT + 100, limit=2)] == ["b", "c"]
 
+    async def test_calls_that_are_not_done_are_counted_by_their_state(self) -> None:
+        async with self.opened("s", "t") as store:
+            assert await store.open_calls() == {"waiting": 0, "queued": 0, "running": 0}
+            for id, session in (("a", "s"), ("b", "t"), ("c", "s")):
+                await store.commit(park(await commit(store, submit(new(id, session))), expires_at=AT + 10))
+            await store.commit(submit(new("d")))
+            row = await commit(store, submit(new("e")))
+            await store.commit(finish(row, "cancelled"))
+            assert await store.open_calls() == {"waiting": 3, "queued": 1, "running": 0}
+
     async def test_what_waits_no_more_does_not_expire(self) -> None:
         async with self.opened("s") as store:
             assert await store.next_expiry() is None

@@ -339,6 +339,11 @@ SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at
 FROM calls c JOIN sessions s ON s.n = c.session
 WHERE c.state = 'waiting' AND c.expires_at <= $1 ORDER BY c.expires_at LIMIT $2
 
+-- name: open_calls
+-- How many calls are not done, counted in the indexes of those alone.
+SELECT state, count(*) FROM calls WHERE state IN ('queued', 'running') GROUP BY state
+UNION ALL SELECT 'waiting', count(*) FROM calls WHERE state = 'waiting'
+
 -- name: next_expiry
 -- One look at the index.
 SELECT min(expires_at) FROM calls WHERE state = 'waiting'

@@ -235,6 +235,11 @@ w.key
 SELECT c.*, s.id AS session_id FROM calls c JOIN sessions s ON s.n = c.session
 WHERE c.state = 'waiting' AND c.expires_at <= :before ORDER BY c.expires_at LIMIT :limit
 
+-- name: open_calls
+-- How many calls are not done, counted in the indexes of those alone.
+SELECT state, count(*) FROM calls WHERE state IN ('queued', 'running') GROUP BY state
+UNION ALL SELECT 'waiting', count(*) FROM calls WHERE state = 'waiting'
+
 -- name: next_expiry
 -- One look at the index.
 SELECT min(expires_at) FROM calls WHERE state = 'waiting'
