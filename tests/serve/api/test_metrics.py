@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-import pytest
-
 from tests.requirements import requirement
 from tests.serve.api.place import desk
 from tests.serve.tools import TOOLS
