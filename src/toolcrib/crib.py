@@ -134,8 +134,7 @@ class Crib:
         self.rescue = Rescue()
         self.patience = SOURCES_S
         given = [Fixed("builtin", builtins()), *(as_source(one, workspace) for one in sources)]
-        pinned = getattr(self.pipeline.policy, "pin", None) is not None
-        pins = Pins(lambda: self.store, self.pipeline.clock.now) if pinned else None
+        pins = Pins(lambda: self.store, self.pipeline.clock.now) if self._pins(given) else None
         self.stock = Stock(self.catalog, given, declare or {}, pins)
         self._sessions: dict[str, Session] = {}
         self._attached: WeakValueDictionary[str, Session] = WeakValueDictionary()
@@ -147,6 +146,11 @@ class Crib:
         self._sweep_timer: Any = None
         self.moved: Callable[[], int] = lambda: 0
         self.catalog.listen(self._tools_changed)
+
+    def _pins(self, sources: Iterable[object]) -> bool:
+        """Whether it is kept what tools of strangers look like: as the policy says, else where a server says it."""
+        pin = getattr(self.pipeline.policy, "pin", None)
+        return pin != "off" if pin is not None else any(getattr(source, "pinned", False) for source in sources)
 
     def _judge(self, policy: Policy | Mapping[str, Any] | None) -> Policy:
         """A policy as it was given, or as it is written in a file, or the default."""

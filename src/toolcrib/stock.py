@@ -173,7 +173,11 @@ class Stock:
             Refused: `not_found`, there is no such tool; `invalid_arguments`, nothing is pinned.
         """
         if self._pins is None:
-            raise Refused("invalid_arguments", "Nothing is pinned", "set `pin` to report, ask or deny in the policy")
+            raise Refused(
+                "invalid_arguments",
+                "Nothing is pinned",
+                "only tools of MCP servers are, unless the policy says `pin: ask`",
+            )
         given = {tool.id: tool for tools in self._given.values() for tool in tools if not tool.trusted}
         wanted = list(ids) or [tool.id for tools in self._shown.values() for tool in tools if tool.changed]
         for id in wanted:

@@ -9,7 +9,7 @@ from toolcrib.tools import Tool
 from toolcrib.types import Annotations
 
 Default = Literal["auto", "allow", "ask", "deny"]
-Pin = Literal["report", "ask", "deny"]
+Pin = Literal["report", "ask", "deny", "off"]
 MOST = 10_000
 
 
@@ -25,7 +25,8 @@ class AutoPolicy:
         if verdict is None:
             if len(self._verdicts) >= MOST:  # of tools that came and went
                 self._verdicts.clear()
-            verdict = self._verdicts[tool] = by_default("auto", tool, granted=False, believed=False)
+            verdict = pinned(None, tool) or by_default("auto", tool, granted=False, believed=False)
+            self._verdicts[tool] = verdict
         return verdict
 
 
@@ -45,11 +46,11 @@ def by_default(default: Default, tool: Tool, *, granted: bool, believed: bool) -
 
 
 def pinned(pin: Pin | None, tool: Tool) -> Verdict | None:
-    """What is said of a tool of a stranger that is not what it was when it was accepted."""
-    if not tool.changed or pin in (None, "report"):
+    """What is said of a tool of a stranger that is not what it was when it was accepted; without a word it asks."""
+    if not tool.changed or pin in ("off", "report"):
         return None
     told = f"{tool.id} changed its {' and its '.join(tool.changed)} since it was accepted"
-    return Verdict("ask", "rule", told, "pin") if pin == "ask" else Verdict("deny", "rule", f"Denied: {told}", "pin")
+    return Verdict("deny", "rule", f"Denied: {told}", "pin") if pin == "deny" else Verdict("ask", "rule", told, "pin")
 
 
 def _auto(tool: Tool, granted: bool, believed: bool) -> Verdict:

@@ -66,7 +66,7 @@ def load(
     grants = _grants(data, name, place)
     believed = _texts(data.get("trust_annotations"), "trust_annotations", place)
     programs = frozenset(_texts(data.get("trusted_folders", tuple(TRUSTED)), "trusted_folders", place))
-    pin = data.get("pin")
+    pin: Any = "off" if data.get("pin") is False else data.get("pin")  # YAML reads a bare `off` as false
     if pin not in (None, *get_args(Pin)):
         raise place.bad("pin", f"{pin!r} is none of {', '.join(get_args(Pin))}")
     try:

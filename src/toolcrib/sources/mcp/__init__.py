@@ -48,6 +48,7 @@ class Mcp:
         if not command:
             raise BadTool(name or "?", "mcp", "say the command of the server, or its address", name)
         self.name = name_of(command) if name is None else legal(name)
+        self.pinned = True  # what it says may be something else tomorrow
         self.namespaces = (self.name,)  # which may be opened also while the server is away
         self.trusted = trusted
         self.required = required
