@@ -86,7 +86,7 @@ def _started(commands: Iterable[Command], board: Board, stack: ExitStack, consol
 
 def _give_up(name: str, reason: str, board: Board, console: Console) -> None:
     if name == LIMIT:
-        raise SystemExit(f"the limit can not be measured: {reason}")
+        raise SystemExit(f"the limit cannot be measured: {reason}")
     board[name].problem = f"does not run: {reason}"
     console.print(f"{name} does not run: {reason}", style="red", highlight=False, soft_wrap=True)
 

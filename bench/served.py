@@ -43,12 +43,12 @@ class Run:
         self.told.print(text, style=style, highlight=False, soft_wrap=True)
 
     def add_peers(self, rows: dict[str, list[str]], *peers: Peer) -> None:
-        """Adds how each peer is started, where peers are wanted; one that can not be installed is told of."""
+        """Adds how each peer is started, where peers are wanted; one that cannot be installed is told of."""
         for peer in peers if self.peers else ():
             try:
                 rows[peer.requirement] = [str(ensure(peer, self.told)), peer.worker]
             except NotInstalled as reason:
-                self.problems.append(f"{peer.requirement} can not be installed: {reason}")
+                self.problems.append(f"{peer.requirement} cannot be installed: {reason}")
 
 
 Part = Callable[[Run], Section]

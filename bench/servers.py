@@ -15,7 +15,7 @@ from typing import IO, Any
 from bench.peers import ROOT
 from bench.probe import Failed, probe, scratch
 from bench.probes.cluster.measures import PROCESSES
-from toolcrib.testing.services import Nats, Postgres, execute
+from toolcrib.testing.services import NatsServer, PostgresServer, execute
 
 WORKER = ("-m", "toolcrib", "worker", "--crib", "bench.probes.cluster.node:crib", "--slots", "256", "--grace", "2")
 READY_S = 60.0
@@ -48,8 +48,8 @@ class Place:
 class Servers:
     """PostgreSQL and NATS, for one run of the benchmarks."""
 
-    postgres: Postgres
-    nats: Nats
+    postgres: PostgresServer
+    nats: NatsServer
 
     @contextmanager
     def database(self, name: str) -> Iterator[str]:
@@ -92,8 +92,8 @@ def servers() -> Iterator[Servers]:
     """Both, with their data on the disk of the project, gone afterwards."""
     with (
         tempfile.TemporaryDirectory(dir=scratch(), ignore_cleanup_errors=True) as folder,
-        Postgres(Path(folder) / "postgres") as postgres,
-        Nats(Path(folder) / "nats") as nats,
+        PostgresServer(Path(folder) / "postgres") as postgres,
+        NatsServer(Path(folder) / "nats") as nats,
     ):
         yield Servers(postgres, nats)
 

@@ -28,7 +28,7 @@ def fetched(*packages: str) -> Path:
         argv = [npm, "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(fresh), *packages]
         if subprocess.run(argv, check=False, capture_output=True, timeout=PATIENCE_S).returncode:
             shutil.rmtree(fresh, ignore_errors=True)
-            pytest.skip(f"npm can not fetch {' '.join(packages)} here")
+            pytest.skip(f"npm cannot fetch {' '.join(packages)} here")
         try:
             fresh.rename(place)
         except OSError:  # another one was faster

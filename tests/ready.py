@@ -27,12 +27,12 @@ LOADED = (
     "rich.table",
     "toolcrib.agent",
     "toolcrib.cli.app",
-    "toolcrib.cli.config",
-    "toolcrib.policy.policies",
+    "toolcrib.cli.config.loader",
+    "toolcrib.policy.rule_policy",
     "toolcrib.sandbox.javascript",
-    "toolcrib.sources.files.source",
+    "toolcrib.definitions.source",
     "toolcrib.sources.functions",
-    "toolcrib.store.sqlite",
+    "toolcrib.store.sqlite.store",
     "typer._adapters",
 )
 SOON_S = 120
@@ -82,7 +82,7 @@ class _Loaded:
             os.close(fd)
         written = _read(out, err)
         code = self._socket.recv(16)
-        assert code, "it can not be loaded: `python tests/ready.py` says why"
+        assert code, "it cannot be loaded: `python tests/ready.py` says why"
         return int(code), written[out], written[err]
 
     def end(self) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from toolcrib.testing.services import Nats, Postgres, execute
+from toolcrib.testing.services import NatsServer, PostgresServer, execute
 
 NO_PIDFD = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="only Linux tells of the end of a process that is no child"
@@ -52,7 +52,7 @@ def postgres_server() -> Iterator[str]:
     if given := os.environ.get("TOOLCRIB_TEST_POSTGRES"):
         yield given
         return
-    with Postgres() as server:
+    with PostgresServer() as server:
         yield server.url
 
 
@@ -72,20 +72,20 @@ def nats_url() -> Iterator[str]:
     if given := os.environ.get("TOOLCRIB_TEST_NATS"):
         yield given
         return
-    with Nats() as server:
+    with NatsServer() as server:
         yield server.url
 
 
 @pytest.fixture
-def own_postgres() -> Iterator[Postgres]:
+def own_postgres() -> Iterator[PostgresServer]:
     """A server that this test alone uses, and may kill."""
-    with Postgres() as server:
+    with PostgresServer() as server:
         yield server
         gc.collect()
 
 
 @pytest.fixture
-def own_nats() -> Iterator[Nats]:
+def own_nats() -> Iterator[NatsServer]:
     """A server that this test alone uses, and may kill."""
-    with Nats() as server:
+    with NatsServer() as server:
         yield server

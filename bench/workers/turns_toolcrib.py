@@ -7,7 +7,7 @@ from itertools import count as counting
 from protocol import Lane, Opener, serve
 
 from toolcrib import Crib, tool
-from toolcrib.agent import Agent, Agents, Request
+from toolcrib.agent import Agent, Agents, CompletionRequest
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text
 
 
@@ -23,7 +23,7 @@ class Calling:
     def __init__(self, count: int) -> None:
         self.count = count
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         if request.messages[-1].role == "tool":
             yield Text("done")
         else:

@@ -5,7 +5,7 @@ from pathlib import Path
 import toolcrib
 from toolcrib import Crib
 
-SHIPPED = Path(toolcrib.__file__).parent / "shipped"
+SHIPPED = Path(toolcrib.__file__).parent / "definitions" / "shipped"
 PLAN = "Buy tea. Make tea.\n"
 POLICY = {"grants": {"allow": ["exec:cmd:git", "exec:cmd:python"]}}
 

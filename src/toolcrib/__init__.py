@@ -22,7 +22,7 @@ from toolcrib.policy import Policy, Verdict
 from toolcrib.session import Session
 from toolcrib.sources import Source
 from toolcrib.sources.functions import tool
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import (
     Annotations,
     Answer,

@@ -20,7 +20,7 @@ from toolcrib.types import Answer, Kind, Result, Resume
 
 if TYPE_CHECKING:
     from toolcrib.policy import Policy
-    from toolcrib.tools import Tool
+    from toolcrib.tool import Tool
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ class Host(Protocol):
         """Returns when the call is asked to stop."""
 
 
-class Desk(Protocol):
+class AgentScope(Protocol):
     """What the run of an agent gives to its calls: its tools, what judges them, and who called whom."""
 
     @property
@@ -141,10 +141,10 @@ class Desk(Protocol):
         """The run as a tool sees it."""
 
 
-class Agents(Protocol):
+class AgentRunner(Protocol):
     """What runs agents over the sessions of a crib."""
 
-    def desk(self, call: Any) -> Desk | None:
+    def desk(self, call: Any) -> AgentScope | None:
         """What the run of a call gives to it."""
 
     def news(self, session: Any, call: Any = None) -> None:
@@ -360,7 +360,7 @@ async def _in_thread(do: Callable[[], Any]) -> Any:
 
 
 def check_question(question: Mapping[str, Any]) -> None:
-    """What can not be asked is the tool's fault, and is told to it at once."""
+    """What cannot be asked is the tool's fault, and is told to it at once."""
     for name, known in (("kind", get_args(Kind)), ("resume", (None, *get_args(Resume)))):
         if question[name] not in known:
             raise ValueError(f"{question[name]!r} is no {name} of a question")

@@ -16,31 +16,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from toolcrib.calls import approving, archive
-from toolcrib.calls.adrift import bounded, forsake
-from toolcrib.calls.declarations import announce
-from toolcrib.calls.overdue import end_overdue
-from toolcrib.calls.pausing import look_after_all
-from toolcrib.calls.recovery import recover, take_up_lost
-from toolcrib.calls.rescue import Rescue
-from toolcrib.calls.scheduler import Clock, SystemClock
-from toolcrib.calls.threads import Threads
-from toolcrib.calls.tracing import traced
+from toolcrib._call.abandoned_tasks import bounded, forsake
+from toolcrib._call.pipeline import Pipeline
+from toolcrib._call.scheduler import Clock, SystemClock
+from toolcrib._call.spans import traced
+from toolcrib._call.suspension import look_after_all
+from toolcrib._call.threads import Threads
+from toolcrib._session import archive, permissions
+from toolcrib._session.expiry import end_overdue
+from toolcrib._session.orphans import OrphanRecovery
+from toolcrib._session.recovery import recover, take_up_lost
+from toolcrib._session.state_declarations import announce
 from toolcrib.catalog import Catalog
-from toolcrib.context import Agents, Deps
+from toolcrib.catalog.fingerprints import Fingerprints
+from toolcrib.catalog.registry import SourceRegistry
+from toolcrib.context import AgentRunner, Deps
 from toolcrib.engine import Engine, open_engine
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import NamespacesChanged, Opened, SessionDeleted, ToolsChanged
-from toolcrib.pins import Pins
-from toolcrib.pipeline import Pipeline
 from toolcrib.policy import DefaultPolicy, Policy
 from toolcrib.session import Session
 from toolcrib.sources import Fixed, as_source
-from toolcrib.sources.builtins import builtins
+from toolcrib.sources.session_tools import builtins
 from toolcrib.state import Key, Mode, declared
-from toolcrib.stock import Stock
 from toolcrib.store import OWNER, SessionRow, Store, open_store
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Credentials, CribLimits, Layer, Question
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Crib:
         declare: Mapping[str, Mapping[str, Any]] | None = None,
         layer: Layer | None = None,
         clock: Clock | None = None,
-        agents: Agents | None = None,
+        agents: AgentRunner | None = None,
         credentials: Credentials | None = None,
     ) -> None:
         self.agents = agents
@@ -131,11 +131,11 @@ class Crib:
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
         self.recovering: set[str] = set()
-        self.rescue = Rescue()
+        self.rescue = OrphanRecovery()
         self.patience = SOURCES_S
         given = [Fixed("builtin", builtins()), *(as_source(one, workspace) for one in sources)]
-        pins = Pins(lambda: self.store, self.pipeline.clock.now) if self._pins(given) else None
-        self.stock = Stock(self.catalog, given, declare or {}, pins)
+        pins = Fingerprints(lambda: self.store, self.pipeline.clock.now) if self._pins(given) else None
+        self.stock = SourceRegistry(self.catalog, given, declare or {}, pins)
         self._sessions: dict[str, Session] = {}
         self._attached: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -158,7 +158,7 @@ class Crib:
             return DefaultPolicy(lambda: self.folders)
         if not isinstance(policy, Mapping):
             return policy
-        from toolcrib.policy.load import load
+        from toolcrib.policy.loader import load
 
         return load(policy, folders=self.folders)
 
@@ -183,7 +183,7 @@ class Crib:
         """Opens the store, starts the sources, and takes up what a crash left behind.
 
         Raises:
-            StoreUnavailable, StoreTooNew: the store can not be used.
+            StoreUnavailable, StoreTooNew: the store cannot be used.
         """
         self.ending = self.pipeline.stopping = False
         self.pipeline.worker = f"w-{secrets.token_hex(8)}"  # what an earlier start left behind is not alive
@@ -199,7 +199,7 @@ class Crib:
         if isinstance(clock, SystemClock):  # where machines share a store, they share its time
             clock.now = getattr(self.store, "now", clock.now)
         try:
-            self.pipeline.starting = True  # what can not be written then is a reason not to start
+            self.pipeline.starting = True  # what cannot be written then is a reason not to start
             await self._begin()
         except BaseException:  # what was started is let go
             self.ending = self.pipeline.stopping = True
@@ -365,7 +365,7 @@ class Crib:
         if allowed is not None:
             authorize(await self._recorded(id, owner) if wanted is None else wanted, allowed)
         limited = allowed is not None and "*" not in allowed
-        rights = _Rights(wanted, approving.grants_of(grants), limited)
+        rights = _Rights(wanted, permissions.grants_of(grants), limited)
         lock = self._opening.setdefault(id, asyncio.Lock())
         async with lock:
             session, made = await self._open(id, owner, rights)
@@ -389,7 +389,7 @@ class Crib:
         """The session, and whether it is new. A logout that is under way is waited for: there is one of each."""
         row, made = await self.store.open(id, owner, self.pipeline.clock.now())
         if row.owner != owner:
-            raise Refused("denied", f"Session '{id}' can not be opened")
+            raise Refused("denied", f"Session '{id}' cannot be opened")
         session = None if made else self.at_hand(id)
         if session is not None and session.closing:
             await session.left()
@@ -552,7 +552,7 @@ class Crib:
         contents = archive.read(lines)
         name, whose = id or contents.about.id, owner or contents.about.owner
         if not SESSION_ID.fullmatch(name) or name.startswith(f"{OWNER}.") or whose == OWNER:
-            raise Refused("invalid_arguments", f"A session can not be '{name}' of '{whose}'", "choose another id")
+            raise Refused("invalid_arguments", f"A session cannot be '{name}' of '{whose}'", "choose another id")
         now = self.pipeline.clock.now()
         row = await self.store.session(name) is None and await archive.take_in(self.store, contents, name, whose, now)
         made = await self.store.session(name) if row else None

@@ -1,7 +1,7 @@
 """What can go wrong outside a call, as one small tree.
 
     ToolcribError                 everything that this library raises on purpose
-    ├── Refused                   a request that may not or can not be done (denied, not_found, already_answered, ...)
+    ├── Refused                   a request that may not or cannot be done (denied, not_found, already_answered, ...)
     ├── BadTool                   a tool definition that does not hold, naming tool, field and source
     │   └── BadDocument           an OpenAPI document that does not hold (in `toolcrib.sources.openapi`)
     ├── DuplicateQuestion         one pass of a tool asked the same thing twice without a key
@@ -12,7 +12,7 @@
     ├── BadRule                   a grant, pattern or rule that does not load (in `toolcrib.policy`)
     ├── InteropError              a JSON form of another system that does not read (in `toolcrib.interop`)
     ├── BadAgent                  definitions of agents that do not hold (in `toolcrib.agent`)
-    └── EngineUnavailable         the engine of a cluster can not be reached, or is not what it has to be
+    └── EngineUnavailable         the engine of a cluster cannot be reached, or is not what it has to be
     ToolFailure                   raised by a tool to fail on purpose; becomes the `Failure` of its result
     └── StreamClosed              the other side of a stream went away before its last message
 

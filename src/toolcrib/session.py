@@ -6,21 +6,22 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.calls import answering, approving, children, draining, records, settling, stopping
-from toolcrib.calls.elsewhere import ENDED, Awaited
-from toolcrib.calls.history import result
-from toolcrib.calls.lists import PAGE, Lists
-from toolcrib.calls.live import LiveCall
-from toolcrib.calls.loops import Loops
-from toolcrib.calls.progress import progress
-from toolcrib.catalog import View
+from toolcrib._call import answers, cancellation, records
+from toolcrib._call.history import result
+from toolcrib._call.live_call import LiveCall
+from toolcrib._call.remote import ENDED, RemoteResults
+from toolcrib._session import children, drain, permissions, settlement
+from toolcrib._session.call_lists import PAGE, Lists
+from toolcrib._session.progress_tree import progress
+from toolcrib._session.repeated_calls import RepeatedCalls
+from toolcrib.catalog import CatalogView
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import ErrorNotice, Event, EventData, Interrupted, Notice, RunEnded, ToolsChanged, UserState
 from toolcrib.policy import Policy, Verdict
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import LEASES, Row, Write, draft
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result
 
 if TYPE_CHECKING:
@@ -55,16 +56,16 @@ class Session(Lists):
         self.client_tools: tuple[Tool, ...] = ()
         self.offers: tuple[str, ...] = ()
         self.judge: Policy | None = None
-        self.loops: Loops | None = None
+        self.loops: RepeatedCalls | None = None
         self.seen = 0
         self.news = self.known = 0  # what others changed of it, and how much of that was looked up
         self._lock: asyncio.Lock | None = None
         self.state_seen = 0
-        self._awaited: Awaited | None = None
+        self._awaited: RemoteResults | None = None
         self._closing: asyncio.Task[Closed] | None = None
         self.room: Any = None  # what its runs are made of, where agents run in it
         self._turn: tuple[str, int] = ("", 0)
-        self._view: View | None = None
+        self._view: CatalogView | None = None
         self._version = -1
         self._model_names: dict[str, str] | None = None
 
@@ -81,12 +82,12 @@ class Session(Lists):
     # Tools
 
     @property
-    def view(self) -> View:
+    def view(self) -> CatalogView:
         """The tools it may use, as of now."""
         if self._view is None or self._version != self.crib.catalog.version:
             self._version = self.crib.catalog.version
             shared = self.crib.catalog.view(self.namespaces)
-            self._view = View([*shared.tools, *self.client_tools]) if self.client_tools else shared
+            self._view = CatalogView([*shared.tools, *self.client_tools]) if self.client_tools else shared
         return self._view
 
     def tools(self) -> list[Tool]:
@@ -117,11 +118,11 @@ class Session(Lists):
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
-        offered = answering.offers(tools)
+        offered = answers.offers(tools)
         async with self.lock:
             self.client_tools = offered
             self.refresh()
-            client = [answering.definition(tool) for tool in offered]
+            client = [answers.definition(tool) for tool in offered]
             await self.log(ToolsChanged(self.names(), client))
 
     def names(self) -> list[str]:
@@ -165,7 +166,7 @@ class Session(Lists):
         elif event.kind == "user_state":
             self.user = event.fields
         elif event.kind == "tools_changed" and "client" in event.fields:
-            self.client_tools = tuple(answering.offered(said) for said in event.fields["client"])
+            self.client_tools = tuple(answers.offered(said) for said in event.fields["client"])
 
     def _stop_wanted(self, data: Mapping[str, Any]) -> None:
         """Another process asks to stop a call that runs here."""
@@ -179,7 +180,7 @@ class Session(Lists):
     def policy(self) -> Policy:
         """What judges its calls: the crib's policy, narrowed by its grants, widened by what a person approved."""
         if self.judge is None:
-            self.judge = approving.compose(self)
+            self.judge = permissions.compose(self)
         return self.judge
 
     @property
@@ -198,7 +199,7 @@ class Session(Lists):
         Raises:
             Refused: `not_found`, `invalid_arguments`.
         """
-        return approving.why(self, tool, args)
+        return permissions.why(self, tool, args)
 
     async def narrow(self, *, namespaces: Sequence[str] | None = None, grants: Any = None) -> None:
         """Takes rights away, from the next call on. To give more, open the session anew.
@@ -208,8 +209,8 @@ class Session(Lists):
             BadRule: the grants do not load.
         """
         wanted = self.namespaces if namespaces is None else self.crib.catalog.resolve(namespaces)
-        approving.within(wanted, self.namespaces)
-        self.grants = (*self.grants, *approving.grants_of(grants))
+        permissions.within(wanted, self.namespaces)
+        self.grants = (*self.grants, *permissions.grants_of(grants))
         self.judge = None
         await self.crib.set_namespaces(self, wanted, narrowed=True)
 
@@ -231,7 +232,7 @@ class Session(Lists):
         return await self.outcome(live)
 
     async def accept(self, live: LiveCall) -> None:
-        """What the store can not take is told to the caller of the call; nothing of it was accepted."""
+        """What the store cannot take is told to the caller of the call; nothing of it was accepted."""
         try:
             if self.news != self.known or self.moved != self.crib.moved():
                 await self.crib.renew(self)
@@ -277,10 +278,10 @@ class Session(Lists):
         return self._lock
 
     @property
-    def awaited(self) -> Awaited:
+    def awaited(self) -> RemoteResults:
         """The ends of calls that others may run."""
         if self._awaited is None:
-            self._awaited = Awaited(self.crib, self.id)
+            self._awaited = RemoteResults(self.crib, self.id)
         return self._awaited
 
     async def outcome(self, live: LiveCall) -> Result:
@@ -303,7 +304,7 @@ class Session(Lists):
             self.pipeline.aside(self._stop(live.row.id, failure))
 
     async def _stop(self, call: str, failure: Failure) -> None:
-        await stopping.stop(self, await self.row(call), failure)
+        await cancellation.stop(self, await self.row(call), failure)
 
     async def result(self, call: str) -> Result:
         """The result of a call; waits until it is done.
@@ -412,7 +413,7 @@ class Session(Lists):
             Refused: `too_large`, more than 8 KB.
         """
         async with self.lock:
-            self.user = answering.user_state(state)
+            self.user = answers.user_state(state)
             await self.log(UserState(dict(self.user)))
 
     async def send(
@@ -445,7 +446,7 @@ class Session(Lists):
         Raises:
             Refused: `not_found`, `already_answered`, `expired`, `invalid_arguments`, `denied`; the question stays.
         """
-        given = await approving.answer(self, question, action, value, **more)
+        given = await permissions.answer(self, question, action, value, **more)
         if self.crib.agents is not None:
             self.crib.agents.news(self)
         return given
@@ -474,7 +475,7 @@ class Session(Lists):
 
     def remember_outcome(self, live: LiveCall, outcome: Result) -> None:
         """Counts calls that come again with the same outcome."""
-        self.loops = self.loops or Loops()
+        self.loops = self.loops or RepeatedCalls()
         self.loops.note(live, outcome)
         if not self.loops:
             self.loops = None
@@ -505,7 +506,7 @@ class Session(Lists):
                 return news or live.stop_failure is failure
         row = await self.row(call)
         text = "Cancelled while it waited" if row.state == "waiting" else "Cancelled"
-        return await stopping.stop(self, row, Failure("cancelled", text))
+        return await cancellation.stop(self, row, Failure("cancelled", text))
 
     async def _ended(self, live: LiveCall) -> None:
         """Returns when a call that was stopped has its end; raises where the store does not answer."""
@@ -524,7 +525,7 @@ class Session(Lists):
         Raises:
             Refused: `not_found`; `conflict`, what came of it is known.
         """
-        await settling.settle(self, call, happened, data, reason, actor or self.owner)
+        await settlement.settle(self, call, happened, data, reason, actor or self.owner)
 
     async def interrupt(self, *, background: bool = False) -> int:
         """Stops the calls that run or wait in the foreground, or all; how many."""
@@ -541,9 +542,9 @@ class Session(Lists):
                 kept.add(row.id)
         rows = [row for row in rows if background or row.id not in kept]
         waited, ran = Failure("cancelled", "Interrupted while it waited"), Failure("cancelled", "Interrupted")
-        for row in filter(answering.paused, rows):  # before the end of what it waits for lets it go on
-            await stopping.stop(self, row, waited)
-        stops = [stopping.stop(self, row, waited if row.state == "waiting" else ran) for row in rows]
+        for row in filter(answers.paused, rows):  # before the end of what it waits for lets it go on
+            await cancellation.stop(self, row, waited)
+        stops = [cancellation.stop(self, row, waited if row.state == "waiting" else ran) for row in rows]
         count = len(stopped) + sum(await asyncio.gather(*stops))
         if halted is not None:
             await halted
@@ -586,7 +587,7 @@ class Session(Lists):
 
     async def _close(self, timeout: float) -> Closed:
         try:
-            return await draining.drain(self, timeout)
+            return await drain.drain(self, timeout)
         finally:
             self.closed = True
             self.pipeline.scheduler.forget_finished()

@@ -22,7 +22,7 @@ class Key(NamedTuple):
     lives: Literal["session", "run"] = "session"
 
 
-class Problem(NamedTuple):
+class StateProblem(NamedTuple):
     """Why a batch of changes was refused; nothing of it was applied."""
 
     problem: Literal["conflict", "op", "type", "revision", "gap"]
@@ -90,18 +90,18 @@ class State:
             return self.now
         return Snapshot({**self._values[None], **self._values[run]}, self.revision)
 
-    def check(self, changes: Iterable[Change], base: int, run: str | None = None) -> Problem | None:
+    def check(self, changes: Iterable[Change], base: int, run: str | None = None) -> StateProblem | None:
         """Whether changes made on the snapshot `base` may be committed now."""
         outcome = self._apply(changes, base, run)
-        return outcome if isinstance(outcome, Problem) else None
+        return outcome if isinstance(outcome, StateProblem) else None
 
-    def commit(self, changes: Iterable[Change], base: int, call: str, run: str | None = None) -> Problem | None:
+    def commit(self, changes: Iterable[Change], base: int, call: str, run: str | None = None) -> StateProblem | None:
         """Applies all changes, or none and says why."""
         changes = list(changes)
         if not changes:
             return None
         outcome = self._apply(changes, base, run)
-        if isinstance(outcome, Problem):
+        if isinstance(outcome, StateProblem):
             return outcome
         self._values.update(outcome)
         self.revision += 1
@@ -119,7 +119,7 @@ class State:
             data["run"] = run
         return data
 
-    def replay(self, commit: Mapping[str, Any], call: str) -> Problem | None:
+    def replay(self, commit: Mapping[str, Any], call: str) -> StateProblem | None:
         """Applies what an event says was committed, whatever is declared now; what is wrong with it, if anything is.
 
         An event that does not tell the modes of its keys is of an older version: its run-scoped keys are those of now.
@@ -127,7 +127,7 @@ class State:
         revision, run, keys = commit["revision"], commit.get("run"), commit.get("keys")
         if revision <= self.revision:
             return None
-        problem = Problem("gap", "") if revision != self.revision + 1 else None
+        problem = StateProblem("gap", "") if revision != self.revision + 1 else None
         values: dict[str | None, dict[str, Any]] = {}
         self.revision = revision
         for one in commit["changes"]:
@@ -135,9 +135,9 @@ class State:
             whose = self._whose(change.key, run) if keys is None else run if _of_run(keys.get(change.key)) else None
             mine = values.setdefault(whose, dict(self._values.get(whose, {})))
             if change.op not in OPS:
-                problem = problem or Problem("op", change.key)
+                problem = problem or StateProblem("op", change.key)
             elif not _change(mine, change):
-                problem = problem or Problem("type", change.key)
+                problem = problem or StateProblem("type", change.key)
                 mine.pop(change.key, None)
                 _change(mine, change)
             self._changed[whose, change.key] = (revision, call)
@@ -156,20 +156,20 @@ class State:
 
     def _apply(
         self, changes: Iterable[Change], base: int, run: str | None
-    ) -> dict[str | None, dict[str, Any]] | Problem:
+    ) -> dict[str | None, dict[str, Any]] | StateProblem:
         if base > self.revision:
-            return Problem("revision", "")
+            return StateProblem("revision", "")
         values: dict[str | None, dict[str, Any]] = {}
         for change in changes:
             whose = self._whose(change.key, run)
             mode = self._keys.get(change.key, Key()).mode
             last, by = self._changed.get((whose, change.key), (0, ""))
             if mode == "exclusive" and last > base:
-                return Problem("conflict", change.key, by)
+                return StateProblem("conflict", change.key, by)
             if change.op not in OPS or mode not in ("exclusive", change.op):
-                return Problem("op", change.key)
+                return StateProblem("op", change.key)
             if not _change(values.setdefault(whose, dict(self._values.get(whose, {}))), change):
-                return Problem("type", change.key)
+                return StateProblem("type", change.key)
         return values
 
 

@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class YamlProblem:
     """Something that is wrong with a file; `path` leads to it in the document (`tool.commands[0].name`)."""
 
     code: str
@@ -32,7 +32,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class YamlLimits:
     """How large a text may be, how deep its nesting, and how many values it may have, those behind aliases counted."""
 
     bytes: int = 1024 * 1024
@@ -40,7 +40,7 @@ class Limits:
     nodes: int = 100_000
 
 
-FILES = Limits()
+FILES = YamlLimits()
 """The limits of every file that people write by hand."""
 
 _NULL = ("", "~", "null", "Null", "NULL")
@@ -58,7 +58,7 @@ _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c
 _PLAIN_KEY = re.compile(r"[^.\[\]]+")
 
 
-class Mark(Protocol):
+class YamlMark(Protocol):
     """A place in the text, all counted from 0."""
 
     line: int
@@ -66,46 +66,46 @@ class Mark(Protocol):
     index: int
 
 
-class Node:
+class YamlNode:
     """A value and where it stands. `written` is a scalar as the author wrote it; `size` counts it and all inside."""
 
     __slots__ = ("children", "end", "flow", "height", "keys", "size", "start", "value", "written")
 
-    def __init__(self, value: Any, start: Mark, end: Mark, written: str | None = None) -> None:
+    def __init__(self, value: Any, start: YamlMark, end: YamlMark, written: str | None = None) -> None:
         self.value = value
         self.start = start
         self.end = end
         self.written = written
-        self.keys: dict[str, Mark] = _NO_KEYS
-        self.children: dict[str | int, Node] = _NO_CHILDREN
+        self.keys: dict[str, YamlMark] = _NO_KEYS
+        self.children: dict[str | int, YamlNode] = _NO_CHILDREN
         self.flow = False
         self.size = 1
         self.height = 1
 
-    def at(self, start: Mark, end: Mark) -> Node:
+    def at(self, start: YamlMark, end: YamlMark) -> YamlNode:
         """The same, where an alias stands for it."""
         other = copy(self)
         other.start, other.end = start, end
         return other
 
 
-_NO_KEYS: dict[str, Mark] = {}
-_NO_CHILDREN: dict[str | int, Node] = {}
+_NO_KEYS: dict[str, YamlMark] = {}
+_NO_CHILDREN: dict[str | int, YamlNode] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """What a text holds. `root` is None for one that is empty or can not be read at all."""
+class YamlDocument:
+    """What a text holds. `root` is None for one that is empty or cannot be read at all."""
 
-    root: Node | None
-    problems: tuple[Problem, ...] = ()
+    root: YamlNode | None
+    problems: tuple[YamlProblem, ...] = ()
 
     @property
     def value(self) -> Any:
         """The value of the whole, frozen."""
         return None if self.root is None else self.root.value
 
-    def node(self, path: Path) -> Node | None:
+    def node(self, path: Path) -> YamlNode | None:
         """What stands there."""
         node = self.root
         for step in path:
@@ -127,11 +127,11 @@ class Document:
         return (mark.line + 1, mark.column + 1)
 
 
-def parse(text: str, limits: Limits = FILES) -> Document:
+def parse(text: str, limits: YamlLimits = FILES) -> YamlDocument:
     """Read a text that holds one document."""
-    document = _Reader(limits).read(text)
+    document = _YamlReader(limits).read(text)
     if document.root is None and text.lstrip("\ufeff \t\r\n").startswith("{") and _PAIR.search(text):
-        return _Reader(limits).read(_PAIR.sub(_joined, text))
+        return _YamlReader(limits).read(_PAIR.sub(_joined, text))
     return document
 
 
@@ -224,10 +224,10 @@ class _Stop(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
+class _OpenNode:
     """A list or mapping that is still being read; `key` is the one that waits for its value."""
 
-    node: Node
+    node: YamlNode
     anchor: str | None
     mapping: bool
     key: str | None = None
@@ -237,18 +237,18 @@ class _Open:
         return MappingProxyType(self.values) if self.mapping else tuple(self.values)
 
 
-class _Reader:
+class _YamlReader:
     """Builds the value of a text from its events."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: YamlLimits) -> None:
         self.limits = limits
-        self.problems: list[Problem] = []
-        self.open: list[_Open] = []
-        self.anchors: dict[str, Node] = {}
-        self.roots: list[Node] = []
+        self.problems: list[YamlProblem] = []
+        self.open: list[_OpenNode] = []
+        self.anchors: dict[str, YamlNode] = {}
+        self.roots: list[YamlNode] = []
         self.nodes = 0
 
-    def read(self, text: str) -> Document:
+    def read(self, text: str) -> YamlDocument:
         import yaml
 
         try:
@@ -262,7 +262,7 @@ class _Reader:
             self.problems.append(_syntax(error, text))
         except _Stop:
             pass
-        return Document(self.roots[0] if self.roots else None, tuple(self.problems))
+        return YamlDocument(self.roots[0] if self.roots else None, tuple(self.problems))
 
     def events(self, text: str) -> None:
         from yaml import events
@@ -294,7 +294,7 @@ class _Reader:
 
     def scalar(self, event: Any) -> None:
         text: str = event.value
-        node = Node(text, event.start_mark, event.end_mark, text)
+        node = YamlNode(text, event.start_mark, event.end_mark, text)
         holder = self.open[-1] if self.open else None
         if holder is not None and holder.mapping and holder.key is None:
             self.count(1, event)
@@ -335,10 +335,10 @@ class _Reader:
         if not event.implicit and event.tag not in ("!", _CORE + ("map" if mapping else "seq")):
             self.refuse_tag(event)
         self.count(1, event)
-        node = Node(None, event.start_mark, event.end_mark)
+        node = YamlNode(None, event.start_mark, event.end_mark)
         node.keys, node.children, node.flow = {}, {}, bool(event.flow_style)
         self.anchors.pop(event.anchor, None)  # inside, the name means nothing yet
-        self.open.append(_Open(node, event.anchor, mapping, values={} if mapping else []))
+        self.open.append(_OpenNode(node, event.anchor, mapping, values={} if mapping else []))
 
     def end(self, event: Any) -> None:
         closed = self.open.pop()
@@ -349,7 +349,7 @@ class _Reader:
 
     # What is built
 
-    def begin_entry(self, holder: _Open, key: str, start: Mark, event: Any) -> None:
+    def begin_entry(self, holder: _OpenNode, key: str, start: YamlMark, event: Any) -> None:
         if key in holder.values:
             first = holder.node.keys[key].line + 1
             message = f"The key '{key}' stands here again; it is already in line {first}"
@@ -359,7 +359,7 @@ class _Reader:
         holder.key = key
         holder.node.keys.setdefault(key, start)
 
-    def add(self, node: Node) -> None:
+    def add(self, node: YamlNode) -> None:
         if not self.open:
             self.roots.append(node)
             return
@@ -376,7 +376,7 @@ class _Reader:
                 holder.values[holder.key] = node.value
             holder.key = None
 
-    def remember(self, anchor: str | None, node: Node) -> None:
+    def remember(self, anchor: str | None, node: YamlNode) -> None:
         if anchor is not None:
             self.anchors[anchor] = node
 
@@ -417,7 +417,7 @@ class _Reader:
         raise _Stop
 
     def problem(self, code: str, message: str, line: int, column: int, path: str = "", fix: str | None = None) -> None:
-        self.problems.append(Problem(code, "error", message, path, line, column, fix))
+        self.problems.append(YamlProblem(code, "error", message, path, line, column, fix))
 
 
 def _line_and_column(text: str, index: int) -> tuple[int, int]:
@@ -438,7 +438,7 @@ _FIXES: Iterable[tuple[str, str]] = (
 )
 
 
-def _syntax(error: Any, text: str) -> Problem:
+def _syntax(error: Any, text: str) -> YamlProblem:
     """What the parser says, in one line, with what usually mends it."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     said = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
@@ -449,4 +449,4 @@ def _syntax(error: Any, text: str) -> Problem:
         line, column = _line_and_column(text, getattr(error, "position", 0) or 0)
     told = " ".join(f"{context}: {said}".split() if context else said.split())
     fix = next((fix for part, fix in _FIXES if part in told), None)
-    return Problem("YAML_SYNTAX", "error", f"Not readable as YAML: {told}", "", line, column, fix)
+    return YamlProblem("YAML_SYNTAX", "error", f"Not readable as YAML: {told}", "", line, column, fix)

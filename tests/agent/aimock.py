@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.npm import fetched
-from toolcrib.testing.services import Watch
+from toolcrib.testing.services import ParentWatch
 
 VERSION = "1.43.0"
 PACKAGE = f"@copilotkit/aimock@{VERSION}"
@@ -38,7 +38,7 @@ def serving(folder: Path, fixtures: list[dict[str, Any]]) -> Iterator[str]:
     env = {**os.environ, "AIMOCK_API_KEYS": KEY}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env) as process:
         assert process.stdout is not None
-        watch = Watch(process.pid, "TERM")
+        watch = ParentWatch(process.pid, "TERM")
         said, rest = [], Thread(target=process.stdout.read)
         try:
             for line in process.stdout:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.sessions.conftest import file_place, place
+from tests.session.conftest import file_place, place
 
 __all__ = ["file_place", "place"]
 

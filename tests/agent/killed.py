@@ -17,7 +17,7 @@ from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.store import Conflict, Write
 from toolcrib.store.codec import event_json
-from toolcrib.store.sqlite import SqliteStore
+from toolcrib.store.sqlite.store import SqliteStore
 
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 WHEN, WHAT = (*sys.argv[2:4], "", "")[:2]

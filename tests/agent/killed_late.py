@@ -7,7 +7,7 @@ import json
 
 from tests.agent.killed import FOLDER, Deadly
 from toolcrib import Crib, Event, tool
-from toolcrib.agent import Agent, Agents, Request, ScriptedModel
+from toolcrib.agent import Agent, Agents, CompletionRequest, ScriptedModel
 
 
 @tool(background=True, wake="wake", read_only=True)
@@ -31,7 +31,7 @@ async def main() -> None:
                     break
         results = [call for event in events for call in event.fields.get("results", ())]
         turn = [event for event in events if event.kind == "turn_started"][-1]
-        asked: Request = await agents.request(session, turn.fields["run"], turn.fields["turn"])
+        asked: CompletionRequest = await agents.request(session, turn.fields["run"], turn.fields["turn"])
         read = sum("Tool result for default.job" in one.text for one in asked.messages)
         unread = len(await session.completed(consumer="model"))
     said = {"answer": events[-1].fields["answer"], "results": len(results), "unread": unread, "read": read}

@@ -13,7 +13,7 @@ from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.store import Write
 from toolcrib.store.codec import event_json
-from toolcrib.testing.index import check_index
+from toolcrib.testing.index_check import check_index
 
 CODE = """
 import asyncio, random, time

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import Event, Session
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.types import Question

@@ -5,10 +5,10 @@ import json
 from collections import Counter
 from typing import Any
 
-from tests.sessions.place import Place
+from tests.session.place import Place
 from tests.shared import nonempty
 from toolcrib import Context, Crib, Event, Session, Tool, ToolFailure
-from toolcrib.agent import Agent, Agents, Outcome, ScriptedModel
+from toolcrib.agent import Agent, Agents, RunOutcome, ScriptedModel
 from toolcrib.store import Store
 from toolcrib.types import Annotations
 
@@ -61,8 +61,8 @@ class Story:
         self.agents: Agents
         self.crib: Crib
         self.session: Session
-        self.last: Outcome | None = None
-        self.going: list[asyncio.Task[Outcome]] = []
+        self.last: RunOutcome | None = None
+        self.going: list[asyncio.Task[RunOutcome]] = []
 
     async def tell(self) -> None:
         await self.open()

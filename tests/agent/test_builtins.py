@@ -8,14 +8,14 @@ import pytest
 
 from tests.agent.place import calls, text, world
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 from tests.shared import case_data
 from toolcrib import Context, Refused, Tool, tool
 from toolcrib.agent import Agent, builtin, builtins, todos
 from toolcrib.agent.distri import from_builtin
 from toolcrib.agent.models import Message, ModelCall
 from toolcrib.agent.repair import repaired
-from toolcrib.sources.files import search
+from toolcrib.definitions import search
 
 MAIN = [Agent(name="main", instructions="M.")]
 SHIPPED = {
@@ -214,7 +214,10 @@ def test_results_without_a_call_and_second_results_are_left_out_and_who_waits_is
 def test_tools_are_found_without_the_stemmer_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
     remembered = (search._stemmer, search._stem, search._weights)
-    subjects = [search.Subject("a", description="Tells the weather"), search.Subject("b", description="Books flights")]
+    subjects = [
+        search.SearchEntry("a", description="Tells the weather"),
+        search.SearchEntry("b", description="Books flights"),
+    ]
     try:
         for known in remembered:
             known.cache_clear()

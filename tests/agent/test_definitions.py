@@ -9,12 +9,12 @@ import pytest
 
 from tests.requirements import requirement
 from tests.shared import DATA, case_data
-from toolcrib.agent import Agent, BadAgent, Book, load
+from toolcrib.agent import Agent, AgentRegistry, BadAgent, load
 from toolcrib.agent.awaken import to_agent
-from toolcrib.agent.book import Shelf
 from toolcrib.agent.files import read_file
-from toolcrib.agent.problems import Findings
-from toolcrib.agent.stops import read_stop
+from toolcrib.agent.problems import ProblemCollector
+from toolcrib.agent.registry import AgentLibrary
+from toolcrib.agent.stop_conditions import read_stop
 
 GOOD = ("support.yaml", "billing.md", "research.md")
 
@@ -76,7 +76,7 @@ def test_a_spec_of_awaken_keeps_what_only_awaken_knows_and_calls_its_delegates()
 @requirement("agents.run.7")
 def test_stop_conditions_load_or_say_what_is_wrong() -> None:
     for case in case_data("agents/stop_conditions.json"):
-        findings = Findings()
+        findings = ProblemCollector()
         made = read_stop(json.loads(case["input"]), (), findings)
         assert (made is not None and not findings.problems) == case["ok"], case
         if not case["ok"]:
@@ -122,10 +122,10 @@ def test_sub_agents_are_checked_when_loading_and_when_asked() -> None:
         given = {case["from"]: case["sub_agents"]}
         if "load_error" in case:
             with pytest.raises(BadAgent) as caught:
-                Book(Agent(name=name, sub_agents=given.get(name, ())) for name in case["agents"])
+                AgentRegistry(Agent(name=name, sub_agents=given.get(name, ())) for name in case["agents"])
             assert case["load_error"] in str(caught.value)
             continue
-        book = Book(Agent(name=name, sub_agents=given.get(name, ())) for name in case["agents"])
+        book = AgentRegistry(Agent(name=name, sub_agents=given.get(name, ())) for name in case["agents"])
         if "load_warning" in case:
             assert case["load_warning"] in book.warnings[0].text
         else:
@@ -215,7 +215,7 @@ def test_a_changed_file_is_loaded_and_one_with_errors_leaves_the_old_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = written(tmp_path, "a.yaml", "model: m\ninstructions: one\n")
-    shelf = Shelf([tmp_path])
+    shelf = AgentLibrary([tmp_path])
     first = shelf.book
     written(tmp_path, "a.yaml", "model: m\ninstructions: two, longer\n")
     assert shelf.book["a"].instructions == "two, longer"

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.agent.place import World, calls, text, world
 from tests.requirements import requirement
-from tests.sessions.place import Gate, Place
+from tests.session.place import Gate, Place
 from toolcrib import Context, Tool, tool
 from toolcrib.agent import Agent, Agents, AgentSource, ScriptedModel
 

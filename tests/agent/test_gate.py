@@ -7,7 +7,7 @@ import pytest
 
 from tests.agent.place import calls, text, world
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import Refused, Result, tool
 from toolcrib.agent import Agent
 from toolcrib.events import HandedOver, PassedHistory

@@ -9,9 +9,9 @@ from pydantic import SecretStr
 
 from tests.agent.place import calls, text, world
 from tests.requirements import requirement
-from tests.sessions.place import Gate, Place
+from tests.session.place import Gate, Place
 from toolcrib import Refused, Tool, tool
-from toolcrib.agent import Agent, Request, ScriptedModel
+from toolcrib.agent import Agent, CompletionRequest, ScriptedModel
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text
 
 MAIN = [Agent(name="main", instructions="M.", model_settings={"backoff_s": 0})]
@@ -208,7 +208,7 @@ class Talking:
         self.begun = asyncio.Event()
         self.closed = False
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         if request.messages[-1].text != "go":
             yield Text("new")
             yield Finish("stop")
@@ -424,7 +424,7 @@ async def test_an_agent_that_wakes_itself_is_stopped_after_ten_times(place: Plac
     class Model:
         """It starts something each time that it is woken."""
 
-        async def respond(self, request: Request) -> AsyncIterator[Delta]:
+        async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
             last = request.messages[-1]
             if last.role == "tool":
                 yield Text("started")
@@ -473,7 +473,7 @@ class PlainWindow(ScriptedModel):
 
 
 class NoWindow(ScriptedModel):
-    """A model that can not say it now."""
+    """A model that cannot say it now."""
 
     async def window(self, settings: Any) -> int:
         raise OSError("away")

@@ -11,9 +11,9 @@ import pytest
 
 from tests.agent.place import text, world
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import Crib, testing, tool
-from toolcrib.agent import Agent, Agents, Request, ScriptedModel, ScriptExhausted, record
+from toolcrib.agent import Agent, Agents, CompletionRequest, ScriptedModel, ScriptExhausted, record
 from toolcrib.agent.models import Delta, Finish, Message, ModelCall, Reasoning, Text, Usage
 
 MAIN = [Agent(name="main", instructions="M.", sub_agents=["other"], max_turns=60), Agent(name="other", max_turns=60)]
@@ -25,11 +25,11 @@ async def look(n: int = 0) -> int:
     return n
 
 
-def asking(agent: str = "main", **more: Any) -> Request:
-    return Request(agent, None, (Message("user", "x"),), **more)
+def asking(agent: str = "main", **more: Any) -> CompletionRequest:
+    return CompletionRequest(agent, None, (Message("user", "x"),), **more)
 
 
-async def said(model: Any, request: Request) -> list[Delta]:
+async def said(model: Any, request: CompletionRequest) -> list[Delta]:
     return [delta async for delta in model.respond(request)]
 
 
@@ -85,7 +85,7 @@ async def test_a_script_is_read_from_a_file(tmp_path: Path, name: str) -> None:
 class Real:
     """A model that thinks for itself: it looks fifty times, and hands over in the middle."""
 
-    async def respond(self, request: Request) -> Any:
+    async def respond(self, request: CompletionRequest) -> Any:
         turn = sum(one.role == "tool" for one in request.messages)
         yield Reasoning("hm ")
         yield Text(f"turn {turn} ")
@@ -133,7 +133,7 @@ async def test_a_recorded_run_of_fifty_turns_is_the_same_when_it_is_replayed(tmp
 @requirement("agents.run.1")
 async def test_a_thousand_runs_go_on_side_by_side() -> None:
     class Model:
-        async def respond(self, request: Request) -> Any:
+        async def respond(self, request: CompletionRequest) -> Any:
             turn = sum(one.role == "tool" for one in request.messages)
             if turn < 2:
                 yield ModelCall(f"c{turn}", "look", f'{{"n": {turn}}}')

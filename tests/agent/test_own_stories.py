@@ -7,7 +7,7 @@ import pytest
 
 from tests.agent.stories import Story
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 
 TEAM: list[Any] = [
     {"name": "boss", "instructions": "B", "sub_agents": ["worker"]},

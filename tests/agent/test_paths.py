@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.agent.place import text
-from tests.files.place import Place as Files
+from tests.definitions.place import Place as Files
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import Event, Session, ToolFailure, tool
 from toolcrib.agent import Agent, Agents, AgentSource, ScriptedModel
 from toolcrib.sources.mcp import Mcp

@@ -17,9 +17,9 @@ from tests.agent.place import World, world
 from tests.agent.speaker import SOON, clients
 from tests.agent.test_models import stripped
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import ToolFailure, tool
-from toolcrib.agent import Agent, Request, ScriptedModel, record
+from toolcrib.agent import Agent, CompletionRequest, ScriptedModel, record
 from toolcrib.agent.models import Finish, Message, ModelCall, Reasoning, Text, ToolView, Usage
 from toolcrib.agent.providers import ProviderModel
 
@@ -151,7 +151,7 @@ async def test_a_run_calls_tools_and_answers(model: ProviderModel) -> None:
 async def test_pieces_come_while_the_model_speaks(model: ProviderModel) -> None:
     tools = (ToolView("weather", "Tell.", {"type": "object", "properties": {"city": {"type": "string"}}}),)
     history = (Message("system", "You help."), Message("user", "sun?"))
-    deltas = [delta async for delta in model.respond(Request("main", None, history, tools))]
+    deltas = [delta async for delta in model.respond(CompletionRequest("main", None, history, tools))]
     assert "".join(one.delta for one in deltas if isinstance(one, Reasoning)) == "I look it up."
     (call,) = [one for one in deltas if isinstance(one, ModelCall)]
     assert (call.name, json.loads(call.args)) == ("weather", json.loads(ARGS))
@@ -159,7 +159,7 @@ async def test_pieces_come_while_the_model_speaks(model: ProviderModel) -> None:
         assert call.args == ARGS
     assert [one for one in deltas if isinstance(one, Finish)] == [Finish("calls")]
     answered = (*history, Message("assistant", "", (call,)), Message("tool", "sun", call=call.id))
-    deltas = [delta async for delta in model.respond(Request("main", None, answered, tools))]
+    deltas = [delta async for delta in model.respond(CompletionRequest("main", None, answered, tools))]
     pieces = [one.delta for one in deltas if isinstance(one, Text)]
     assert len(pieces) > 3
     assert "".join(pieces) == SUN

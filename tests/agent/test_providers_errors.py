@@ -14,9 +14,9 @@ pytest.importorskip("pydantic_ai", reason="the extra toolcrib[models] is not ins
 from tests.agent.place import world
 from tests.agent.speaker import DONE, SOON, Piece, Speaker, answer, chat, clients, http, sse
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import tool
-from toolcrib.agent import Agent, ModelError, Request
+from toolcrib.agent import Agent, CompletionRequest, ModelError
 from toolcrib.agent.models import Delta, Finish, Message, ModelCall, Text, Usage
 from toolcrib.agent.providers import ProviderModel
 
@@ -36,7 +36,7 @@ def model(url: str, name: str = "openai-chat:m", **more: Any) -> ProviderModel:
 
 
 async def said(one: ProviderModel, text: str = "hi", **more: Any) -> list[Delta]:
-    return [delta async for delta in one.respond(Request("main", None, (Message("user", text),), **more))]
+    return [delta async for delta in one.respond(CompletionRequest("main", None, (Message("user", text),), **more))]
 
 
 async def refused(*replies: list[Piece], name: str = "openai-chat:m") -> ModelError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.agent.models import Kept, Message, ModelCall, Usage
+from toolcrib.agent.models import Message, ModelCall, ProviderData, Usage
 from toolcrib.agent.providers import wire
 
 CALLS = (ModelCall("c1", "look", '{"n": 1}'), ModelCall("c2", "look", "{"))
@@ -27,7 +27,7 @@ def test_any_name_is_made_one_that_providers_take(name: str) -> None:
     made = wire.legal(name)
     assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", made)
     assert made == wire.legal(name) != wire.legal(f"{name}?")
-    assert wire.Names([name]).meant(made) == name
+    assert wire.ToolNames([name]).meant(made) == name
 
 
 def test_a_name_that_providers_take_stays() -> None:
@@ -36,7 +36,7 @@ def test_a_name_that_providers_take_stays() -> None:
         "shop__find",
         "a" * 64,
     ]
-    assert wire.Names(["look"]).meant("other") == "other"
+    assert wire.ToolNames(["look"]).meant("other") == "other"
 
 
 def kinds(messages: list[Any]) -> list[list[str]]:
@@ -82,7 +82,7 @@ def test_usage_adds_up_and_says_only_what_is_known() -> None:
     assert (one + two).data() == {"input": 30, "output": 3, "total": 33, "cached": 15, "cost": 0.001}
     assert Usage.read((two + two).data()) == two + two
     assert Usage.read(None) == Usage()
-    assert Kept({}).data == {}
+    assert ProviderData({}).data == {}
 
 
 WITHOUT = """

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.agent.place import calls, text, world
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import ToolFailure, tool
 from toolcrib.agent import Agent, scripts, signatures
-from toolcrib.testing.index import check_index
-from toolcrib.tools import Tool
+from toolcrib.testing.index_check import check_index
+from toolcrib.tool import Tool
 
 WRITER = Agent(name="main", instructions="M.", tools=["*", "builtin.run_script"])
 

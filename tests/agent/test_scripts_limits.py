@@ -1,4 +1,4 @@
-"""What scripts can not do: run for ever, fill the memory, call without end, or reach anything but their tools."""
+"""What scripts cannot do: run for ever, fill the memory, call without end, or reach anything but their tools."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.agent.test_scripts import find, ran
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import tool
 from toolcrib.agent import scripts
 
@@ -113,7 +113,7 @@ async def test_an_attack_reaches_nothing(code: str) -> None:
         ("x = await find('1')\nx['nothing']", ["line 2: KeyError: nothing", "x['nothing']", "1 calls were made"]),
         ("a = find('1')\nb = await find('2')\na['cents']", ["line 3: ", "Tools are called with await."]),
         ("await find('1')\nfind('2')", ["not awaited", "Tools are called with await."]),
-        ("class A:\n    pass\n{'a': A()}", ["The result of the script can not be given"]),
+        ("class A:\n    pass\n{'a': A()}", ["The result of the script cannot be given"]),
         ("await fnd('1')", ["line 1: NameError: name 'fnd' is not defined", "Did you mean: find"]),
         ("import numpy", ["No module named 'numpy'", "There are: asyncio"]),
         ("import asyncio\nawait asyncio.gather(find('1'), return_exceptions=True)", ["line 2: ", "try and except"]),

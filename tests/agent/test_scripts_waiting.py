@@ -7,13 +7,13 @@ import pytest
 
 from tests.agent.place import World, calls, text, world
 from tests.agent.test_scripts import WRITER, script
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import Context, tool
+from toolcrib._call import suspension
 from toolcrib.agent import Agent, scripts
-from toolcrib.agent.thread import Thread
-from toolcrib.calls import pausing
+from toolcrib.agent.conversation import Conversation
 from toolcrib.testing.clock import FakeClock
-from toolcrib.testing.index import check_index
+from toolcrib.testing.index_check import check_index
 
 CODE = """
 import random
@@ -143,7 +143,7 @@ async def test_who_reads_the_log_alone_sees_what_a_script_waits_for(place: Place
         for id in (first, second):
             await here.session.answer(id, "accept")
             await here.settled()
-        thread = Thread()
+        thread = Conversation()
         for event in await here.log():
             thread.advance(event)
             if event.kind in ("paused", "answered"):
@@ -282,13 +282,13 @@ async def test_a_script_whose_child_ended_unheard_is_looked_after(
     async def unheard(*_: Any) -> None:
         """Nobody is told."""
 
-    monkeypatch.setattr("toolcrib.pipeline.child_ended", unheard)
+    monkeypatch.setattr("toolcrib._call.pipeline.child_ended", unheard)
     async with world(place, [WRITER], script("await pay(1)"), *shop.tools, clock=clock) as here:
         await here.send("go")
-        await clock.advance(pausing.LOOK_S + 1)
+        await clock.advance(suspension.LOOK_S + 1)
         await here.session.answer((await here.question()).id, "accept")
         await here.seen("done")
         assert len(await here.log("done")) == 1
-        await clock.advance(4 * pausing.LOOK_S)
+        await clock.advance(4 * suspension.LOOK_S)
         await here.settled()
         assert (await here.result("run_script"))["data"] == {"result": "paid 1"}

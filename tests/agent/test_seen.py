@@ -9,7 +9,7 @@ from tests.agent.place import calls, text
 from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk
 from tests.serve.place import serving
-from tests.sessions.place import Gate, Place, first
+from tests.session.place import Gate, Place, first
 from toolcrib import Context, Crib, Event, Tool, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.agent.stories import Story
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 from tests.shared import case_data
 
 

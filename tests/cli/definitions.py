@@ -8,7 +8,7 @@ from typing import Any
 from tests.cli.project import Project
 from tests.shared import RECORDINGS, require_recordings
 
-PEER = Path(__file__).parent.parent / "files" / "peer.py"
+PEER = Path(__file__).parent.parent / "definitions" / "peer.py"
 GREET = """\
 tool:
   schema_version: 2.0

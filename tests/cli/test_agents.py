@@ -11,7 +11,7 @@ from tests.cli.project import environment
 from tests.cli.team import Team, says
 from tests.requirements import requirement
 from toolcrib.agent import Agents, ScriptedModel
-from toolcrib.cli.config import load
+from toolcrib.cli.config.loader import load
 
 WRONG = """\
 description: Somebody.

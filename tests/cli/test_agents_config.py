@@ -115,7 +115,7 @@ def test_paths_start_beside_the_file(team: Team) -> None:
         ),
         (
             "agents:\n  files: team\n  models:\n    a: {scripted: none.json}\n",
-            "4: agents.models.a: can not read none.json: No such file or directory",
+            "4: agents.models.a: cannot read none.json: No such file or directory",
         ),
         ("agents:\n  files: team\n  models:\n    a: {}\n", "4: agents.models.a: expected a name such as"),
         (

@@ -201,7 +201,7 @@ def test_an_editor_that_changes_nothing_leaves_the_question_open(project: Projec
     assert "Nothing was changed" in screen.shown
     with on_screen(project, "edit", question, EDITOR="no-such-editor", VISUAL="") as screen:
         assert screen.ended() == 1
-    assert "can not be started" in screen.shown
+    assert "cannot be started" in screen.shown
     assert len(project.run("approvals", "list", "--json").json) == 1
 
 

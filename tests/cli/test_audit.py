@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.project import Project, until
 from tests.requirements import requirement
-from toolcrib.calls.auditing import audit
+from toolcrib._session.audit import audit
 from toolcrib.events import Event
 from toolcrib.store.codec import encode
 
@@ -297,4 +297,4 @@ def test_a_part_of_an_audit_may_begin_in_the_middle(project: Project) -> None:
 
 
 def test_a_file_that_is_not_there_is_said_to_be_missing(project: Project) -> None:
-    assert "can not be read" in project.run("audit", "verify", "nowhere.jsonl", code=2).err
+    assert "cannot be read" in project.run("audit", "verify", "nowhere.jsonl", code=2).err

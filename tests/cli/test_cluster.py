@@ -17,11 +17,11 @@ import pytest
 
 from tests.cli.project import Project, Screen, command, environment
 from tests.services import NO_PIDFD, await_end, ends
-from toolcrib.cli.looking import Rate
-from toolcrib.cli.minding import Crew, Process
-from toolcrib.cli.terminal import Trouble
+from toolcrib.cli.cluster_processes import NodeProcess, ProcessGroups
+from toolcrib.cli.cluster_status import Rate
+from toolcrib.cli.terminal import CommandError
 from toolcrib.store import Node
-from toolcrib.testing.services import Nats, Postgres
+from toolcrib.testing.services import NatsServer, PostgresServer
 
 READY = "print('ready', flush=True); import signal; signal.pause()"
 ORDER = ["worker-1, worker-2 stopped", "api-1 stopped", "nats stopped", "postgres stopped"]
@@ -174,7 +174,7 @@ def test_the_status_of_a_cluster_is_told_in_json(shared: tuple[Project, Cluster]
 
 
 def test_services_that_are_named_are_used_and_not_started(
-    project: Project, own_postgres: Postgres, own_nats: Nats
+    project: Project, own_postgres: PostgresServer, own_nats: NatsServer
 ) -> None:
     with cluster(project.folder, "--store", own_postgres.url, "--engine", own_nats.url, "--workers", "1") as running:
         running.until(up("postgres", "nats", "worker-1"))
@@ -236,13 +236,13 @@ def test_a_store_of_one_machine_has_no_cluster(project: Project) -> None:
 # Minding
 
 
-def child(tmp_path: Path, program: str) -> Process:
-    return Process("one", [sys.executable, "-c", program], dict(os.environ), tmp_path, 5)
+def child(tmp_path: Path, program: str) -> NodeProcess:
+    return NodeProcess("one", [sys.executable, "-c", program], dict(os.environ), tmp_path, 5)
 
 
 async def test_a_process_that_dies_is_started_again_three_times_and_then_left_alone(tmp_path: Path) -> None:
     said: asyncio.Queue[str] = asyncio.Queue()
-    crew = Crew(lambda text, style: said.put_nowait(text))
+    crew = ProcessGroups(lambda text, style: said.put_nowait(text))
     await crew.start(one := child(tmp_path, READY))
     crew.mind()
     for _ in range(4):
@@ -256,13 +256,15 @@ async def test_a_process_that_dies_is_started_again_three_times_and_then_left_al
 
 
 async def test_a_process_that_does_not_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(Trouble, match="one did not start: nothing is as it was"):
-        await Crew(lambda text, style: None).start(child(tmp_path, "raise SystemExit('Error: nothing is as it was')"))
+    with pytest.raises(CommandError, match="one did not start: nothing is as it was"):
+        await ProcessGroups(lambda text, style: None).start(
+            child(tmp_path, "raise SystemExit('Error: nothing is as it was')")
+        )
 
 
 async def test_a_process_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     stubborn = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY}"
-    one = Process("one", [sys.executable, "-c", stubborn], dict(os.environ), tmp_path, -4.9)
+    one = NodeProcess("one", [sys.executable, "-c", stubborn], dict(os.environ), tmp_path, -4.9)
     await one.start()
     await one.stop()
     assert one.pid is None

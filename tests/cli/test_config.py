@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.project import Project
 from tests.requirements import requirement
-from toolcrib.cli.config import BadConfig, load
+from toolcrib.cli.config.loader import BadConfig, load
 from toolcrib.crib import Crib
 from toolcrib.state import Key
 

@@ -11,8 +11,9 @@ from tests.cli.project import Project
 from tests.requirements import requirement
 from tests.shared import ROOT
 from toolcrib import yaml
-from toolcrib.cli import crib_file, editors
-from toolcrib.cli.config import BadConfig, load
+from toolcrib.cli import schema
+from toolcrib.cli.config import model
+from toolcrib.cli.config.loader import BadConfig, load
 
 COMMITTED = ROOT / "docs/reference/crib.schema.json"
 
@@ -70,23 +71,23 @@ def data(text: str) -> Any:
 
 @requirement("project.file.2")
 def test_the_committed_schema_is_the_printed_one(project: Project) -> None:
-    assert COMMITTED.read_text("utf-8") == editors.text(), (
+    assert COMMITTED.read_text("utf-8") == schema.text(), (
         "write it anew: toolcrib schema > docs/reference/crib.schema.json"
     )
-    assert json.loads(project.run("schema").out) == crib_file.json_schema()
+    assert json.loads(project.run("schema").out) == model.json_schema()
 
 
 @requirement("project.file.2")
 @pytest.mark.parametrize("text", [GOOD, "{}", "agents: [team]", "agents: team", "retention: null"])
 def test_what_the_program_takes_the_schema_takes(text: str) -> None:
-    assert jsonschema_rs.validator_for(crib_file.json_schema()).is_valid(data(text))
-    assert crib_file.CribFile.model_validate(data(text)).model_fields_set == set(data(text))
+    assert jsonschema_rs.validator_for(model.json_schema()).is_valid(data(text))
+    assert model.CribFile.model_validate(data(text)).model_fields_set == set(data(text))
 
 
 @requirement("project.file.1", "project.file.2")
 @pytest.mark.parametrize("text", BAD)
 def test_what_is_wrong_by_its_form_is_refused_by_both(tmp_path: Path, text: str) -> None:
-    assert not jsonschema_rs.validator_for(crib_file.json_schema()).is_valid(data(text))
+    assert not jsonschema_rs.validator_for(model.json_schema()).is_valid(data(text))
     (tmp_path / "crib.yaml").write_text(f"# a project\n{text}\n")
     with pytest.raises(BadConfig) as caught:
         load(tmp_path / "crib.yaml")

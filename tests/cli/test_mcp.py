@@ -8,13 +8,13 @@ import pytest
 import yaml
 
 from tests.cli.project import Project
-from tests.mcp.place import PEERS
 from tests.requirements import requirement
-from toolcrib.cli.entries import Entry, add, names
-from toolcrib.cli.terminal import Trouble
+from tests.sources.mcp.place import PEERS
+from toolcrib.cli.config.mcp_entries import ServerEntry, add, names
+from toolcrib.cli.terminal import CommandError
 
 KIT = (sys.executable, str(PEERS / "kit.py"), "stdio")
-NEW = Entry("new", "npx -y 'some server'", True, {"TOKEN": "${TOKEN}"}, {})
+NEW = ServerEntry("new", "npx -y 'some server'", True, {"TOKEN": "${TOKEN}"}, {})
 
 TEXTS = [
     "",
@@ -60,7 +60,7 @@ def test_an_entry_is_added_and_all_else_stays(tmp_path: Path, text: str) -> None
 def test_a_file_that_can_not_be_changed_safely_is_left_as_it_is(tmp_path: Path, text: str) -> None:
     path = tmp_path / "crib.yaml"
     path.write_text(text)
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(CommandError) as caught:
         add(path, [NEW])
     assert "- mcp: npx -y 'some server'\n" in caught.value.advice
     assert path.read_text() == text
@@ -94,10 +94,10 @@ def test_a_name_is_taken_once(project: Project) -> None:
 
 def test_a_server_that_is_away_stays_and_is_told(project: Project) -> None:
     ran = project.run("mcp", "add", "away", "http://127.0.0.1:9/mcp", code=1)
-    assert "127.0.0.1 can not be reached" in ran.err
+    assert "127.0.0.1 cannot be reached" in ran.err
     (listed,) = project.run("mcp", "list", "--json").json
     assert listed["ok"] is False
-    assert "can not be reached" in listed["problem"]
+    assert "cannot be reached" in listed["problem"]
     (unasked,) = project.run("mcp", "list", "--no-check", "--json").json
     assert unasked["ok"] is None
 

@@ -11,11 +11,11 @@ from toolcrib.serve.mcp.wire import SUPPORTED
 from toolcrib.sources import mcp as using
 
 
-@pytest.mark.parametrize(("kind", "heading"), [(using.Settings, "Mcp"), (serving.Settings, "Server")])
+@pytest.mark.parametrize(("kind", "heading"), [(using.McpClientSettings, "Mcp"), (serving.McpServerSettings, "Server")])
 def test_every_setting_has_a_row_with_its_default(kind: type, heading: str) -> None:
     table = rows("mcp", heading)
     own = [field for field in dataclasses.fields(kind) if field.name not in ("command", "url")]
-    given = [field for field in own if not (kind is using.Settings and field.name == "name")]
+    given = [field for field in own if not (kind is using.McpClientSettings and field.name == "name")]
     assert [field.name for field in given if field.name not in table] == []
     plain = {field.name: f"`{field.default!r}`" for field in given if isinstance(field.default, int | float)}
     assert {name: table[name][1] for name in plain} == plain

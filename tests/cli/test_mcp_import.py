@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cli.project import Project, Screen, command
-from toolcrib.cli.desktop import places, read
+from toolcrib.cli.mcp_import import places, read
 
 SERVERS: dict[str, Any] = {
     "Git Hub": {"command": "npx", "args": ["-y", "git hub", "--port", 80], "env": {"TOKEN": "${env:TOKEN}", "NO": ""}},

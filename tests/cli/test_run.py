@@ -49,7 +49,7 @@ def test_a_message_comes_from_standard_input_too(team: Team) -> None:
         (["run", "suport", "hi"], "did you mean support?"),
         (["run", "support"], "The message is empty"),
         (["run", "support", "hi", "--resume", "s-1"], "--resume takes no agent"),
-        (["run", "support", "hi", "--script", "no.json"], "can not read no.json"),
+        (["run", "support", "hi", "--script", "no.json"], "cannot read no.json"),
         (["run", "support", "hi", "--script", "x", "--model", "y"], "two models"),
     ],
 )

@@ -31,7 +31,7 @@ def test_a_store_that_is_not_there_is_said_and_not_made(project: Project) -> Non
 def test_a_file_that_is_no_store_is_said_without_a_stack(project: Project) -> None:
     project.write("shop.db", "this is no database " * 100)
     ran = project.run("store", "check", code=1)
-    assert "Can not open" in ran.err
+    assert "Cannot open" in ran.err
     assert "Traceback" not in ran.err
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents
-from toolcrib.agent.models import Delta, ModelCall, Request, Text
+from toolcrib.agent.models import CompletionRequest, Delta, ModelCall, Text
 
 FOLDER = "TOOLCRIB_TEST_FOLDER"
 LOOK_S = 0.02
@@ -45,7 +45,7 @@ async def charge() -> str:
 class Clerk:
     """A model that charges when it is told to, and then says that it has; each reply waits at its own gate."""
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         texts = [one.text for one in request.messages if one.role == "user" and not one.text.startswith("[[")]
         charged = request.messages[-1].role == "tool"
         step = f"{texts[-1]}-{'told' if charged else 'new'}"

@@ -19,7 +19,7 @@ from tests.shared import ROOT
 from toolcrib import Crib, Refused, Session, Tool
 from toolcrib.client import RemoteCrib, RemoteSession
 from toolcrib.serve.api import ServeLimits
-from toolcrib.testing.stores.frame import AT, commit, new, park, submit
+from toolcrib.testing.stores.fixture import AT, commit, new, park, submit
 
 PAGE = (ROOT / "docs/reference/sessions.md").read_text("utf-8")
 AWAY = "http://127.0.0.1:9"  # a port that nobody may listen at

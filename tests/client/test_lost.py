@@ -11,7 +11,7 @@ import pytest
 from tests.client.place import SOON_S, Node, Served, Wire, never, nodes, served, until, wire
 from tests.client.tools import agents
 from toolcrib import Event, Refused
-from toolcrib.client import RemoteCrib, RemoteSession, link
+from toolcrib.client import RemoteCrib, RemoteSession, transport
 
 UPTO = 40
 MOST = 3000
@@ -154,7 +154,7 @@ async def test_a_caller_waits_through_lost_connections(session: RemoteSession, p
 async def test_a_wire_that_cuts_whoever_waits_long_wears_no_patience_out(
     place: Served, line: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "LONGEST_S", 0.05)
+    monkeypatch.setattr(transport, "LONGEST_S", 0.05)
     async with asyncio.timeout(SOON_S), await place.remote("ada", line.url, patience=0.5) as crib:
         session = await crib.open("s-1")
         caller = asyncio.ensure_future(session.call("hold"))

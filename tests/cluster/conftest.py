@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.place import Place
-from toolcrib.testing.services import Nats, Postgres
+from toolcrib.testing.services import NatsServer, PostgresServer
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def place(postgres_url: str, nats_url: str, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
-def frail(own_postgres: Postgres, own_nats: Nats, tmp_path: Path) -> Iterator[Place]:
+def frail(own_postgres: PostgresServer, own_nats: NatsServer, tmp_path: Path) -> Iterator[Place]:
     """A cluster whose servers may be killed too."""
     made = Place(own_postgres.url, own_nats.url, tmp_path)
     yield made

@@ -14,8 +14,8 @@ from typing import Any
 from tests.durability.effects import append
 from toolcrib import Context, Crib, CribLimits, tool
 from toolcrib.agent import Agent, Agents
-from toolcrib.agent.models import Delta, ModelCall, Request, Text
-from toolcrib.tools import Tool
+from toolcrib.agent.models import CompletionRequest, Delta, ModelCall, Text
+from toolcrib.tool import Tool
 
 FOLDER = "TOOLCRIB_TEST_FOLDER"
 GATE_S = 0.1
@@ -210,7 +210,7 @@ async def jot(ctx: Context, n: int, wait: str = "") -> str:
 class Boss:
     """A model that has something noted, and is done."""
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         if all(one.role != "tool" for one in request.messages):
             yield ModelCall("1", "jot", '{"n": 1, "wait": "go"}')
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolcrib.testing.services import HOST, Nats, Postgres
+from toolcrib.testing.services import HOST, NatsServer, PostgresServer
 
 PARTS = range(200, 250)
 """10.<part>.0.0/24: the first that nobody uses here."""
@@ -113,7 +113,7 @@ def _there(url: str, address: str) -> str:
     return parts._replace(netloc=parts.netloc.replace(HOST, address)).geturl()
 
 
-class OpenPostgres(Postgres):
+class OpenPostgres(PostgresServer):
     """One that others may reach, with its password."""
 
     def __init__(self, address: str, **given: Any) -> None:
@@ -134,7 +134,7 @@ class OpenPostgres(Postgres):
             rules.write(f"host all all {self._address}/24 scram-sha-256\n")
 
 
-class OpenNats(Nats):
+class OpenNats(NatsServer):
     """One that others may reach."""
 
     def __init__(self, address: str, **given: Any) -> None:

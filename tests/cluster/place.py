@@ -19,7 +19,7 @@ from tests.shared import ROOT
 from toolcrib import Crib, Event, Refused, Result, Session
 from toolcrib.errors import StoreUnavailable
 from toolcrib.store import Node
-from toolcrib.testing.services import Service, Watch
+from toolcrib.testing.services import ParentWatch, Service
 
 LEASE_S = 2.0
 PATIENCE_S = 60.0
@@ -43,7 +43,7 @@ class Process:
                 stderr=STDOUT,
                 start_new_session=True,
             )
-        self._watch: Watch | None = Watch(self._process.pid, "KILL")
+        self._watch: ParentWatch | None = ParentWatch(self._process.pid, "KILL")
 
     @property
     def pid(self) -> int:

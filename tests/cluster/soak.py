@@ -23,7 +23,7 @@ from typing import Any
 from tests.cluster.place import Place, Process, again, halt
 from toolcrib import Crib, Event, Refused
 from toolcrib.cli.verify import differences
-from toolcrib.testing.services import Nats, Postgres
+from toolcrib.testing.services import NatsServer, PostgresServer
 
 WORKERS, LOADERS = 3, 2
 ONCE = ("charge", "mail", "ask")
@@ -54,7 +54,7 @@ class Counts:
 class Soak:
     """One run."""
 
-    def __init__(self, folder: Path, postgres: Postgres, nats: Nats, seed: int, rate: float) -> None:
+    def __init__(self, folder: Path, postgres: PostgresServer, nats: NatsServer, seed: int, rate: float) -> None:
         self.place = Place(postgres.url, nats.url, folder)
         self.killed: Counter[str] = Counter()
         self._postgres = postgres
@@ -275,7 +275,7 @@ async def soak(
 ) -> tuple[Soak, Counts]:
     """A run over servers of its own."""
     with ExitStack() as stack:
-        postgres, nats = stack.enter_context(Postgres()), stack.enter_context(Nats())
+        postgres, nats = stack.enter_context(PostgresServer()), stack.enter_context(NatsServer())
         run = Soak(folder, postgres, nats, seed, rate)
         return run, await run.run(seconds, tell)
 

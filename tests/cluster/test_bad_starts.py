@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.place import Place
 from tests.requirements import requirement
-from toolcrib.testing.services import Nats, execute
+from toolcrib.testing.services import NatsServer, execute
 
 Break = Callable[[Place, ExitStack], str]
 
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 
 def no_jetstream(place: Place, stack: ExitStack) -> str:
-    place.engine = stack.enter_context(Nats(jetstream=False)).url
+    place.engine = stack.enter_context(NatsServer(jetstream=False)).url
     return "JetStream"
 
 

@@ -13,13 +13,13 @@ import pytest
 from tests.cluster.place import Place, again, codes, kinds, log, results, submit, until
 from tests.requirements import requirement
 from toolcrib.testing import services
-from toolcrib.testing.services import HOST, Postgres, execute
+from toolcrib.testing.services import HOST, PostgresServer, execute
 
 
-class Standby(Postgres):
+class Standby(PostgresServer):
     """A copy of another server, which it follows until it is promoted."""
 
-    def __init__(self, first: Postgres) -> None:
+    def __init__(self, first: PostgresServer) -> None:
         super().__init__()
         self._first = first
 
@@ -84,7 +84,7 @@ class Address:
 
 
 @pytest.fixture
-def standby(own_postgres: Postgres) -> Iterator[Postgres]:
+def standby(own_postgres: PostgresServer) -> Iterator[PostgresServer]:
     with Standby(own_postgres) as server:
         execute(own_postgres.url, "ALTER SYSTEM SET synchronous_standby_names = '*'")
         execute(own_postgres.url, "SELECT pg_reload_conf()")
@@ -93,7 +93,7 @@ def standby(own_postgres: Postgres) -> Iterator[Postgres]:
 
 @requirement("engine.7", "store.9")
 async def test_after_a_fail_over_all_that_was_acknowledged_is_there_and_all_goes_on(
-    own_postgres: Postgres, standby: Postgres, nats_url: str, tmp_path: Path
+    own_postgres: PostgresServer, standby: PostgresServer, nats_url: str, tmp_path: Path
 ) -> None:
     async with Address(own_postgres.port).served() as address:
         parts = urlsplit(own_postgres.url)

@@ -9,7 +9,7 @@ from tests.cluster.place import Place, again, codes, halt, kinds, log, results, 
 from tests.requirements import requirement
 from toolcrib import Event, Session
 from toolcrib.errors import StoreUnavailable
-from toolcrib.testing.services import Nats, Postgres
+from toolcrib.testing.services import NatsServer, PostgresServer
 
 SLOTS = ("--slots", "200")
 
@@ -24,7 +24,7 @@ async def _running(place: Place, session: Session) -> tuple[dict[int, str], dict
 
 @requirement("engine.4")
 @pytest.mark.parametrize("data", ["kept", "lost"])
-async def test_killed_nats_loses_no_call_and_doubles_none(frail: Place, own_nats: Nats, data: str) -> None:
+async def test_killed_nats_loses_no_call_and_doubles_none(frail: Place, own_nats: NatsServer, data: str) -> None:
     await frail.workers(2, "--slots", "150")
     async with frail.session() as session:
         charges, indexed = await _running(frail, session)
@@ -56,7 +56,7 @@ async def _read(session: Session, seen: list[Event]) -> None:
 
 
 @requirement("store.9", "store.4")
-async def test_killed_postgres_loses_nothing_that_was_acknowledged(frail: Place, own_postgres: Postgres) -> None:
+async def test_killed_postgres_loses_nothing_that_was_acknowledged(frail: Place, own_postgres: PostgresServer) -> None:
     await frail.workers(2, *SLOTS)
     async with frail.session() as session, frail.session() as there:
         seen: list[Event] = []
@@ -96,7 +96,7 @@ async def test_killed_postgres_loses_nothing_that_was_acknowledged(frail: Place,
 @requirement("store.9")
 @pytest.mark.parametrize("halted", [False, True], ids=["killed", "halted"])
 async def test_after_postgres_was_away_for_longer_than_a_lease_nobody_takes_the_living_for_dead(
-    frail: Place, own_postgres: Postgres, halted: bool
+    frail: Place, own_postgres: PostgresServer, halted: bool
 ) -> None:
     await frail.workers(3, "--slots", "100")
     async with frail.session() as session:
@@ -120,7 +120,7 @@ async def test_after_postgres_was_away_for_longer_than_a_lease_nobody_takes_the_
 
 @requirement("store.9", "store.3")
 async def test_a_worker_that_died_while_postgres_was_away_is_found_dead_when_it_is_back(
-    frail: Place, own_postgres: Postgres
+    frail: Place, own_postgres: PostgresServer
 ) -> None:
     one = await frail.worker("w1")
     async with frail.session() as session:

@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.place import Place, codes, log, results, submit, until
 from tests.requirements import requirement
 from toolcrib import Event, Session
-from toolcrib.testing.services import Nats, Postgres, Service
+from toolcrib.testing.services import NatsServer, PostgresServer, Service
 
 UPTO = 400
 
@@ -69,7 +69,7 @@ async def test_a_worker_that_stops_takes_no_more_calls_and_gives_back_what_it_ca
 @requirement("engine.6")
 @pytest.mark.parametrize("away", ["nats", "both"])
 async def test_a_worker_leaves_in_time_also_while_a_server_is_away(
-    frail: Place, own_nats: Nats, own_postgres: Postgres, away: str
+    frail: Place, own_nats: NatsServer, own_postgres: PostgresServer, away: str
 ) -> None:
     worker = await frail.worker("w1", "--grace", "1")
     async with frail.session() as session:

@@ -13,10 +13,10 @@ from nats.js import api
 
 from tests.cluster.place import PATIENCE_S, Place, codes, results, submit
 from tests.requirements import requirement
-from toolcrib.testing.services import Nats
+from toolcrib.testing.services import NatsServer
 
 
-class OneOfThree(Nats):
+class OneOfThree(NatsServer):
     """A server that knows where the others are."""
 
     def __init__(self, own: int, all: list[int]) -> None:

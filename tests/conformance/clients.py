@@ -1,8 +1,8 @@
 """Runs the official conformance suite against the client: the second half of `make conformance`.
 
-The suite plays the servers, and starts `tests.mcp.conformance_client`, an ordinary program with a crib, once for each
-of its scenarios. What it runs beside those that a revision requires are extensions of authorization; they are counted
-and not asked for.
+The suite plays the servers, and starts `tests.sources.mcp.conformance_client`, an ordinary program with a crib, once
+for each of its scenarios. What it runs beside those that a revision requires are extensions of authorization; they are
+counted and not asked for.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def report(revision: str, mark: int) -> int:
 def run(revision: str) -> str:
     """What the suite says at its end."""
     node = PLACE / "node" / "node_modules" / "node" / "bin" / "node"
-    client = f"{sys.executable} -m tests.mcp.conformance_client"
+    client = f"{sys.executable} -m tests.sources.mcp.conformance_client"
     words = ["client", "--command", client, "--requirements", revision, "--timeout", str(SCENARIO_MS)]
     done = subprocess.run(
         [str(node), str(_suite(NEXT) / "dist/index.js"), *words],

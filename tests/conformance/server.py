@@ -9,7 +9,7 @@ from tests.conformance.shelf import shelf
 from tests.conformance.tools import TOOLS
 from toolcrib import Crib, Tool, tool
 from toolcrib.serve.http import Site, run
-from toolcrib.serve.mcp import Settings
+from toolcrib.serve.mcp import McpServerSettings
 
 
 def made(store: str = "memory:") -> tuple[Crib, Site]:
@@ -35,7 +35,9 @@ def made(store: str = "memory:") -> tuple[Crib, Site]:
         return "The list of prompts has changed"
 
     crib.add(test_trigger_tool_change, test_trigger_prompt_change)
-    settings = Settings(name="toolcrib-conformance", task_after_s=0.5, stream_s=1.5, instructions="Try everything.")
+    settings = McpServerSettings(
+        name="toolcrib-conformance", task_after_s=0.5, stream_s=1.5, instructions="Try everything."
+    )
     return crib, Site(crib, shelf=shelf, mcp=settings)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.conformance.samples import DOT
 from toolcrib import Block, Context, block
-from toolcrib.serve.mcp import Shelf
+from toolcrib.serve.mcp import McpLibrary
 
-shelf = Shelf()
+shelf = McpLibrary()
 CONTEXT = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
 
 

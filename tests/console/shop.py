@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from toolcrib import AntiPattern, Change, Context, Crib, Example, Result, Tool, ToolFailure, tool
 from toolcrib.agent import Agent, Agents
-from toolcrib.agent.models import Delta, Finish, ModelCall, Request, Text, Usage
+from toolcrib.agent.models import CompletionRequest, Delta, Finish, ModelCall, Text, Usage
 from toolcrib.console import console
 from toolcrib.serve.http import Site, server
 from toolcrib.serve.keyring import Keyring
@@ -42,7 +42,7 @@ async def find_order(order: Annotated[str, Field(description="As it stands on th
 
 @tool(namespace="shop", destructive=True, timeout=60)
 async def refund(ctx: Context, order: str, cents: Annotated[int, Field(ge=1)]) -> Result:
-    """Pay money of an order back. It can not be undone."""
+    """Pay money of an order back. It cannot be undone."""
     ctx.progress("talking to the bank", 0.5)
     paid = {"receipt": f"R-{order}-{cents}"}
     return Result(paid, changes=[Change("set", "last_refund", order)])
@@ -134,7 +134,7 @@ def filler(number: int) -> Tool:
 class Clerk:
     """A model that does what it is asked to by its words: look at, refund, hand over, or say something."""
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         last = request.messages[-1]
         asked = next((one.text for one in reversed(request.messages) if one.role == "user"), "")
         names = {one.name.rpartition("__")[2].rpartition(".")[2]: one.name for one in request.tools}

@@ -69,7 +69,7 @@ async def reach(visit: Visit, place: Locator) -> None:
         await visit.page.keyboard.press("Tab")
         if await place.evaluate("one => one === document.activeElement"):
             return
-    raise AssertionError(f"{place} can not be reached")
+    raise AssertionError(f"{place} cannot be reached")
 
 
 async def test_a_tool_is_found_and_run_with_keys_alone(visit: Visit) -> None:

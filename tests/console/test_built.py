@@ -36,7 +36,7 @@ def test_the_page_is_what_its_sources_make(tmp_path: Path) -> None:
     shutil.copytree(SOURCES, here, ignore=shutil.ignore_patterns("node_modules"))
     argv = [npm, "ci", "--silent", "--no-fund", "--no-audit", "--prefer-offline"]
     if subprocess.run(argv, cwd=here, check=False, capture_output=True, timeout=PATIENCE_S).returncode:
-        pytest.skip("npm can not fetch what the console is built with here")
+        pytest.skip("npm cannot fetch what the console is built with here")
     for step in (
         ["exec", "--", "tsc", "--noEmit"],
         ["exec", "--", "vite", "build", "--outDir", str(tmp_path / "page")],

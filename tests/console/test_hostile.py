@@ -11,7 +11,7 @@ from tests.console.shop import HOSTILE, LARGE
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SHOWN = HOSTILE.replace("\u202e", "\\u202e").replace("\u2066", "\\u2066")
-"""What can not be seen is written out."""
+"""What cannot be seen is written out."""
 
 
 async def is_text(visit: Visit, place: Locator) -> None:

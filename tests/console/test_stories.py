@@ -52,7 +52,7 @@ async def test_a_tool_is_closed_and_the_whole_list_is_back(visit: Visit) -> None
 
 
 async def test_tools_that_are_not_well_are_marked_and_can_be_filtered(visiting: Visiting, tmp_path: Path) -> None:
-    peer = f"{sys.executable} {Path(__file__).parents[1]}/mcp/peers/raw.py legacy"
+    peer = f"{sys.executable} {Path(__file__).parents[1]}/sources/mcp/peers/raw.py legacy"
     with shop_at(tmp_path, "--server", peer) as shop:
         async with visiting(shop) as visit:
             await visit.go("tools")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.console.shop import agents, check_orders, filler, refund
 from tests.console.shop import find_order as found
-from tests.files.place import Place
-from tests.mcp.place import ALLOW, free_port, raw
+from tests.definitions.place import Place
 from tests.serve.api.place import SOON_S, Desk, desk, until
+from tests.sources.mcp.place import ALLOW, free_port, raw
 from toolcrib import Crib, ToolFailure, tool
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal

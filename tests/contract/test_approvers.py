@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, kinds, log, parked, refusal
+from tests.contract.observers import code, kinds, log, parked, refusal
 from tests.requirements import requirement
 from toolcrib import Context, Event, Question, Session, tool
-from toolcrib.calls import answering, assent
+from toolcrib._call import answers, approvals
 from toolcrib.store import Store
 from toolcrib.testing import FakeClock
 
@@ -233,7 +233,7 @@ async def test_a_crash_between_the_last_yes_and_the_run_is_made_good_by_the_same
     question = await parked(session, "refund", {"order": "A"})
 
     with monkeypatch.context() as patched:
-        patched.setattr(assent, "enough", lambda *_: False)  # as if both were the first
+        patched.setattr(approvals, "enough", lambda *_: False)  # as if both were the first
         for actor in ("ann", "bob"):
             await yes(session, question, actor, key=actor)
     session = await opened(open_crib, two())
@@ -477,7 +477,7 @@ async def test_an_endorsement_beside_an_escalation_does_not_end_the_question(
     question = await parked(session, "refund", {"order": "A"})
     stale = await session.row(question.call)
     await advanced(session, clock, 61, "escalated")
-    assert await answering.escalate(session, stale)  # as if the timer of before had rung again
+    assert await answers.escalate(session, stale)  # as if the timer of before had rung again
     assert [one.id for one in await session.questions()] == [question.id]
     assert len(await log(session, "escalated")) == 1
     assert await store.next_expiry() == question.expires_at

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, kinds, log, message, next_question, only, parked, refusal
+from tests.contract.observers import code, kinds, log, message, next_question, only, parked, refusal
 from tests.requirements import requirement
 from toolcrib import By, Context, DuplicateQuestion, Result, Tool, tool
 from toolcrib.policy import AutoPolicy, Verdict

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, kinds, log, message, next_question, parked, refusal
+from tests.contract.observers import code, kinds, log, message, next_question, parked, refusal
 from tests.requirements import requirement
 from toolcrib import Annotations, BadTool, Limits, Tool, tool
 from toolcrib.testing import FakeClock

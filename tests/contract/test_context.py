@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, kinds, log, message, next_question, only, parked
+from tests.contract.observers import code, kinds, log, message, next_question, only, parked
 from tests.requirements import requirement
 from toolcrib import Context, CribLimits, DuplicateStep, Event, Result, Session, ToolFailure, tool
 from toolcrib.testing import FakeClock

@@ -11,7 +11,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, kinds, log, message, next_question, only, parked, refusal, unsaid, whole
+from tests.contract.observers import code, kinds, log, message, next_question, only, parked, refusal, unsaid, whole
 from tests.requirements import requirement
 from toolcrib import AntiPattern, Change, Context, Failure, Result, Session, Tool, ToolFailure, block, tool
 from toolcrib.store import Row, Write

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, kinds, log, parked, refusal
+from tests.contract.observers import code, kinds, log, parked, refusal
 from tests.requirements import requirement
 from toolcrib import Context, Crib, tool
 from toolcrib.store import Conflict, Store, Write

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, log, message, next_question, parked
+from tests.contract.observers import code, log, message, next_question, parked
 from tests.requirements import requirement
 from toolcrib import Annotations, Context, Crib, Refused, Tool, tool
 from toolcrib.catalog import Catalog

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, kinds, log, message, only, parked, whole
+from tests.contract.observers import code, kinds, log, message, only, parked, whole
 from tests.requirements import requirement
 from toolcrib import Block, By, Change, Context, Failure, Handover, Result, ToolFailure, block, tool
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, log, message, only, parked
+from tests.contract.observers import code, log, message, only, parked
 from tests.requirements import requirement
 from tests.shared import case_data, nonempty
 from toolcrib import Change, Context, Handover, Result, Session, tool

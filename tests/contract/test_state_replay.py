@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, log
+from tests.contract.observers import code, log
 from tests.requirements import requirement
 from toolcrib import Change, Context, Crib, Result, Session, tool
 from toolcrib.cli.verify import differences, mend

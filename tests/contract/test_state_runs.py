@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, log, parked
+from tests.contract.observers import code, log, parked
 from tests.requirements import requirement
 from toolcrib import Change, Context, Result, Session, tool
 from toolcrib.state import Key, State

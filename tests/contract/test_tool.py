@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, log, message, only, parked, whole
+from tests.contract.observers import code, log, message, only, parked, whole
 from tests.requirements import requirement
 from toolcrib import Annotations, BadTool, Change, Context, CribLimits, Limits, Result, Tool, block, tool
 from toolcrib.testing import FakeClock

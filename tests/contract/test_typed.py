@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.looking import code, kinds, log, message, only, parked
+from tests.contract.observers import code, kinds, log, message, only, parked
 from tests.requirements import requirement
 from toolcrib import BadTool, Context, Result, Tool, ToolFailure, tool
 from toolcrib.policy import Verdict

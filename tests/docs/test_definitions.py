@@ -13,11 +13,11 @@ import pytest
 from tests.docs.test_reference import rows
 from tests.requirements import requirement
 from tests.shared import ROOT
+from toolcrib.definitions import argument_checks, executable_code
+from toolcrib.definitions.definition import TYPES, Status
+from toolcrib.definitions.reader import read
+from toolcrib.definitions.runners import http, local
 from toolcrib.sandbox import FaultCode
-from toolcrib.sources.files import checks, executable
-from toolcrib.sources.files.definition import TYPES, Status
-from toolcrib.sources.files.reading import read
-from toolcrib.sources.files.running import http, local
 
 GUIDE = (ROOT / "docs/howto/describe-tools-in-yaml.md").read_text("utf-8")
 REFERENCE = (ROOT / "docs/reference/definitions.md").read_text("utf-8")
@@ -28,7 +28,7 @@ SAID_OF_EXAMPLES = {"VALIDATION_ERROR", "FORMAT_ERROR"}
 
 
 def sources() -> str:
-    return "\n".join(path.read_text("utf-8") for path in (ROOT / "src/toolcrib/sources/files").glob("*.py"))
+    return "\n".join(path.read_text("utf-8") for path in (ROOT / "src/toolcrib/definitions").glob("*.py"))
 
 
 def test_every_problem_has_a_row_and_every_row_is_a_problem() -> None:
@@ -39,15 +39,15 @@ def test_every_problem_has_a_row_and_every_row_is_a_problem() -> None:
 def test_every_check_and_format_has_a_row() -> None:
     table = rows("definitions", "Validators")
     named = {name.partition(":")[0] for name in table if ":" in name}
-    assert named == set(executable.CHECKS)
+    assert named == set(executable_code.CHECKS)
     said = next(cells for name, cells in table.items() if name.startswith("format:"))
-    assert set(re.findall(r"`([^`]+)`", said[1])) == set(checks._FORMATS)
+    assert set(re.findall(r"`([^`]+)`", said[1])) == set(argument_checks._FORMATS)
 
 
 def test_every_status_fault_and_type_is_told() -> None:
     assert rows("definitions", "Status").keys() == set(get_args(Status))
     assert rows("definitions", "Functions").keys() >= set(get_args(FaultCode))
-    for name in (*TYPES, *executable.LANGUAGES, *http.AUTHS, *local.RUNTIMES):
+    for name in (*TYPES, *executable_code.LANGUAGES, *http.AUTHS, *local.RUNTIMES):
         assert f"`{name}`" in REFERENCE
 
 
@@ -95,6 +95,8 @@ def test_the_guide_can_be_followed_by_typing(tmp_path: Path) -> None:
         assert printed == expected.rstrip().splitlines(), line
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "src/toolcrib/shipped").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "src/toolcrib/definitions/shipped").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_the_guide_names_every_file_that_comes_along(path: Path) -> None:
     assert f"| `{path.name}` |" in GUIDE

@@ -7,10 +7,10 @@ import re
 
 from tests.docs.test_reference import rows
 from tests.shared import ROOT
-from toolcrib.cli.crib_file import JwtSection, ServeSection
+from toolcrib.cli.config.model import JwtSection, ServeSection
 from toolcrib.serve.api.errors import STATUS
 from toolcrib.serve.api.limits import ServeLimits
-from toolcrib.serve.api.table import ROUTES
+from toolcrib.serve.api.routes import ROUTES
 from toolcrib.serve.principal import KNOWN
 
 PAGE = (ROOT / "docs/reference/http.md").read_text("utf-8")

@@ -12,12 +12,12 @@ import typer
 import toolcrib
 from tests.shared import ROOT, nonempty
 from toolcrib import CribLimits, Limits, testing
-from toolcrib.calls.live import OPTIONS
+from toolcrib._call.live_call import OPTIONS
 from toolcrib.cli.app import app
-from toolcrib.cli.crib_file import CribFile
-from toolcrib.sources.builtins import builtins
+from toolcrib.cli.config.model import CribFile
 from toolcrib.sources.functions import _ANNOTATIONS, _LIMITS
-from toolcrib.tools import Tool
+from toolcrib.sources.session_tools import builtins
+from toolcrib.tool import Tool
 from toolcrib.types import CODES, RETRYABLE, Status
 
 PAGES = {path.stem: path.read_text("utf-8") for path in sorted((ROOT / "docs/reference").glob("*.md"))}

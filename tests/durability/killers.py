@@ -6,7 +6,7 @@ import sys
 
 from tests.durability.effects import append
 from toolcrib import Context, Crib, CribLimits, tool
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 
 def killer(path: str, effect: str) -> Tool:

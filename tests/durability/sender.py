@@ -13,7 +13,7 @@ from typing import Any
 from tests.durability.effects import append, heard, say
 from toolcrib import Crib, Refused, Session, tool
 from toolcrib.agent import Agent, Agents, AgentSource
-from toolcrib.agent.models import Delta, ModelCall, Request, Text
+from toolcrib.agent.models import CompletionRequest, Delta, ModelCall, Text
 
 STORE, FOLDER, NAME, *ENGINE = sys.argv[1:]
 LOOK_S = 0.02
@@ -28,7 +28,7 @@ async def opened(gate: str) -> None:
 class Gated:
     """A model that echoes the last message of its user; `call` has it call a tool first, `delegate` an agent."""
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         text = [one.text for one in request.messages if one.role == "user" and not one.text.startswith("[[")][-1]
         called = any(one.role == "tool" for one in request.messages)
         append(f"{FOLDER}/asked", f"{request.session} {text}")

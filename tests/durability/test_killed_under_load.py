@@ -12,7 +12,7 @@ from tests.durability.processes import Script, lines, script
 from tests.requirements import requirement
 from tests.shared import nonempty
 from toolcrib import Crib, Event
-from toolcrib.calls.history import History, fold
+from toolcrib._call.history import History, fold
 from toolcrib.cli.verify import differences
 
 KILLS = 10

@@ -17,7 +17,7 @@ from tests.durability.processes import script
 from tests.requirements import requirement
 from tests.shared import ROOT
 from toolcrib.client import RemoteCrib
-from toolcrib.testing.services import Postgres
+from toolcrib.testing.services import PostgresServer
 
 PATIENCE_S = 60.0
 TOOLS = """
@@ -143,7 +143,7 @@ def test_a_required_mcp_server_is_waited_for_and_missed(tmp_path: Path) -> None:
 def test_a_server_waits_for_postgres_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "kit.py").write_text(TOOLS)
     (tmp_path / "crib.yaml").write_text("sources: [kit]\n")
-    with Postgres() as postgres:
+    with PostgresServer() as postgres:
         postgres.stop()
         server = toolcrib(tmp_path, "serve", "--port", "0", "--store", postgres.url, TOOLCRIB_WAIT="120")
         try:

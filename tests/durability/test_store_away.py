@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from toolcrib import Crib, pipeline, tool
-from toolcrib.store import sqlite
-from toolcrib.testing.services import Postgres
+from toolcrib import Crib, tool
+from toolcrib._call import pipeline
+from toolcrib.store.sqlite import store as sqlite_store
+from toolcrib.testing.services import PostgresServer
 
 PATIENCE_S = 60
 
@@ -37,14 +38,14 @@ class Body:
 async def tried(caplog: pytest.LogCaptureFixture) -> None:
     """Returns when the end of the call was tried to be written, in vain."""
     async with asyncio.timeout(PATIENCE_S):
-        while "can not be recorded yet" not in caplog.text:  # noqa: ASYNC110 - the log tells nobody
+        while "cannot be recorded yet" not in caplog.text:  # noqa: ASYNC110 - the log tells nobody
             await asyncio.sleep(0.01)
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes are given up and tried again soon."""
-    monkeypatch.setattr(sqlite, "BUSY_MS", 50)
+    monkeypatch.setattr(sqlite_store, "BUSY_MS", 50)
     monkeypatch.setattr(pipeline, "RETRY_S", 0.05)
 
 
@@ -73,7 +74,7 @@ async def test_the_end_of_a_call_waits_for_a_locked_file(
 @requirement("reliability.proof.12")
 @pytest.mark.usefixtures("impatient")
 async def test_the_end_of_a_call_waits_for_a_database_that_was_killed(
-    own_postgres: Postgres, caplog: pytest.LogCaptureFixture
+    own_postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = Body("once")
     async with Crib([body.tool], store=own_postgres.url) as crib:

@@ -11,9 +11,9 @@ from tests.cluster.place import PATIENCE_S, again, halted, until
 from tests.requirements import requirement
 from toolcrib import Context, Crib, Session, tool
 from toolcrib.errors import StoreUnavailable
-from toolcrib.store.connection import Address
-from toolcrib.testing.index import check_index
-from toolcrib.testing.services import Postgres, execute
+from toolcrib.store.postgres.connection import DatabaseAddress
+from toolcrib.testing.index_check import check_index
+from toolcrib.testing.services import PostgresServer, execute
 
 LET_GO = "ALTER SYSTEM RESET synchronous_standby_names"
 HOLD = "ALTER SYSTEM SET synchronous_standby_names = 'nobody'"
@@ -80,7 +80,9 @@ async def question_of(session: Session) -> str:
 
 
 @requirement("reliability.stop.2")
-async def test_whoever_asks_a_halted_database_is_told_and_nothing_refused_runs_later(own_postgres: Postgres) -> None:
+async def test_whoever_asks_a_halted_database_is_told_and_nothing_refused_runs_later(
+    own_postgres: PostgresServer,
+) -> None:
     bodies = Bodies()
     async with Crib(bodies.tools, store=own_postgres.url) as crib:
         session = await crib.open("s", owner="ada")
@@ -117,7 +119,7 @@ async def test_whoever_asks_a_halted_database_is_told_and_nothing_refused_runs_l
 
 
 @requirement("reliability.stop.2")
-async def test_what_a_halted_database_was_about_to_write_is_not_written_later(own_postgres: Postgres) -> None:
+async def test_what_a_halted_database_was_about_to_write_is_not_written_later(own_postgres: PostgresServer) -> None:
     bodies = Bodies()
     async with Crib(bodies.tools, store=own_postgres.url) as crib:
         session = await crib.open("s", owner="ada")
@@ -134,7 +136,7 @@ async def test_what_a_halted_database_was_about_to_write_is_not_written_later(ow
 
 @requirement("reliability.stop.2")
 @pytest.mark.parametrize("how", ["call pay", "submit pay", "submit show"])
-async def test_a_refused_call_that_was_written_after_all_never_runs(own_postgres: Postgres, how: str) -> None:
+async def test_a_refused_call_that_was_written_after_all_never_runs(own_postgres: PostgresServer, how: str) -> None:
     bodies = Bodies()
     async with Crib(bodies.tools, store=own_postgres.url) as crib:
         session = await crib.open("s", owner="ada")
@@ -158,7 +160,7 @@ async def test_a_refused_call_that_was_written_after_all_never_runs(own_postgres
 
 
 @requirement("reliability.stop.2")
-async def test_an_answer_that_was_written_after_all_is_taken_once(own_postgres: Postgres) -> None:
+async def test_an_answer_that_was_written_after_all_is_taken_once(own_postgres: PostgresServer) -> None:
     bodies = Bodies()
     async with Crib(bodies.tools, store=own_postgres.url) as crib:
         session = await crib.open("s", owner="ada")
@@ -177,7 +179,7 @@ async def test_an_answer_that_was_written_after_all_is_taken_once(own_postgres: 
 
 @requirement("reliability.stop.2")
 async def test_a_call_that_is_cancelled_while_the_database_is_halted_ends_when_it_is_back(
-    own_postgres: Postgres,
+    own_postgres: PostgresServer,
 ) -> None:
     bodies = Bodies()
     async with Crib(bodies.tools, store=own_postgres.url) as crib:
@@ -192,7 +194,7 @@ async def test_a_call_that_is_cancelled_while_the_database_is_halted_ends_when_i
 
 
 @requirement("reliability.stop.2")
-async def test_a_call_that_ran_is_recorded_once_though_the_database_was_halted(own_postgres: Postgres) -> None:
+async def test_a_call_that_ran_is_recorded_once_though_the_database_was_halted(own_postgres: PostgresServer) -> None:
     bodies = Bodies()
     async with Crib(bodies.tools, store=own_postgres.url) as crib:
         session = await crib.open("s", owner="ada")
@@ -207,7 +209,7 @@ async def test_a_call_that_ran_is_recorded_once_though_the_database_was_halted(o
 
 
 @requirement("reliability.stop.3")
-async def test_an_idle_crib_stops_although_its_database_is_halted(own_postgres: Postgres) -> None:
+async def test_an_idle_crib_stops_although_its_database_is_halted(own_postgres: PostgresServer) -> None:
     crib = Crib(store=own_postgres.url)
     await crib.start()
     with halted(own_postgres):
@@ -218,7 +220,7 @@ async def test_an_idle_crib_stops_although_its_database_is_halted(own_postgres: 
 
 
 @requirement("reliability.stop.3")
-async def test_a_crib_that_works_stops_although_its_database_is_halted(own_postgres: Postgres) -> None:
+async def test_a_crib_that_works_stops_although_its_database_is_halted(own_postgres: PostgresServer) -> None:
     bodies, store = Bodies(), f"{own_postgres.url}?lease=1"
     crib = Crib(bodies.tools, store=store)
     await crib.start()
@@ -239,9 +241,9 @@ async def test_a_crib_that_works_stops_although_its_database_is_halted(own_postg
     assert bodies.ran == {1: 1}
 
 
-async def hold(server: Postgres) -> None:
+async def hold(server: PostgresServer) -> None:
     """Nobody is told from now on that something was written; returns when that is so."""
-    address = Address(server.url)
+    address = DatabaseAddress(server.url)
     writer, looker = await address.connect(PATIENCE_S), await address.connect(PATIENCE_S)
     await writer.execute("CREATE TABLE held (n integer)")
     await asyncio.to_thread(execute, server.url, HOLD)
@@ -258,7 +260,7 @@ async def hold(server: Postgres) -> None:
     writing.exception()
 
 
-async def let_go(server: Postgres) -> None:
+async def let_go(server: PostgresServer) -> None:
     """All are told."""
     await asyncio.to_thread(execute, server.url, LET_GO)
     await asyncio.to_thread(execute, server.url, "SELECT pg_reload_conf()")

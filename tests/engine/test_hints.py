@@ -23,9 +23,10 @@ from tests.engine.place import (
 )
 from tests.requirements import requirement
 from toolcrib import Crib, Refused, tool
-from toolcrib.engine import sweeper, work
+from toolcrib.engine import maintenance
+from toolcrib.engine import worker as engine_worker
 from toolcrib.errors import StoreError
-from toolcrib.store import Row, Shared, Taken
+from toolcrib.store import Row, SharedStore, TakenCall
 from toolcrib.types import CribLimits
 
 
@@ -37,15 +38,15 @@ def urls(postgres_url: str, nats_url: str) -> tuple[str, str]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is queued counts as lost at once, and is looked for all the time."""
-    monkeypatch.setattr(sweeper, "QUEUED_S", 0.0)
-    monkeypatch.setattr(sweeper, "TELL_S", 0.02)
+    monkeypatch.setattr(maintenance, "QUEUED_S", 0.0)
+    monkeypatch.setattr(maintenance, "TELL_S", 0.02)
 
 
-def shared(crib: Crib) -> Shared:
+def shared(crib: Crib) -> SharedStore:
     """The store of a node."""
     store: Any = crib.store
     assert hasattr(store, "take")
-    found: Shared = store
+    found: SharedStore = store
     return found
 
 
@@ -188,7 +189,7 @@ def named(name: str) -> Any:
 async def test_calls_for_another_version_go_to_the_worker_that_has_it_when_it_has_room(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeper, "TELL_S", 60.0)  # nobody looks for lost hints meanwhile
+    monkeypatch.setattr(maintenance, "TELL_S", 60.0)  # nobody looks for lost hints meanwhile
     log = Log()
     async with cluster(urls, log, kit=older, slots=1, lease=2) as (api, _):
         session = await api.open("s", owner="ada", namespaces=["shop"])
@@ -217,7 +218,7 @@ def offered(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[float
     times: asyncio.Queue[float] = asyncio.Queue()
     take = shared(crib).take
 
-    async def taken(ids: list[str]) -> dict[str, Taken]:
+    async def taken(ids: list[str]) -> dict[str, TakenCall]:
         times.put_nowait(asyncio.get_running_loop().time())
         return await take(ids)
 
@@ -254,11 +255,11 @@ def newer(log: Log, node: str) -> list[Any]:
 async def test_a_call_that_could_not_be_read_gives_its_slot_back(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "LATER_S", 0.05)
+    monkeypatch.setattr(engine_worker, "LATER_S", 0.05)
     async with cluster(urls, Log(), slots=2) as (api, worker):
         take, broken = shared(worker).take, asyncio.Event()
 
-        async def taken(ids: list[str]) -> dict[str, Taken]:
+        async def taken(ids: list[str]) -> dict[str, TakenCall]:
             if not broken.is_set():
                 broken.set()
                 raise StoreError("The store could not do it: InternalServerError")
@@ -311,7 +312,7 @@ async def test_a_hint_that_comes_again_for_a_call_that_a_living_node_runs_change
 async def test_questions_that_a_node_left_behind_end_in_time_at_another(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(sweeper, "TELL_S", 0.02)
+    monkeypatch.setattr(maintenance, "TELL_S", 0.02)
     async with cluster(urls, Log(), workers, kit=confirmed) as (other, *_):
         async with node(urls, Log(), "api", kit=confirmed) as gone:
             monkeypatch.setattr(gone, "expire", nothing)  # as of a process that was killed
@@ -345,12 +346,12 @@ def confirmed(log: Log, node: str) -> list[Any]:
 async def test_a_call_that_can_not_be_read_keeps_no_other_waiting_and_is_not_tried_all_the_time(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "LATER_S", 10 * SOON_S)
+    monkeypatch.setattr(engine_worker, "LATER_S", 10 * SOON_S)
     async with cluster(urls, Log()) as (api, worker):
         take, broken = shared(worker).take, list[str]()
         session = await api.open("s", owner="ada", namespaces=["shop"])
 
-        async def taken(ids: list[str]) -> dict[str, Taken]:
+        async def taken(ids: list[str]) -> dict[str, TakenCall]:
             if poison.id in ids:
                 broken.append(poison.id)
                 raise StoreError("The store could not do it: InternalServerError")
@@ -407,7 +408,7 @@ async def test_of_calls_that_are_looked_up_together_one_that_can_not_be_read_hol
             calls = [await session.submit("shop.pay", {"order": order}) for order in "ABC"]
         take, backs = shared(worker).take, dict[str, Any]()
 
-        async def taken(ids: list[str]) -> dict[str, Taken]:
+        async def taken(ids: list[str]) -> dict[str, TakenCall]:
             if calls[0].id in ids:
                 raise StoreError("The store could not do it: InternalServerError")
             return await take(ids)
@@ -417,7 +418,7 @@ async def test_of_calls_that_are_looked_up_together_one_that_can_not_be_read_hol
             nats_of(worker)._work.hint(call.id, partial(backs.__setitem__, call.id))
         assert all([(await result(session, call.id)).ok for call in calls[1:]])
         await until(lambda: told(backs, 3))
-        assert backs == {calls[0].id: work.LATER_S, calls[1].id: None, calls[2].id: None}
+        assert backs == {calls[0].id: engine_worker.LATER_S, calls[1].id: None, calls[2].id: None}
         assert nats_of(worker)._work._refreshing == {}
 
 

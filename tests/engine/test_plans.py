@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from toolcrib.store.connection import Address
-from toolcrib.store.postgres import PostgresStore
+from toolcrib.store.postgres.connection import DatabaseAddress
+from toolcrib.store.postgres.store import PostgresStore
 from toolcrib.store.schema import queries
 
 SESSIONS = 2000
@@ -23,7 +23,7 @@ async def connection(postgres_url: str) -> AsyncIterator[Any]:
     store = PostgresStore(postgres_url)
     await store.start("planner")
     await store.close()
-    connection = await Address(postgres_url).connect(60)
+    connection = await DatabaseAddress(postgres_url).connect(60)
     await connection.execute(
         "INSERT INTO sessions (id, owner, created_at, updated_at)"
         f" SELECT 's' || n, 'o' || n % 100, n, n FROM generate_series(1, {SESSIONS}) n"

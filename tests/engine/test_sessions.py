@@ -10,7 +10,8 @@ from tests.requirements import requirement
 from toolcrib import Crib, tool
 from toolcrib.errors import StoreError
 from toolcrib.session import Session
-from toolcrib.store import Row, listen, open_store
+from toolcrib.store import Row, open_store
+from toolcrib.store.postgres import listener
 from toolcrib.testing import FakeClock
 
 
@@ -121,7 +122,7 @@ async def test_a_worker_that_heard_nothing_runs_no_queued_call_that_was_revoked_
 async def test_an_open_session_hears_of_changes_however_many_others_were_met(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listen, "KNOWN", 4)
+    monkeypatch.setattr(listener, "KNOWN", 4)
     async with cluster(urls, Log(), (), kit=two) as (api,), node(urls, Log(), "api", kit=two) as other:
         here = await api.open("s", owner="ada", namespaces=["secret", "open"])
         for number in range(8):

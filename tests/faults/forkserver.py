@@ -24,9 +24,9 @@ LOADED = (
     "nats",
     "pydantic.plugin._loader",
     "tests.faults.node",
-    "toolcrib.policy.policies",
-    "toolcrib.store.postgres",
-    "toolcrib.store.sqlite",
+    "toolcrib.policy.rule_policy",
+    "toolcrib.store.postgres.store",
+    "toolcrib.store.sqlite.store",
 )
 PR_SET_PDEATHSIG = 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.proxy import Proxy
-from toolcrib.testing.services import Nats, Postgres, Service
+from toolcrib.testing.services import NatsServer, PostgresServer, Service
 
 LEASE_S = 2.0
 CALLS = ["charge", "mail", "index", "peek", "order", "ship", "greet", "chore", "tally", "mark", "cancel", "logout"]
@@ -77,8 +77,8 @@ class Servers:
 
     def __init__(self, setup: Setup) -> None:
         self._stack = ExitStack()
-        self.postgres = self._stack.enter_context(Postgres()) if setup.store == "postgres" else None
-        self.nats = self._stack.enter_context(Nats()) if setup.engine else None
+        self.postgres = self._stack.enter_context(PostgresServer()) if setup.store == "postgres" else None
+        self.nats = self._stack.enter_context(NatsServer()) if setup.engine else None
 
     def close(self) -> None:
         """Stops them."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.faults.witness import Witness
 from toolcrib import Change, Context, Crib, CribLimits, Result, tool
-from toolcrib.agent import Agent, Agents, Message, Request
+from toolcrib.agent import Agent, Agents, CompletionRequest, Message
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text
 
 ATTEMPTS = 1000
@@ -161,7 +161,7 @@ class Clerk:
     `write down X` makes a call of `note`; `pass on X` is handed to the desk first.
     """
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         """The reply to the last message of a person."""
         await asyncio.sleep(random.random() * 0.05)
         text, since = _last(request.messages)

@@ -69,5 +69,5 @@ async def test_no_more_is_held_of_a_bomb_than_may_be_kept() -> None:
 async def test_what_is_packed_in_another_way_is_refused(coding: str) -> None:
     with pytest.raises(ToolFailure, match="not asked for"):
         await read_body(answer(gzip.compress(PLAIN), coding), MOST)
-    with pytest.raises(ToolFailure, match="can not be unpacked"):
+    with pytest.raises(ToolFailure, match="cannot be unpacked"):
         await read_body(answer(PLAIN, "gzip"), MOST)

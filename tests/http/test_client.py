@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.files.running.made import called, definition, tool_of
+from tests.definitions.runners.made import called, definition, tool_of
 from tests.requirements import requirement
 from tests.toolkits.place import names, reply, web
 from toolcrib import Crib, Result
+from toolcrib.definitions.runners import RunnerSettings
 from toolcrib.errors import ToolFailure
 from toolcrib.http import Anywhere, Client, Request, Resolve
-from toolcrib.sources.files.running import Settings
 from toolcrib.sources.openapi import OpenApi
 from toolcrib.sources.openapi.connections import Connections
 from toolcrib.toolkits import http
@@ -61,7 +61,7 @@ async def by_document(origin: str, port: int, resolve: Resolve, inner: bool) -> 
 async def by_file(origin: str, port: int, resolve: Resolve, inner: bool) -> Result:
     needs = "requires: ['net:egress:private']\n" if inner else ""
     text = f"{needs}http_specific: {{base_url: '{origin}:{port}'}}\ncommands: [{{name: a, path: /}}]"
-    return await called(tool_of(definition("http", text), "a", Settings(environ={}, resolve=resolve)), {})
+    return await called(tool_of(definition("http", text), "a", RunnerSettings(environ={}, resolve=resolve)), {})
 
 
 SENDERS = [pytest.param(one, id=one.__name__) for one in (by_toolkit, by_document, by_file)]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.interop.looking import Log, known, question, tags
+from tests.interop.observers import Log, known, question, tags
 from tests.requirements import requirement
 from toolcrib.errors import BadTool
-from toolcrib.interop import InteropError, Reading, aios
+from toolcrib.interop import InteropError, LogReader, aios
 from toolcrib.types import Annotations, Answer, Call, Failure, Limits, Result, block
 
 DEFINITION: dict[str, Any] = {
@@ -228,7 +228,7 @@ def test_runs_and_handovers_are_told() -> None:
 @requirement("contract.interop.5")
 def test_an_envelope_is_read_by_the_magnitude_of_its_time() -> None:
     log = Log().accepted("c1", run="r").done("c1", handover={"to": "bob", "reason": None, "message": None})
-    reading = Reading("s1")
+    reading = LogReader("s1")
     made, *others = [envelope for event in log.events for envelope in aios.envelopes(event, reading)]
     assert aios.loads("EventEnvelope", aios.dumps("EventEnvelope", made)) == made
     assert (made["event_id"], made["seq"], made["run_id"], "agent_id" in made) == ("s1:1", 1, "r", False)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.looking import Log, question
+from tests.interop.observers import Log, question
 from tests.requirements import requirement
 from toolcrib.interop import InteropError, aomi
 from toolcrib.types import Failure, Result

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.interop.looking import Log, known, question, tags
+from tests.interop.observers import Log, known, question, tags
 from tests.requirements import requirement
 from toolcrib.interop import InteropError, aios, awaken, distri
 from toolcrib.types import CODES, Answer, Failure, Result, block

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.looking import Log, question
+from tests.interop.observers import Log, question
 from tests.requirements import requirement
 from tests.shared import case_data
 from toolcrib.interop import InteropError, aios, aomi, awaken, distri

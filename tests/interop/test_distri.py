@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.looking import Log, known, question, tags
+from tests.interop.observers import Log, known, question, tags
 from tests.requirements import requirement
 from toolcrib.interop import InteropError, distri
 from toolcrib.types import Call, Failure, Result, block

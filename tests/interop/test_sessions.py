@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.looking import log, parked
-from tests.interop.looking import known, tags
+from tests.contract.observers import log, parked
+from tests.interop.observers import known, tags
 from tests.requirements import requirement
 from tests.shared import nonempty
 from toolcrib import Context, Crib, Event, Handover, Question, Result, Session, ToolFailure, tool

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from tests.logs import shop
-from tests.sessions.place import first
+from tests.session.place import first
 from toolcrib import Crib, Session, tool
-from toolcrib.pins import Pins
+from toolcrib.catalog.fingerprints import Fingerprints
 from toolcrib.serve.keyring import Keyring
-from toolcrib.serve.mcp import asking
+from toolcrib.serve.mcp import questions
 
 CLIENT_TOOL = {"name": "pick", "description": "Pick.", "input_schema": {"type": "object", "properties": {}}}
 
@@ -120,8 +120,8 @@ async def _waiting(crib: Crib) -> None:
             await session.answer(f"{call.id}-1", "accept", actor="ann")
             await first(session, "escalated", call.id)
     asked = replace((await session.questions())[-1], data={"mcp": {"one": {}, "two": {}}})
-    opened = asking.Open(asked, {"one": {}, "two": {}}, {}, ())
-    await asking._answer(session, opened, {"one": {"action": "accept", "content": {"n": 1}}}, "ada")
+    opened = questions.Open(asked, {"one": {}, "two": {}}, {}, ())
+    await questions._answer(session, opened, {"one": {"action": "accept", "content": {"n": 1}}}, "ada")
 
 
 async def _session(crib: Crib) -> None:
@@ -159,7 +159,7 @@ async def _agents(crib: Crib) -> None:
 async def _owned(crib: Crib) -> None:
     """What the crib writes down for itself."""
     now = crib.pipeline.clock.now
-    pins = Pins(lambda: crib.store, now)
+    pins = Fingerprints(lambda: crib.store, now)
     await pins.start(lambda: None)
     try:
         await pins._sight("x.other", {"description": "1", "schema": "2", "annotations": "3"})

@@ -12,8 +12,8 @@ import pytest
 from tests.logs import shop
 from tests.logs.views import views
 from tests.requirements import requirement
-from tests.sessions.place import first
-from toolcrib.testing.index import check_index
+from tests.session.place import first
+from toolcrib.testing.index_check import check_index
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 KINDS = 44

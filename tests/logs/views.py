@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.logs import shop
 from toolcrib import Crib, Session
-from toolcrib.calls.auditing import Audit
-from toolcrib.pins import Pins
+from toolcrib._session.audit import Audit
+from toolcrib.catalog.fingerprints import Fingerprints
 from toolcrib.serve.keyring import Keyring
 from toolcrib.store import OWNER, SessionRow
 from toolcrib.store.codec import decode, encode
@@ -83,7 +83,10 @@ async def _request(crib: Crib, session: Session, run: str, turn: int) -> Any:
 
 async def _own(crib: Crib) -> dict[str, Any]:
     """What the crib keeps for itself."""
-    pins, keys = Pins(lambda: crib.store, crib.pipeline.clock.now), Keyring(lambda: crib.store, crib.pipeline.clock.now)
+    pins, keys = (
+        Fingerprints(lambda: crib.store, crib.pipeline.clock.now),
+        Keyring(lambda: crib.store, crib.pipeline.clock.now),
+    )
     await pins._read()
     await keys.load()
     return {

@@ -31,24 +31,24 @@ KEPT = ROOT / ".mutants"
 MAP = KEPT / "touched.json.gz"
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 PACKAGES: dict[str, tuple[str, ...]] = {
-    "calls": ("calls/*.py", "pipeline.py", "session.py", "crib.py", "state.py"),
+    "calls": ("_call/*.py", "_session/*.py", "session.py", "crib.py", "state.py"),
     "engine": ("engine/*.py",),
-    "store": ("store/*.py",),
+    "store": ("store/*.py", "store/*/*.py"),
     "serve": (
         "serve/*.py",
-        "serve/api/door.py",
-        "serve/api/rooms.py",
+        "serve/api/app.py",
+        "serve/api/session_cache.py",
         "serve/api/limits.py",
         "serve/api/errors.py",
         "serve/mcp/http.py",
         "serve/mcp/sse.py",
-        "serve/mcp/seal.py",
+        "serve/mcp/signed_state.py",
     ),
 }
 NEAR: dict[str, tuple[str, ...]] = {
-    "calls": ("tests/contract", "tests/sessions", "tests/calls", "tests/durability", "tests/engine"),
+    "calls": ("tests/contract", "tests/session", "tests/_call", "tests/durability", "tests/engine"),
     "engine": ("tests/engine", "tests/cluster", "tests/policy/test_approvers_in_a_cluster.py"),
-    "store": ("tests/store", "tests/sessions", "tests/durability"),
+    "store": ("tests/store", "tests/session", "tests/durability"),
     "serve": ("tests/serve",),
 }
 """Where the tests of a package are looked for first."""
@@ -56,9 +56,9 @@ NEAR: dict[str, tuple[str, ...]] = {
 RECORDED = [
     *(
         f"tests/{folder}"
-        for folder in ("agent", "calls", "cli", "client", "cluster", "contract", "durability", "engine")
+        for folder in ("agent", "_call", "cli", "client", "cluster", "contract", "durability", "engine")
     ),
-    *(f"tests/{folder}" for folder in ("mcp", "policy", "serve", "sessions", "store")),
+    *(f"tests/{folder}" for folder in ("sources/mcp", "policy", "serve", "session", "store")),
     *(f"tests/test_{file}.py" for file in ("bad_input", "children", "property", "testing")),
 ]
 TEST_S, TESTS = 30.0, 120

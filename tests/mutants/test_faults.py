@@ -81,8 +81,8 @@ ELSE = "tests/store/test_sqlite.py::test_a_url_without_a_file_is_refused"
 
 def alive() -> Fault:
     """A worker that is dead is taken for alive."""
-    path = ROOT / "src/toolcrib/store/workers.py"
-    own = [fault for fault in faults("store/workers.py", path.read_bytes()) if fault.function == "Workers.alive"]
+    path = ROOT / "src/toolcrib/store/sqlite/workers.py"
+    own = [fault for fault in faults("store/sqlite/workers.py", path.read_bytes()) if fault.function == "Workers.alive"]
     return [fault for fault in own if fault.kind == "flag" and fault.text == "True"][-1]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.policy.test_pins import Stranger, changed, opened, policy, read_file
+from tests.policy.test_fingerprints import Stranger, changed, opened, policy, read_file
 from tests.requirements import requirement
-from tests.sessions.place import first
+from tests.session.place import first
 from toolcrib import Crib, Tool, tool
 from toolcrib.engine.nats import Nats
 

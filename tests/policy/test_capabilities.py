@@ -11,9 +11,9 @@ from tests.requirements import requirement
 from tests.shared import case_data
 from toolcrib.policy import capabilities
 from toolcrib.policy.capabilities import Capability, derive, families, kinds_of, parse
+from toolcrib.policy.errors import BadRule, UnfitArgument
 from toolcrib.policy.grants import Grants
 from toolcrib.policy.paths import Folders
-from toolcrib.policy.problems import BadRule, Unfit
 
 CASES = case_data("policy/derive.json")
 AT = Folders("/shop/desk", "/people/ada", str)
@@ -28,7 +28,7 @@ def texts(*templates: str, kinds: dict[str, str] | None = None, **args: Any) -> 
 def test_calls_need_what_the_shared_cases_say(case: dict[str, Any]) -> None:
     folders, kinds = Folders(case["workspace"]), case.get("kinds")
     if case.get("error"):
-        with pytest.raises(Unfit):
+        with pytest.raises(UnfitArgument):
             derive(case["templates"], case["args"], folders, kinds)
     else:
         found = derive(case["templates"], case["args"], folders, kinds)
@@ -81,7 +81,7 @@ def test_a_value_of_another_shape_is_never_passed_over() -> None:
     assert texts("fs:read:{paths[*]}", paths="/etc/passwd") == ["fs:read:/etc/passwd"]
     assert texts("fs:read:{path}", path=["/a", "/b"]) == ["fs:read:/a", "fs:read:/b"]
     for template, value in [("{x}", {"y": 1}), ("{x.y}", "text"), ("{x}", 5), ("{x[0]}", "a"), ("{x}", "")]:
-        with pytest.raises(Unfit):
+        with pytest.raises(UnfitArgument):
             texts(f"fs:read:{template}", x=value)
 
 
@@ -89,7 +89,7 @@ def test_a_value_of_another_shape_is_never_passed_over() -> None:
 @pytest.mark.parametrize("value", ["a:b", "*", "a*", "", ":"])
 def test_an_ordinary_value_adds_neither_parts_nor_wildcards(value: str) -> None:
     for template in ("db:{v}", "db:{v}:t", "db:read:{v}", "secrets:read:app-{v}"):
-        with pytest.raises(Unfit):
+        with pytest.raises(UnfitArgument):
             texts(template, v=value)
 
 
@@ -192,13 +192,13 @@ def test_a_kind_from_the_schema_changes_how_a_value_is_taken() -> None:
     assert texts("docs:open:{file}", file="../a:b*", kinds={"file": "path"}) == ["docs:open:/shop/a:b*"]
     assert texts("crawl:page:{at}", at="HTTP://A.example/x", kinds={"at": "url"}) == ["crawl:page:http://a.example:80"]
     for template, kind in (("net:egress:{v}", "url"), ("fs:read:{v}", "text"), ("secrets:read:{v}", "secret")):
-        with pytest.raises(Unfit):
+        with pytest.raises(UnfitArgument):
             texts(template, v="shop*", kinds={"v": kind})
 
 
 @requirement("policy.cap.3")
 def test_a_secret_never_becomes_part_of_a_capability() -> None:
-    with pytest.raises(Unfit) as raised:
+    with pytest.raises(UnfitArgument) as raised:
         texts("vault:open:{key}", key="hunter2", kinds={"key": "secret"})
     assert "hunter2" not in str(raised.value)
 
@@ -267,7 +267,7 @@ TEMPLATES = ["fs:read:{a}", "net:egress:{a.b}", "db:{a[*]}:{b}", "fs:write:{a[*]
 def test_any_arguments_are_judged_or_refused(args: dict[str, Any], templates: list[str]) -> None:
     try:
         found = derive(templates, args, AT)
-    except Unfit:
+    except UnfitArgument:
         return
     assert len(set(found)) == len(found)
     for one in found:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.policy.test_pins import Stranger
+from tests.policy.test_fingerprints import Stranger
 from tests.requirements import requirement
 from toolcrib import Annotations, BadTool, Crib, Session, Tool
 

@@ -11,10 +11,10 @@ from tests.requirements import requirement
 from tests.shared import case_data
 from toolcrib.policy import capabilities, globs
 from toolcrib.policy.capabilities import Capability, parse
-from toolcrib.policy.grants import Grants, Judged, Texts, is_interpreter
+from toolcrib.policy.errors import BadRule
+from toolcrib.policy.grants import GrantDecision, Grants, GrantTexts, is_interpreter
 from toolcrib.policy.paths import Folders
 from toolcrib.policy.presets import PRESETS
-from toolcrib.policy.problems import BadRule
 
 CASES = case_data("policy/capabilities.json")
 PATHS = case_data("policy/path_grants.json")
@@ -62,15 +62,15 @@ def test_url_grants_decide_as_the_shared_cases_say(case: dict[str, Any]) -> None
 @requirement("policy.grant.1")
 def test_a_deny_counts_however_wide_it_is() -> None:
     grants = granted("fs:write:/srv/exactly/this", deny=["fs:*:/srv/**"])
-    assert grants.judge(parse("fs:write:/srv/exactly/this")) == Judged("deny", "fs:*:/srv/**")
+    assert grants.judge(parse("fs:write:/srv/exactly/this")) == GrantDecision("deny", "fs:*:/srv/**")
 
 
 @requirement("policy.grant.1")
 def test_the_most_specific_pattern_decides_and_ask_wins_a_tie() -> None:
     grants = granted("fs:*:/srv/**", "fs:read:/srv/a/b/**", "exec:cmd:g?t", ask=["fs:read:/srv/a/**", "exec:cmd:g*t"])
-    assert grants.judge(parse("fs:read:/srv/x")) == Judged("allow", "fs:*:/srv/**")
-    assert grants.judge(parse("fs:read:/srv/a/x")) == Judged("ask", "fs:read:/srv/a/**")
-    assert grants.judge(parse("fs:read:/srv/a/b/x")) == Judged("allow", "fs:read:/srv/a/b/**")
+    assert grants.judge(parse("fs:read:/srv/x")) == GrantDecision("allow", "fs:*:/srv/**")
+    assert grants.judge(parse("fs:read:/srv/a/x")) == GrantDecision("ask", "fs:read:/srv/a/**")
+    assert grants.judge(parse("fs:read:/srv/a/b/x")) == GrantDecision("allow", "fs:read:/srv/a/b/**")
     assert effect(grants, "exec:cmd:git") == "ask"
 
 
@@ -87,8 +87,8 @@ def test_a_relative_pattern_is_as_specific_as_what_it_stands_for() -> None:
 
 @requirement("policy.grant.1")
 def test_what_nothing_matches_is_denied_or_asked() -> None:
-    assert granted("fs:read:/srv/**").judge(parse("fs:read:/etc/x")) == Judged("deny", None)
-    assert granted(ungranted="ask").judge(parse("fs:read:/etc/x")) == Judged("ask", None)
+    assert granted("fs:read:/srv/**").judge(parse("fs:read:/etc/x")) == GrantDecision("deny", None)
+    assert granted(ungranted="ask").judge(parse("fs:read:/etc/x")) == GrantDecision("ask", None)
     assert effect(granted(ungranted="ask", deny=["fs:read:/etc/**"]), "fs:read:/etc/x") == "deny"
 
 
@@ -201,7 +201,7 @@ def test_a_request_that_is_not_canonical_is_made_so_or_denied() -> None:
     ):
         assert effect(grants, text) == "allow"
     for text in ("fs:read:\0", "net:egress:file:///x", "net:egress:a b", "fs:read:/shop/desk/*/../../x"):
-        assert grants.judge(parse(text)) == Judged("deny", None)
+        assert grants.judge(parse(text)) == GrantDecision("deny", None)
     assert effect(grants, "fs:read:/shop/desk/../x") == "ask"
 
 
@@ -222,7 +222,7 @@ def test_a_program_in_a_trusted_folder_is_known_by_its_name() -> None:
     ],
 )
 def test_a_grant_that_is_none_does_not_load(pattern: Any) -> None:
-    for texts in (Texts((pattern,)), Texts(ask=(pattern,)), Texts(deny=(pattern,))):
+    for texts in (GrantTexts((pattern,)), GrantTexts(ask=(pattern,)), GrantTexts(deny=(pattern,))):
         with pytest.raises(BadRule) as raised:
             texts.bound(AT)
         assert str(pattern) in raised.value.what
@@ -248,7 +248,7 @@ def test_messages_can_name_what_is_granted() -> None:
 
 @requirement("policy.preset.1")
 def test_further_grants_are_added() -> None:
-    both = granted("fs:read:/a").joined(Texts(("fs:read:/b",), deny=("fs:read:/c",), ungranted="ask"))
+    both = granted("fs:read:/a").joined(GrantTexts(("fs:read:/b",), deny=("fs:read:/c",), ungranted="ask"))
     assert [effect(both, f"fs:read:/{name}") for name in "abcd"] == ["allow", "allow", "deny", "ask"]
     assert both.folders is AT
 

@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shared import case_data
-from toolcrib.policy.loops import WINDOW, Run, digest, hint, signature
+from toolcrib.policy.loops import WINDOW, RunHistory, digest, hint, signature
 
 
-def after(*outcomes: str, call: str = "get") -> Run:
+def after(*outcomes: str, call: str = "get") -> RunHistory:
     """A run of one call with these outcomes; one that begins with `!` is a failure."""
-    run = Run()
+    run = RunHistory()
     for outcome in outcomes:
         run = run.note(call, outcome, outcome.startswith("!"))
     return run
 
 
 def actions(calls: list[dict[str, Any]]) -> list[str]:
-    run = Run()
+    run = RunHistory()
     said: list[str] = []
     for call in calls:
         if "tool" not in call:
-            run = Run()
+            run = RunHistory()
             continue
         same = signature(call["tool"], call["args"])
         said.append(run.action(same, call["outcome"]))
@@ -91,7 +91,7 @@ def test_a_refusal_is_a_verdict_of_a_limit_that_says_how_often() -> None:
 
 
 def test_polling_with_changing_results_is_no_loop() -> None:
-    run = Run()
+    run = RunHistory()
     for number in range(100):
         assert run.action("poll", f"{number}%") == "run"
         run = run.note("poll", f"{number}%", False)
@@ -109,7 +109,7 @@ def test_no_limit_switches_it_off() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y", "!z"])), max_size=60))
 def test_a_call_that_never_came_before_always_runs(calls: list[tuple[str, str]]) -> None:
-    run = Run()
+    run = RunHistory()
     for call, outcome in calls:
         run = run.note(call, outcome, outcome.startswith("!"))
     assert run.action("new", "x") == "run"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.requirements import requirement
 from tests.shared import case_data
 from toolcrib.policy import paths
+from toolcrib.policy.errors import BadRule, UnfitArgument
 from toolcrib.policy.paths import Folders
-from toolcrib.policy.problems import BadRule, Unfit
 
 CASES = case_data("policy/paths.json")
 GRANTS = case_data("policy/path_grants.json")
@@ -27,7 +27,7 @@ AT = Folders("/shop/desk", "/people/ada", str)
 def test_paths_are_what_the_shared_cases_say(case: dict[str, Any]) -> None:
     folders = Folders(case["workspace"], case.get("home"))
     if case.get("error"):
-        with pytest.raises(Unfit):
+        with pytest.raises(UnfitArgument):
             paths.canonical(case["path"], folders)
     else:
         assert paths.canonical(case["path"], folders) == case["canonical"]
@@ -71,12 +71,12 @@ def test_a_path_leads_here(path: str, leads: str) -> None:
 @requirement("policy.match.path")
 @pytest.mark.parametrize("path", ["", "\0", "a\0/../b", "x\ud800y"])
 def test_what_is_no_path_is_unfit(path: str) -> None:
-    with pytest.raises(Unfit):
+    with pytest.raises(UnfitArgument):
         paths.canonical(path, Folders("/shop/desk"))
 
 
 def test_a_home_that_nobody_knows_is_unfit() -> None:
-    with pytest.raises(Unfit):
+    with pytest.raises(UnfitArgument):
         paths.canonical("~/x", Folders("/shop/desk", None, str))
     with pytest.raises(BadRule):
         paths.glob("${home}/x", Folders("/shop/desk", None, str))
@@ -109,7 +109,7 @@ def test_dots_behind_a_link_mean_two_things_and_are_refused(tmp_path: Path) -> N
     (tmp_path / "deep" / "er").mkdir(parents=True)
     (tmp_path / "desk" / "link").symlink_to(tmp_path / "deep" / "er")
     folders = Folders(str(tmp_path / "desk"))
-    with pytest.raises(Unfit, match="behind a link"):
+    with pytest.raises(UnfitArgument, match="behind a link"):
         paths.canonical("link/../x", folders)
     assert paths.canonical("plain/../x", folders) == f"{folders.workspace}/x"
 
@@ -123,7 +123,7 @@ def test_a_link_that_exists_in_one_unicode_form_alone_is_no_way_out(tmp_path: Pa
     if os.path.lexists(tmp_path / "desk" / composed):
         pytest.skip("this file system takes both forms for one")
     inside = paths.glob("${workspace}/**", folders)
-    with pytest.raises(Unfit):
+    with pytest.raises(UnfitArgument):
         paths.canonical(f"{split}/passwd", folders)
     assert inside(paths.canonical(f"{composed}/passwd", folders))
 
@@ -237,7 +237,7 @@ def test_no_path_that_seems_inside_opens_outside(maze: Folders, words: list[str]
     path = (maze.workspace + "/" if absolute else "") + "/".join(words)
     try:
         found = paths.canonical(path, maze)
-    except Unfit:
+    except UnfitArgument:
         return
     opened = path if path.startswith("/") else f"{maze.workspace}/{path}"
     if not path.startswith("~"):
@@ -252,7 +252,7 @@ def test_no_path_that_seems_inside_opens_outside(maze: Folders, words: list[str]
 def test_every_text_has_one_canonical_path_or_none(text: str) -> None:
     try:
         found = paths.canonical(text, AT)
-    except Unfit:
+    except UnfitArgument:
         return
     assert paths.is_canonical(found)
     assert paths.canonical(found, AT) == found
@@ -282,5 +282,5 @@ def test_a_glob_asks_for_a_set_in_a_folder(pattern: str, text: str, folder: str)
     ["*/../x", "a/*/..", "{..,a}/x", "{.,a}./x", ".{.,a}/*", "{,a}.{,b}./x", "{/etc,a}/*", r"\../x", "[.][.]/*", "*\0"],
 )
 def test_a_glob_that_may_leave_its_folder_is_unfit(pattern: str) -> None:
-    with pytest.raises(Unfit):
+    with pytest.raises(UnfitArgument):
         paths.asked(pattern, AT)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tests.requirements import requirement
 from tests.shared import case_data
-from toolcrib.policy.conditions import Call, holds
+from toolcrib.policy.conditions import CallArguments, holds
+from toolcrib.policy.errors import BadRule
 from toolcrib.policy.paths import Folders
 from toolcrib.policy.patterns import Condition, Pattern, parse, steps
-from toolcrib.policy.problems import BadRule
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 FOLDERS = Folders("/session", "/users/ann", str)
 
@@ -27,7 +27,7 @@ def matches(
     text: str, tool: str, args: dict[str, Any], kinds: dict[str, str] | None = None, primary: str | None = None
 ) -> bool:
     pattern = parse(text)
-    call = Call(args, kinds or {}, primary, FOLDERS)
+    call = CallArguments(args, kinds or {}, primary, FOLDERS)
     return pattern.tool.covers(made(tool)) and all(holds(one, call) for one in pattern.conditions)
 
 
@@ -186,7 +186,7 @@ def test_an_expression_speaks_of_the_whole_value() -> None:
     assert not matches('t(a =~ "x|yy")', "t", {"a": "xyy"})
     assert not matches('t(a =~ "x")', "t", {"a": "x\n"})
     assert matches('t(a =~ "(?i)é+")', "t", {"a": "ÉÉ"})
-    assert position('t(a =~ "b)|(c")') is not None  # it can not break out of the whole
+    assert position('t(a =~ "b)|(c")') is not None  # it cannot break out of the whole
 
 
 @requirement("policy.rule.3")
@@ -269,7 +269,7 @@ def test_a_glob_among_the_arguments_must_lie_within_and_is_caught_where_it_may_r
     condition = parse("find(src/**)").conditions[0]
 
     def reads(glob: str, every: bool) -> bool:
-        return holds(condition, Call({"glob": glob}, kinds, "glob", FOLDERS), every)
+        return holds(condition, CallArguments({"glob": glob}, kinds, "glob", FOLDERS), every)
 
     assert reads("src/a/*.py", True)
     assert not reads("**/*.py", True)
@@ -290,7 +290,7 @@ def test_some_value_is_enough_and_no_value_is_never_enough() -> None:
 @requirement("policy.rule.5")
 def test_of_a_list_that_nobody_spread_what_loosens_needs_every_element() -> None:
     condition = parse("read(docs/**)").conditions[0]
-    call = Call({"paths": ["docs/a", "/etc/passwd"]}, {"paths[*]": "path"}, "paths", FOLDERS)
+    call = CallArguments({"paths": ["docs/a", "/etc/passwd"]}, {"paths[*]": "path"}, "paths", FOLDERS)
     assert holds(condition, call)
     assert not holds(condition, call, every=True)
 

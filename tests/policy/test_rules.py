@@ -9,11 +9,11 @@ import pytest
 from tests.requirements import requirement
 from tests.shared import case_data
 from toolcrib.policy import Verdict
-from toolcrib.policy.load import Place, load
+from toolcrib.policy.errors import BadRule
+from toolcrib.policy.loader import DataOrigin, load
 from toolcrib.policy.paths import Folders
-from toolcrib.policy.policies import Layers, RulePolicy
-from toolcrib.policy.problems import BadRule
-from toolcrib.tools import Tool
+from toolcrib.policy.rule_policy import Layers, RulePolicy
+from toolcrib.tool import Tool
 from toolcrib.types import Annotations
 
 FOLDERS = Folders("/session", "/users/ann", str)
@@ -212,7 +212,7 @@ def test_a_rule_for_agents_says_nothing_where_no_agent_calls() -> None:
         ({"allow": "x", "deny": "y"}, "rules[1]", "exactly one of"),
         ({"reason": "x"}, "rules[1]", "exactly one of"),
         ({"deny": "t(a =~ '(')"}, "t(a =~ '(')", "unclosed group"),
-        ({"deny": "t", "except": ["a b"]}, "a b", "can not follow"),
+        ({"deny": "t", "except": ["a b"]}, "a b", "cannot follow"),
         ({"deny": "t", "when": {"agnt": "x"}}, "rules[1].when.agnt", "did you mean 'agent'?"),
         ({"deny": "t", "when": {"tag": []}}, "rules[1].when.tag", "never hold"),
         ({"deny": "t", "id": 5}, "rules[1].id", "is a text"),
@@ -222,7 +222,7 @@ def test_a_rule_for_agents_says_nothing_where_no_agent_calls() -> None:
     ],
 )
 def test_what_does_not_load_names_file_line_and_problem(rule: Any, part: str, problem: str) -> None:
-    place = Place("crib.yaml", lambda number: 10 + number)
+    place = DataOrigin("crib.yaml", lambda number: 10 + number)
     with pytest.raises(BadRule) as found:
         load({"rules": [{"allow": "fine"}, rule]}, place=place)
     assert (found.value.what, found.value.file, found.value.line) == (part, "crib.yaml", 12)
@@ -247,7 +247,7 @@ def test_what_does_not_load_names_file_line_and_problem(rule: Any, part: str, pr
 )
 def test_the_rest_of_a_policy_is_checked_too(data: dict[str, Any], part: str) -> None:
     with pytest.raises(BadRule) as found:
-        load(data or {}, place=Place("crib.yaml"))
+        load(data or {}, place=DataOrigin("crib.yaml"))
     assert (found.value.what, found.value.file) == (part, "crib.yaml")
 
 

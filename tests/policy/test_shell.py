@@ -6,7 +6,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.shared import case_data
-from toolcrib.policy.shell import Command, analyse, capabilities, program
+from toolcrib.policy.shell import ShellCommand, analyse, capabilities, program
 
 
 def programs(command: str) -> list[str]:
@@ -17,7 +17,7 @@ def texts(command: str) -> list[str]:
     return [segment.text for segment in analyse(command).segments]
 
 
-def summary(command: Command, like: dict[str, object]) -> dict[str, object]:
+def summary(command: ShellCommand, like: dict[str, object]) -> dict[str, object]:
     """The part of a command that a case speaks of."""
     found: dict[str, object] = {
         "programs": [segment.program for segment in command.segments if segment.program],

@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.conftest import project
 from tests.cli.project import Project
-from tests.contract.looking import code, log, message, parked
+from tests.contract.observers import code, log, message, parked
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.session.place import Place
 from toolcrib import Context, Crib, Result, Session, Tool, ToolFailure, tool
 
 
@@ -130,7 +130,7 @@ async def test_story_5_an_approval_does_not_reach_a_tool_that_changed_and_counts
 
 @requirement("policy.loop.2", "policy.audit.1")
 async def test_story_7_a_failing_call_is_warned_of_refused_and_audited_and_another_way_is_open(place: Place) -> None:
-    from toolcrib.calls.auditing import audit
+    from toolcrib._session.audit import audit
 
     @tool(namespace="box", effect="idempotent")
     async def poke(target: str) -> str:

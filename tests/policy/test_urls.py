@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.requirements import requirement
 from tests.shared import case_data
 from toolcrib.policy import hosts, urls
-from toolcrib.policy.problems import BadRule, Unfit
+from toolcrib.policy.errors import BadRule, UnfitArgument
 
 CASES = case_data("policy/urls.json")
 GRANTS = case_data("policy/url_grants.json")
@@ -22,7 +22,7 @@ GRANTS = case_data("policy/url_grants.json")
 @pytest.mark.parametrize("case", CASES, ids=[ascii(case["url"]) for case in CASES])
 def test_urls_lead_where_the_shared_cases_say(case: dict[str, Any]) -> None:
     if case.get("error"):
-        with pytest.raises(Unfit):
+        with pytest.raises(UnfitArgument):
             urls.canonical(case["url"])
     else:
         target = urls.canonical(case["url"])
@@ -106,7 +106,7 @@ def test_a_url_leads_here(url: str, text: str) -> None:
     ],
 )
 def test_what_is_no_clear_url_is_unfit(url: str) -> None:
-    with pytest.raises(Unfit):
+    with pytest.raises(UnfitArgument):
         urls.canonical(url)
 
 
@@ -205,7 +205,7 @@ def test_a_bare_host_in_a_request_means_https() -> None:
     assert urls.requested("shop.example:8443").text == "https://shop.example:8443"
     assert urls.requested("http://shop.example").text == "http://shop.example:80"
     for resource in ("shop.example/x", "ada@shop.example", "*", "a:*", "a b", ""):
-        with pytest.raises(Unfit):
+        with pytest.raises(UnfitArgument):
             urls.requested(resource)
 
 
@@ -224,7 +224,7 @@ def test_no_url_leads_elsewhere_than_common_readers_go(rest: str, given_scheme: 
     url = "http://" + rest if given_scheme else rest
     try:
         target = urls.canonical(url)
-    except Unfit:
+    except UnfitArgument:
         return
     assert urls.canonical(target.text) == target
     split = urlsplit(url)
@@ -235,7 +235,7 @@ def test_no_url_leads_elsewhere_than_common_readers_go(rest: str, given_scheme: 
     _agrees_with_the_system(split.hostname.rstrip("."), target)
 
 
-def _agrees_with_the_system(host: str, target: urls.Target) -> None:
+def _agrees_with_the_system(host: str, target: urls.UrlTarget) -> None:
     try:
         address = socket.inet_ntoa(socket.inet_aton(host))
     except (OSError, UnicodeError):
@@ -260,7 +260,7 @@ def test_an_address_is_private_however_it_is_written(number: int) -> None:
 def test_a_host_is_ascii_or_refused(before: str, after: str) -> None:
     try:
         found = hosts.canonical(before + after)
-    except Unfit:
+    except UnfitArgument:
         return
     assert found.isascii()
     assert found == found.lower()
@@ -276,7 +276,7 @@ def test_old_and_new_rules_for_international_names_agree_on_what_is_taken(char: 
     name = f"a{char}b"
     try:
         found = hosts.canonical(name)
-    except Unfit:
+    except UnfitArgument:
         return
     for encode in (lambda: name.encode("idna").decode(), lambda: new.encode(name, uts46=True).decode()):
         try:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from toolcrib.sandbox import Ran, Role, Sandbox, sandbox
+from toolcrib.sandbox import Role, Sandbox, SandboxResult, sandbox
 
 MB = 1024 * 1024
 
@@ -24,7 +24,7 @@ class Run(Protocol):
         role: Role = "helper",
         timeout_s: float = 1.0,
         memory_bytes: int = 8 * MB,
-    ) -> Ran: ...
+    ) -> SandboxResult: ...
 
 
 async def at_some_pace(holds: Callable[[float], Awaitable[None]]) -> None:
@@ -73,7 +73,7 @@ def _runner(opened: Sandbox) -> Run:
         role: Role = "helper",
         timeout_s: float = 1.0,
         memory_bytes: int = 8 * MB,
-    ) -> Ran:
+    ) -> SandboxResult:
         given = msgspec.json.encode(args)
         return await opened.run(code, given, name=name, role=role, timeout_s=timeout_s, memory_bytes=memory_bytes)
 

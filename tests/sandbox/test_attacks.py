@@ -8,7 +8,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.sandbox.conftest import MB, Run, at_some_pace
-from toolcrib.sandbox import Fault, Sandbox
+from toolcrib.sandbox import Sandbox, SandboxError
 
 LIMIT_S = 0.3
 
@@ -67,7 +67,7 @@ PYTHON = {
 
 async def _contained(run: Run, code: str, expected: str) -> None:
     async def holds(pace: float) -> None:
-        with pytest.raises(Fault) as raised:
+        with pytest.raises(SandboxError) as raised:
             await run(code, timeout_s=LIMIT_S * pace)
         assert raised.value.code in expected.split("|"), raised.value.message
         assert len(raised.value.message) <= 4096
@@ -132,7 +132,7 @@ async def test_arguments_of_any_depth_are_read_or_refused(depth: int, javascript
             assert (await run).value == b"1"
             continue
         (outcome,) = await asyncio.gather(run, return_exceptions=True)
-        assert (outcome.code if isinstance(outcome, Fault) else "") in ("", "too_large", "memory")
+        assert (outcome.code if isinstance(outcome, SandboxError) else "") in ("", "too_large", "memory")
 
 
 @requirement("yaml.box.1")
@@ -141,7 +141,7 @@ async def test_no_source_keeps_the_host_busy(start: str, js: Run, py: Run) -> No
     for filling in (" ", "a", "\n", start + " ", ","):
         source = start + filling * (500_000 // len(filling)) + "("
         for run in (js, py):
-            with pytest.raises(Fault):
+            with pytest.raises(SandboxError):
                 await run(source, timeout_s=LIMIT_S)
 
 
@@ -158,7 +158,7 @@ async def test_good_runs_are_undisturbed_amid_attacks_and_the_memory_of_the_host
     attacks = [code for code, fault in JAVASCRIPT.values() if fault != "timeout"]
 
     async def attack(code: str) -> str:
-        with pytest.raises(Fault) as raised:
+        with pytest.raises(SandboxError) as raised:
             await js(code, timeout_s=0.2)
         return raised.value.code
 

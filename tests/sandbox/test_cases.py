@@ -11,7 +11,7 @@ import yaml
 from tests.requirements import requirement
 from tests.sandbox.conftest import Run, at_some_pace
 from tests.shared import NO_RECORDINGS, RECORDINGS, recorded
-from toolcrib.sandbox import Fault
+from toolcrib.sandbox import SandboxError
 
 FILES = (
     "own-sandbox",
@@ -103,7 +103,7 @@ async def _gives(case: dict[str, Any], js: Run, py: Run, pace: float) -> None:
     for _ in range(case.get("repeat", 1)):
         try:
             ran = await run(definition["function"], case["args"], name=name, role=case["kind"], timeout_s=limit)
-        except Fault as fault:
+        except SandboxError as fault:
             _expected_fault(case, fault)
         else:
             if "expect_one_of" in case:
@@ -113,7 +113,7 @@ async def _gives(case: dict[str, Any], js: Run, py: Run, pace: float) -> None:
                 _compare(case, json.loads(ran.value))
 
 
-def _expected_fault(case: dict[str, Any], fault: Fault) -> None:
+def _expected_fault(case: dict[str, Any], fault: SandboxError) -> None:
     if "expect_one_of" in case:
         assert {"code": fault.code} in case["expect_one_of"]
         return

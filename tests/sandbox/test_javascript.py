@@ -7,7 +7,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.sandbox.conftest import MB, Run
-from toolcrib.sandbox import Fault, Sandbox
+from toolcrib.sandbox import Sandbox, SandboxError
 
 
 @requirement("yaml.code.1")
@@ -35,7 +35,7 @@ from toolcrib.sandbox import Fault, Sandbox
 )
 async def test_the_function_is_found_in_every_style(code: str, value: Any, js: Run) -> None:
     if not code:
-        with pytest.raises(Fault) as fault:
+        with pytest.raises(SandboxError) as fault:
             await js(code)
         assert fault.value.code == "no_function"
         return
@@ -44,7 +44,7 @@ async def test_the_function_is_found_in_every_style(code: str, value: Any, js: R
 
 @requirement("yaml.code.1", "yaml.code.10")
 async def test_exports_without_the_function_are_a_fault(js: Run) -> None:
-    with pytest.raises(Fault) as fault:
+    with pytest.raises(SandboxError) as fault:
         await js("module.exports = { a() {}, b() {} }")
     assert fault.value.code == "no_function"
 
@@ -103,7 +103,7 @@ async def test_values_leave_as_json(code: str, value: bytes, js: Run) -> None:
 async def test_what_goes_wrong_has_a_code_and_the_message_of_the_code(
     code: str, fault: str, message: str, js: Run
 ) -> None:
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(SandboxError) as raised:
         await js(code)
     assert raised.value.code == fault
     assert message in raised.value.message
@@ -116,7 +116,7 @@ async def test_what_is_printed_is_kept_up_to_ten_kilobytes(js: Run) -> None:
     assert ran.printed == 'a {"b":1} undefined\nError: no\n2\n'
     ran = await js("for (let i = 0; i < 1e4; i++) console.log('x'.repeat(100)); 5")
     assert len(ran.printed) == 10 * 1024
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(SandboxError) as raised:
         await js("print('before'); throw new Error('no')")
     assert raised.value.printed == "before\n"
 
@@ -131,10 +131,10 @@ async def test_the_duration_is_that_of_the_evaluation(js: Run) -> None:
 @requirement("yaml.box.2")
 async def test_input_and_result_have_a_size(js: Run) -> None:
     large = {"text": "x" * (4 * MB)}
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(SandboxError) as raised:
         await js("1", large)
     assert raised.value.code == "too_large"
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(SandboxError) as raised:
         await js("'\u00e9'.repeat(7e5)", memory_bytes=64 * MB)
     assert raised.value.code == "too_large"
     assert len((await js("'x'.repeat(1e6)", memory_bytes=64 * MB)).value) == 1_000_002
@@ -147,7 +147,7 @@ async def test_the_memory_is_that_of_the_run(js: Run) -> None:
     assert (await js(code, {"n": 7})).value == b"1"
     assert (await js(code, {"n": 31}, memory_bytes=32 * MB)).value == b"1"
     for n, limit in ((9, 8), (33, 32)):
-        with pytest.raises(Fault) as raised:
+        with pytest.raises(SandboxError) as raised:
             await js(code, {"n": n}, memory_bytes=limit * MB)
         assert raised.value.code == "memory"
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.sandbox.conftest import Run
-from toolcrib.sandbox import Fault, Sandbox
+from toolcrib.sandbox import Sandbox, SandboxError
 
 
 @requirement("yaml.code.3")
@@ -64,7 +64,7 @@ async def test_values_of_python_leave_as_json(py: Run) -> None:
     ],
 )
 async def test_what_goes_wrong_in_python_has_a_code(code: str, fault: str, message: str, py: Run) -> None:
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(SandboxError) as raised:
         await py(code)
     assert raised.value.code == fault
     assert message in raised.value.message

@@ -12,8 +12,8 @@ import pytest
 
 from tests.requirements import requirement
 from tests.sandbox.conftest import MB, Run
-from toolcrib.sandbox import Fault, Sandbox, Sandboxes, pool, sandbox
-from toolcrib.sandbox.pool import Pool
+from toolcrib.sandbox import Sandbox, SandboxError, Sandboxes, pool, sandbox
+from toolcrib.sandbox.pool import WorkerPool
 
 SIZE = min(os.cpu_count() or 1, 8)
 LONG_S = 3600.0
@@ -53,11 +53,11 @@ async def test_who_waits_too_long_for_a_worker_is_told_that_all_are_busy(
     monkeypatch.setattr(pool, "WAIT_S", 0.2)
     endless = [asyncio.create_task(_run(javascript, "while (true) {}", 1.0)) for _ in range(SIZE)]
     await asyncio.sleep(0)
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(SandboxError) as raised:
         await _run(javascript, "1")
     assert raised.value.code == "busy"
     faults = await asyncio.gather(*endless, return_exceptions=True)
-    assert [fault.code for fault in faults if isinstance(fault, Fault)] == ["timeout"] * SIZE
+    assert [fault.code for fault in faults if isinstance(fault, SandboxError)] == ["timeout"] * SIZE
     assert await _run(javascript, "1") == b"1"
 
 
@@ -78,10 +78,10 @@ async def test_cancelling_frees_the_worker(language: str) -> None:
 
 @requirement("yaml.box.4")
 async def test_a_worker_that_hangs_costs_one_run_and_is_replaced(release: threading.Event) -> None:
-    workers = Pool(Stubborn)
+    workers = WorkerPool(Stubborn)
     hung = [workers.do(lambda _: release.wait(), 0.1) for _ in range(SIZE)]
     faults = await asyncio.gather(*hung, return_exceptions=True)
-    assert [fault.code for fault in faults if isinstance(fault, Fault)] == ["timeout"] * SIZE
+    assert [fault.code for fault in faults if isinstance(fault, SandboxError)] == ["timeout"] * SIZE
     assert await workers.do(lambda _: "well", 1) == "well"
     await workers.close()
 
@@ -97,9 +97,9 @@ async def test_a_worker_that_breaks_costs_one_run_and_its_machine() -> None:
     def broken(_: Stubborn) -> None:
         raise OSError("nonsense")
 
-    workers = Pool(make)
+    workers = WorkerPool(make)
     for _ in range(SIZE):
-        with pytest.raises(Fault) as raised:
+        with pytest.raises(SandboxError) as raised:
             await workers.do(broken, 1)
         assert (raised.value.code, raised.value.message) == ("crashed", "nonsense")
     assert await workers.do(lambda machine: machine is made[-1], 1)
@@ -113,7 +113,7 @@ async def test_a_killed_process_costs_one_run(python: Sandbox, py: Run) -> None:
     running = asyncio.create_task(_run(python, "while True: pass"))
     busy = await _busy()
     busy.kill()
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(SandboxError) as raised:
         await running
     assert raised.value.code == "crashed"
     assert (await py("result = 1")).value == b"1"
@@ -152,7 +152,10 @@ async def test_closing_stops_what_runs_and_what_waits() -> None:
     await asyncio.wait(endless, timeout=0.1)
     await box.close()
     faults = await asyncio.gather(*endless, return_exceptions=True)
-    assert sorted(fault.code for fault in faults if isinstance(fault, Fault)) == ["crashed"] * 2 + ["timeout"] * SIZE
+    assert (
+        sorted(fault.code for fault in faults if isinstance(fault, SandboxError))
+        == ["crashed"] * 2 + ["timeout"] * SIZE
+    )
 
 
 @pytest.mark.parametrize("turn", range(8))
@@ -161,7 +164,7 @@ async def test_closing_is_right_at_any_moment_of_a_run(turn: int) -> None:
     endless = asyncio.create_task(_run(box, "while (true) {}"))
     await asyncio.wait([endless], timeout=0.004 * turn)
     await box.close()
-    with pytest.raises(Fault) as raised:
+    with pytest.raises(SandboxError) as raised:
         await endless
     assert raised.value.code in ("timeout", "crashed")
     assert await _run(box, "1") == b"1"

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from tests.requirements import requirement
-from tests.schema.parsing import lines, object_parser, parser_of, problems, values
+from tests.schema.parse import lines, object_parser, parser_of, problems, values
 from toolcrib.schema import BadArguments, read_arguments, schema_parser
 
 ANY = object_parser(x={})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.schema.parsing import values
+from tests.schema.parse import values
 from toolcrib.schema import llm_schema, schema_parser, title, with_topic
 
 

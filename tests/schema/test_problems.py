@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.schema.parsing import lines, object_parser, problems
+from tests.schema.parse import lines, object_parser, problems
 from tests.shared import nonempty
-from toolcrib.schema import BadArguments, Problem, nearest, schema_parser
+from toolcrib.schema import ArgumentProblem, BadArguments, nearest, schema_parser
 
 TRIP = {
     "type": "object",
@@ -18,8 +18,8 @@ TRIP = {
 
 
 def test_a_problem_is_written_as_path_and_text() -> None:
-    assert str(Problem("items[1].qty", "type", "expected integer")) == "items[1].qty: expected integer"
-    assert str(Problem("", "json", "not valid JSON")) == "not valid JSON"
+    assert str(ArgumentProblem("items[1].qty", "type", "expected integer")) == "items[1].qty: expected integer"
+    assert str(ArgumentProblem("", "json", "not valid JSON")) == "not valid JSON"
 
 
 @requirement("contract.typed.6")
@@ -89,7 +89,7 @@ def test_the_nearest_known_field_is_named_for_an_unknown_one() -> None:
     ],
 )
 def test_each_rule_is_told_in_plain_words(schema: Any, given: Any, kind: str, text: str) -> None:
-    assert problems(object_parser(x=schema), {"x": given}) == [Problem("x", kind, text)]
+    assert problems(object_parser(x=schema), {"x": given}) == [ArgumentProblem("x", kind, text)]
 
 
 def test_all_broken_rules_of_a_value_are_told() -> None:
@@ -129,7 +129,9 @@ def test_keys_that_would_blur_a_path_are_quoted() -> None:
 
 
 def test_bad_arguments_read_as_their_problems() -> None:
-    error = BadArguments([Problem("a", "missing", "missing"), Problem("b", "type", "expected integer, got 5.5")])
+    error = BadArguments(
+        [ArgumentProblem("a", "missing", "missing"), ArgumentProblem("b", "type", "expected integer, got 5.5")]
+    )
     assert str(error) == "a: missing\nb: expected integer, got 5.5"
 
 

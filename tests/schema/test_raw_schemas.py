@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
-from tests.schema.parsing import lines, object_parser, problems, values
+from tests.schema.parse import lines, object_parser, problems, values
 from toolcrib.schema import BadArguments, SchemaError, check_schema, output_check, read_arguments, schema_parser
 
 ITEM = {"type": "object", "properties": {"qty": {"type": "integer", "default": 1}, "sku": {"type": "string"}}}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.requirements import requirement
-from tests.schema.parsing import problems, values
+from tests.schema.parse import problems, values
 from tests.shared import case_data
 from toolcrib.schema import llm_schema, schema_parser, title, with_topic
 

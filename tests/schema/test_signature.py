@@ -10,7 +10,7 @@ import pytest
 from pydantic import Field
 
 from tests.requirements import requirement
-from tests.schema.parsing import Context, lines, parser_of, values
+from tests.schema.parse import Context, lines, parser_of, values
 from toolcrib.schema import FunctionSignature, SchemaError, function_parser
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from tests.serve.place import Place, serving
 from tests.serve.tools import TOOLS, Doors, shelf
 from toolcrib import Crib
 from toolcrib.serve.api import ServeLimits
-from toolcrib.serve.mcp import Settings
+from toolcrib.serve.mcp import McpServerSettings
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def doors() -> Doors:
 async def place(doors: Doors) -> AsyncIterator[Place]:
     shelved = shelf()
     crib = Crib([*TOOLS, shelved], deps={"doors": doors})
-    settings = Settings(name="workshop", instructions="Be kind.", task_after_s=0.3)
+    settings = McpServerSettings(name="workshop", instructions="Be kind.", task_after_s=0.3)
     limits = ServeLimits(body_bytes=200_000, body_s=0.5)
     async with serving(crib, shelf=shelved, mcp=settings, limits=limits) as made:
         yield made

@@ -14,8 +14,8 @@ import uvicorn
 
 from toolcrib import Crib
 from toolcrib.serve.http import Site, config
+from toolcrib.serve.http_protocol import BoundedProtocol
 from toolcrib.serve.mcp.http import McpHttp
-from toolcrib.serve.patience import PatientProtocol
 
 VERSION = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -170,7 +170,7 @@ async def events(answer: httpx.Response, *, ids: bool = False) -> AsyncIterator[
             id = ""
 
 
-class _Hasty(PatientProtocol):
+class _Hasty(BoundedProtocol):
     headers_s = 0.5
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from tests.serve.tools import TOOLS, Doors, shelf
 from toolcrib import Crib, tool
-from toolcrib.serve.mcp import Settings
+from toolcrib.serve.mcp import McpServerSettings
 from toolcrib.serve.mcp.stdio import run
 
 @tool(read_only=True)

@@ -12,7 +12,7 @@ from tests.requirements import requirement
 from tests.serve.place import BOTH, Place, serving
 from tests.serve.tools import NAME, TOOLS, Doors
 from toolcrib import Context, Crib, tool
-from toolcrib.serve.mcp import Settings
+from toolcrib.serve.mcp import McpServerSettings
 
 FORM: dict[str, Any] = {"elicitation": {}}
 
@@ -122,7 +122,7 @@ async def test_a_question_that_comes_after_a_stream_was_lost_goes_over_the_next_
 @requirement("mcp.server.13")
 async def test_a_stream_that_is_open_for_long_is_ended_and_come_back_to() -> None:
     doors = Doors()
-    async with serving(Crib(TOOLS, deps={"doors": doors}), mcp=Settings(stream_s=0.1)) as place:
+    async with serving(Crib(TOOLS, deps={"doors": doors}), mcp=McpServerSettings(stream_s=0.1)) as place:
         old = await place.begin()
         async with old.stream("tools/call", {"name": "hold", "arguments": {}}) as messages:
             said = [one async for one in messages]

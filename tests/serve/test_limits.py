@@ -16,7 +16,7 @@ from toolcrib import Crib
 from toolcrib.serve.api import ServeLimits
 from toolcrib.serve.keyring import Keyring
 from toolcrib.serve.keys import new_key
-from toolcrib.serve.mcp import Settings
+from toolcrib.serve.mcp import McpServerSettings
 
 SOON_S = 60
 LISTEN = {"notifications": {"toolsListChanged": True}}
@@ -255,7 +255,7 @@ async def held(ada: Holder, door: str) -> str:
 
 
 async def test_a_new_session_takes_the_place_of_ones_own_that_was_silent_for_longest() -> None:
-    async with guarded(mcp=Settings(sessions=3, sessions_each=2)) as (place, keys):
+    async with guarded(mcp=McpServerSettings(sessions=3, sessions_each=2)) as (place, keys):
         ada, bob = await holder(place, keys, "ada"), await holder(place, keys, "bob")
         first, second = await ada.greeted(), await ada.greeted()
         assert (await ada.post(PING, **first)).status_code == 200

@@ -13,7 +13,7 @@ from tests.requirements import requirement
 from tests.serve.place import META, TASKS, VERSION, Place, headers, last, serving
 from tests.serve.tools import TOOLS, Doors
 from toolcrib import BadTool, Crib, Tool
-from toolcrib.serve.mcp.rooms import DAY_S
+from toolcrib.serve.mcp.sessions import DAY_S
 from toolcrib.testing.clock import FakeClock
 
 FORM: dict[str, Any] = {"elicitation": {}}

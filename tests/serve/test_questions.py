@@ -1,4 +1,4 @@
-"""Questions of calls, asked of clients: `input_required`, sealed states, and what clients can not answer."""
+"""Questions of calls, asked of clients: `input_required`, sealed states, and what clients cannot answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.serve.place import TASKS, Place, serving
 from tests.serve.tools import TOOLS, greet
 from toolcrib import Crib
 from toolcrib.serve.keys import ApiKeys, new_key
-from toolcrib.serve.mcp import Settings
+from toolcrib.serve.mcp import McpServerSettings
 from toolcrib.serve.principal import Principal
 
 FORM: dict[str, Any] = {"elicitation": {}}
@@ -114,7 +114,7 @@ async def test_a_state_is_bound_to_its_request(place: Place) -> None:
 
 @requirement("mcp.server.5")
 async def test_a_state_expires() -> None:
-    async with serving(Crib([greet]), mcp=Settings(state_s=0.0)) as place:
+    async with serving(Crib([greet]), mcp=McpServerSettings(state_s=0.0)) as place:
         asked = await place.call("greet", can=FORM)
         given = {"name": "greet", "arguments": {}, **back(asked, **ADA)}
         _, error = await place.error("tools/call", given, can=FORM)

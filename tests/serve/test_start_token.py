@@ -20,7 +20,7 @@ from toolcrib.client import RemoteCrib
 from toolcrib.client.local import start_token, state_folder, told
 from toolcrib.errors import Refused
 from toolcrib.serve.asgi import Receive, Scope, Send, reply
-from toolcrib.serve.mcp.seal import kept_secret
+from toolcrib.serve.mcp.signed_state import kept_secret
 from toolcrib.serve.origins import Origins
 from toolcrib.serve.start_token import StartToken, derived
 

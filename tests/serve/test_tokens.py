@@ -180,7 +180,7 @@ async def test_a_token_that_nobody_signed_shuts_out_nobody_while_the_issuer_is_a
         assert (await asked.admit(bearing(signed(sub="ada")))).name.endswith("#ada")
         asked._ask_at = 0.0  # it was some time ago
         issuer.away = True
-        with pytest.raises(NotAdmitted, match="can not be asked for its keys now"):
+        with pytest.raises(NotAdmitted, match="cannot be asked for its keys now"):
             await asked.admit(bearing(signed(kid="unknown")))
         assert (await asked.admit(bearing(signed(sub="bob")))).name.endswith("#bob")
         assert issuer.times == 2
@@ -221,7 +221,7 @@ async def test_an_issuer_that_is_away_is_not_asked_for_every_token(
     with nobody() as issuer:
         asked = OAuth(RESOURCE, issuer, None if path is None else issuer + path)
         for kid in ("a", "b", "c"):
-            with pytest.raises(NotAdmitted, match="can not be asked for its keys now") as refused:
+            with pytest.raises(NotAdmitted, match="cannot be asked for its keys now") as refused:
                 await asked.admit(bearing(signed(kid=kid, iss=issuer)))
             assert "Errno" not in refused.value.message
-    assert len([line for line in caplog.messages if "can not be asked" in line]) == 1
+    assert len([line for line in caplog.messages if "cannot be asked" in line]) == 1

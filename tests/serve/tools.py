@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from toolcrib import Block, Context, ToolFailure, block, tool
-from toolcrib.serve.mcp import Shelf, ask_client, elicit, roots, sample
+from toolcrib.serve.mcp import McpLibrary, ask_client, elicit, roots, sample
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -113,8 +113,8 @@ async def outer(ctx: Context) -> str:
 TOOLS = [add, total, pieces, steps, hold, greet, erase, several, job, fails, outer]
 
 
-def shelf() -> Shelf:
-    made = Shelf()
+def shelf() -> McpLibrary:
+    made = McpLibrary()
 
     @made.prompt(complete={"topic": ["tea", "tools", "trees"]})
     async def explain(topic: str, style: str = "plain") -> list[Any]:

@@ -7,8 +7,8 @@ import asyncio
 import sys
 
 from toolcrib.store import Write
-from toolcrib.store.sqlite import SqliteStore
-from toolcrib.testing.stores.frame import line
+from toolcrib.store.sqlite.store import SqliteStore
+from toolcrib.testing.stores.fixture import line
 
 
 async def main(url: str, worker: str, count: int) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from toolcrib import Crib, tool
 from toolcrib.session import Session
-from toolcrib.store import writer
-from toolcrib.store.sqlite import SqliteStore
+from toolcrib.store.sqlite import writer
+from toolcrib.store.sqlite.store import SqliteStore
 
 
 @tool(read_only=True)

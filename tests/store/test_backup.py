@@ -18,8 +18,8 @@ from toolcrib import Context, Crib, Session, tool
 from toolcrib.cli.verify import differences, every_session
 from toolcrib.errors import StoreError
 from toolcrib.store.backup import TABLES, back_up, check, restore
-from toolcrib.store.integrity import damages
 from toolcrib.store.schema import migrate, migrations
+from toolcrib.store.sqlite.integrity import damages
 
 BESIDE = {"swept", "nodes", "batches", "schema_version"}
 """Tables of what a store does not need after a restore."""

@@ -7,8 +7,8 @@ import pytest
 from tests.requirements import requirement
 from toolcrib.store import Store
 from toolcrib.store.memory import MemoryStore
-from toolcrib.store.postgres import PostgresStore
-from toolcrib.store.sqlite import SqliteStore
+from toolcrib.store.postgres.store import PostgresStore
+from toolcrib.store.sqlite.store import SqliteStore
 from toolcrib.testing import StoreSuite
 
 

@@ -17,8 +17,8 @@ from toolcrib import Crib, tool
 from toolcrib.cli.verify import differences, every_session
 from toolcrib.errors import StoreUnavailable
 from toolcrib.store import open_store
-from toolcrib.store.checkpoint import wal
-from toolcrib.store.integrity import accept_loss, damages
+from toolcrib.store.sqlite.checkpoint import wal
+from toolcrib.store.sqlite.integrity import accept_loss, damages
 
 CALLS = 150
 
@@ -188,7 +188,7 @@ async def test_one_of_two_processes_may_end_without_hiding_the_wal_of_the_other(
 
 @requirement("reliability.keep.3")
 async def test_the_wal_is_emptied_when_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolcrib.store.checkpoint.QUIET_S", 0.05)
+    monkeypatch.setattr("toolcrib.store.sqlite.checkpoint.QUIET_S", 0.05)
     file, copy = tmp_path / "log.db", tmp_path / "copy.db"
     async with Crib([echo], store=f"sqlite:///{file}") as crib:
         session = await crib.open("s", owner="ada")

@@ -18,14 +18,14 @@ from tests.shared import ROOT
 from toolcrib import ToolFailure, testing, tool
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
 from toolcrib.events import Event
-from toolcrib.store import Conflict, Row, Shared, Write
+from toolcrib.store import Conflict, Row, SharedStore, Write
 from toolcrib.store.codec import LARGE, Stored, encode, raw
-from toolcrib.store.postgres import PostgresStore
+from toolcrib.store.postgres.store import PostgresStore
 from toolcrib.store.schema import migrations
-from toolcrib.testing.index import read_all
+from toolcrib.testing.index_check import read_all
 from toolcrib.testing.services import ServiceError, execute
-from toolcrib.testing.stores.following import follow
-from toolcrib.testing.stores.frame import AT, claim, commit, finish, line, new, note, park, submit, texts
+from toolcrib.testing.stores.fixture import AT, claim, commit, finish, line, new, note, park, submit, texts
+from toolcrib.testing.stores.followers import follow
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ def serial(row: Row) -> Write:
 
 
 def test_a_postgres_store_is_a_shared_one() -> None:
-    store: Shared = PostgresStore("postgresql://localhost/db")
+    store: SharedStore = PostgresStore("postgresql://localhost/db")
     assert store.url == "postgresql://localhost/db"
 
 
@@ -135,7 +135,7 @@ async def test_what_is_wrong_with_an_address_is_said_without_its_password(postgr
         f"postgresql://nobody:se%2Fcret@{host}:{parts.port}/postgres": "the user or the password is wrong",
         f"postgresql://{user}:{parts.password}@{host}:{parts.port}/absent": 'database "absent" does not exist',
         f"postgresql://{user}:se%2Fcret@{host}:1/postgres": "nothing listens at",
-        "postgresql://ada:se%2Fcret@no-such-host.invalid/db": "can not be reached",
+        "postgresql://ada:se%2Fcret@no-such-host.invalid/db": "cannot be reached",
     }
     for url, reason in wrong.items():
         said = await refusal(url)
@@ -309,7 +309,7 @@ async def test_a_node_hears_of_what_concerns_a_session_that_it_knows(postgres_ur
 
 async def test_a_node_is_dead_when_its_lease_is_over(postgres_url: str) -> None:
     code = (
-        "import asyncio, sys; from toolcrib.store.postgres import PostgresStore\n"
+        "import asyncio, sys; from toolcrib.store.postgres.store import PostgresStore\n"
         "async def main():\n"
         "    store = PostgresStore(sys.argv[1]); await store.start('other'); print('ready', flush=True)\n"
         "    await asyncio.Event().wait()\n"

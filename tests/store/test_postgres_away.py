@@ -12,12 +12,13 @@ import pytest
 from tests.requirements import requirement
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.events import Event
-from toolcrib.store import Write, connection, group
-from toolcrib.store.postgres import PostgresStore
-from toolcrib.testing.index import check_index, read_all
-from toolcrib.testing.services import Postgres, execute
-from toolcrib.testing.stores.following import follow
-from toolcrib.testing.stores.frame import AT, claim, finish, line, new, note, submit, texts
+from toolcrib.store import Write
+from toolcrib.store.postgres import connection, group_commit
+from toolcrib.store.postgres.store import PostgresStore
+from toolcrib.testing.index_check import check_index, read_all
+from toolcrib.testing.services import PostgresServer, execute
+from toolcrib.testing.stores.fixture import AT, claim, finish, line, new, note, submit, texts
+from toolcrib.testing.stores.followers import follow
 
 CUT = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
@@ -114,7 +115,7 @@ async def test_what_was_told_is_there_once_though_connections_are_cut_all_the_ti
 
 
 @requirement("store.9")
-async def test_what_was_told_is_there_once_though_the_server_is_killed(own_postgres: Postgres) -> None:
+async def test_what_was_told_is_there_once_though_the_server_is_killed(own_postgres: PostgresServer) -> None:
     async with opened(own_postgres.url) as one, opened(own_postgres.url, "b") as other:
         load = Load(one, other)
 
@@ -128,7 +129,7 @@ async def test_what_was_told_is_there_once_though_the_server_is_killed(own_postg
 
 
 @requirement("store.9")
-async def test_a_restart_of_the_server_is_waited_for(own_postgres: Postgres) -> None:
+async def test_a_restart_of_the_server_is_waited_for(own_postgres: PostgresServer) -> None:
     async with opened(own_postgres.url) as store:
         await in_thread(own_postgres.stop)
         store.put(note("s", "put"))
@@ -142,9 +143,9 @@ async def test_a_restart_of_the_server_is_waited_for(own_postgres: Postgres) -> 
 
 @requirement("store.9")
 async def test_a_database_that_stays_away_is_an_error_and_puts_are_kept(
-    own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (connection, group):
+    for module in (connection, group_commit):
         monkeypatch.setattr(module, "AWAY_S", 0.3)
     async with opened(own_postgres.url) as store:
         await in_thread(own_postgres.stop)
@@ -159,9 +160,9 @@ async def test_a_database_that_stays_away_is_an_error_and_puts_are_kept(
 
 
 async def test_a_store_lets_go_of_a_database_that_is_away(
-    own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (connection, group):
+    for module in (connection, group_commit):
         monkeypatch.setattr(module, "AWAY_S", 0.3)
     async with opened(own_postgres.url) as store:
         store.put(note("s", "lost"))
@@ -172,7 +173,7 @@ async def test_a_store_lets_go_of_a_database_that_is_away(
 
 @requirement("store.9")
 async def test_a_server_that_freezes_writes_nothing_twice(
-    own_postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "ANSWER_S", 0.3)
     async with opened(own_postgres.url) as store:
@@ -195,7 +196,7 @@ async def test_a_batch_that_waits_for_a_lock_is_written_once(
 ) -> None:
     monkeypatch.setattr(connection, "ANSWER_S", 0.2)
     async with opened(postgres_url) as store:
-        holder = await connection.Address(postgres_url).connect(60)
+        holder = await connection.DatabaseAddress(postgres_url).connect(60)
         async with holder.transaction():
             await holder.execute("SELECT 1 FROM sessions FOR UPDATE")
             waiting = asyncio.create_task(store.commit(note("s", "once")))
@@ -242,11 +243,11 @@ async def test_a_session_is_made_by_whoever_asked_though_its_answer_was_lost(pos
 async def test_whoever_waits_when_a_store_closes_in_doubt_is_told_so(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "CLOSE_S", 0.3)
+    monkeypatch.setattr(group_commit, "CLOSE_S", 0.3)
     store = PostgresStore(postgres_url)
     await store.start("a")
     await store.open("s", "ada", AT)
-    holder = await connection.Address(postgres_url).connect(60)
+    holder = await connection.DatabaseAddress(postgres_url).connect(60)
     async with holder.transaction():
         await holder.execute("SELECT 1 FROM sessions FOR UPDATE")
         waiting = asyncio.create_task(store.commit(Write("s", [line("perhaps")])))

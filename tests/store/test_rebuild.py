@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.sessions.place import Gate
+from tests.session.place import Gate
 from toolcrib import Context, Crib, CribLimits, Refused, Session, ToolFailure, tool
 from toolcrib.cli.verify import differences, every_session, mend, rows_from_log
 from toolcrib.store import Row, Store, open_store
 from toolcrib.testing import check_index
-from toolcrib.testing.stores.frame import AT, answer, claim, commit, finish, new, park, settle, submit
+from toolcrib.testing.stores.fixture import AT, answer, claim, commit, finish, new, park, settle, submit
 
 
 @pytest.fixture(params=["memory", "sqlite"])

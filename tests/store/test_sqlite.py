@@ -22,10 +22,10 @@ from toolcrib.events import Event
 from toolcrib.store import Write
 from toolcrib.store.codec import LARGE, encode, raw
 from toolcrib.store.schema import migrate, migrations, queries
-from toolcrib.store.sqlite import SqliteStore
-from toolcrib.testing.index import read_all
-from toolcrib.testing.stores.following import follow
-from toolcrib.testing.stores.frame import AT, claim, commit, finish, line, new, note, settle, submit, texts
+from toolcrib.store.sqlite.store import SqliteStore
+from toolcrib.testing.index_check import read_all
+from toolcrib.testing.stores.fixture import AT, claim, commit, finish, line, new, note, settle, submit, texts
+from toolcrib.testing.stores.followers import follow
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ READ_ONLY = """
 import asyncio, os, sys
 from toolcrib.errors import StoreUnavailable
 from toolcrib.store.schema import migrations, queries
-from toolcrib.store.sqlite import SqliteStore
+from toolcrib.store.sqlite.store import SqliteStore
 
 queries()
 if os.geteuid() == 0:  # root may write anything
@@ -155,7 +155,7 @@ async def test_a_file_that_may_not_be_written_is_refused() -> None:
         command = [sys.executable, "-c", READ_ONLY, str(file)]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False, cwd=ROOT)
         Path(folder).chmod(0o755)
-    assert done.stdout.startswith(f"Can not open {file}: "), done.stderr
+    assert done.stdout.startswith(f"Cannot open {file}: "), done.stderr
     assert "readonly" in done.stdout or "unable to open" in done.stdout
 
 
@@ -165,7 +165,7 @@ def test_a_url_without_a_file_is_refused() -> None:
             SqliteStore(url)
 
 
-# When the file can not be written
+# When the file cannot be written
 
 
 async def test_a_full_disk_leaves_nothing_half_written_and_is_forgotten_when_there_is_room(file: Path) -> None:

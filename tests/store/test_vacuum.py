@@ -13,8 +13,8 @@ from toolcrib import Crib, tool
 from toolcrib.crib import SWEEP_S
 from toolcrib.errors import StoreError
 from toolcrib.store import open_store
-from toolcrib.store.checkpoint import wal
-from toolcrib.store.vacuum import vacuum
+from toolcrib.store.sqlite.checkpoint import wal
+from toolcrib.store.sqlite.vacuum import vacuum
 
 
 @tool(read_only=True)

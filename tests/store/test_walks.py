@@ -12,23 +12,23 @@ import pytest
 
 from tests.requirements import requirement
 from tests.shared import nonempty
-from toolcrib.store import Store, Where, open_store, walk
+from toolcrib.store import Store, WalkFilter, open_store, walks
 from toolcrib.store.memory import MemoryStore
 from toolcrib.store.schema import migrations
 from toolcrib.testing.services import execute
-from toolcrib.testing.stores.frame import AT, commit, finish, new, park, submit
-from toolcrib.testing.stores.walking import walked
+from toolcrib.testing.stores.fixture import AT, commit, finish, new, park, submit
+from toolcrib.testing.stores.walks import walked
 
 EVERY = [
-    Where(),
-    Where("ended"),
-    Where(owner="ada"),
-    Where("ended", owner="ada", oldest_first=True),
-    Where(codes=("failed", "internal")),
-    Where(codes=("unknown",)),
-    Where(states=("waiting",)),
-    Where(session="s"),
-    Where("ended", session="s"),
+    WalkFilter(),
+    WalkFilter("ended"),
+    WalkFilter(owner="ada"),
+    WalkFilter("ended", owner="ada", oldest_first=True),
+    WalkFilter(codes=("failed", "internal")),
+    WalkFilter(codes=("unknown",)),
+    WalkFilter(states=("waiting",)),
+    WalkFilter(session="s"),
+    WalkFilter("ended", session="s"),
 ]
 
 LOG = """
@@ -47,10 +47,10 @@ async def has_all(store: Store) -> None:
     """The log of an earlier schema is found in every way."""
     await store.start("worker-1")
     try:
-        assert [spot.row.id for spot in await walked(store, Where())] == ["b", "a"]
-        assert [spot.row.id for spot in await walked(store, Where("ended"))] == ["a", "b"]
-        assert [spot.owner for spot in await walked(store, Where(codes=("unknown",)))] == ["bob"]
-        assert [spot.row.id for spot in await walked(store, Where(owner="ada"))] == ["a"]
+        assert [spot.row.id for spot in await walked(store, WalkFilter())] == ["b", "a"]
+        assert [spot.row.id for spot in await walked(store, WalkFilter("ended"))] == ["a", "b"]
+        assert [spot.owner for spot in await walked(store, WalkFilter(codes=("unknown",)))] == ["bob"]
+        assert [spot.row.id for spot in await walked(store, WalkFilter(owner="ada"))] == ["a"]
         assert [row.id for row in await store.sessions(limit=1)] == ["s"]
         assert [event.kind for event in await store.read("s")] == ["accepted", "done"]
     finally:
@@ -113,10 +113,10 @@ async def test_a_database_of_the_schema_before_is_brought_up_to_date(postgres_ur
 
 
 @pytest.mark.parametrize("where", EVERY, ids=str)
-def test_a_walk_over_a_file_goes_along_an_index_and_sorts_nothing(where: Where, tmp_path: Path) -> None:
+def test_a_walk_over_a_file_goes_along_an_index_and_sorts_nothing(where: WalkFilter, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "log.db")) as db:
         db.executescript("".join(text for _, text in migrations()))
-        for text in nonempty(walk.statements("sqlite", where)):
+        for text in nonempty(walks.statements("sqlite", where)):
             plan = [line[3] for line in db.execute(f"EXPLAIN QUERY PLAN {text}", Anything())]
             assert "SEARCH" in plan[0]
             assert not [line for line in plan if "TEMP B-TREE" in line or line.startswith(("SCAN c", "SCAN events"))]
@@ -142,19 +142,19 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 async def test_a_walk_looks_at_so_many_calls_and_no_more_at_once(
     store: Store, forward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk, "SCAN", 10)
+    monkeypatch.setattr(walks, "SCAN", 10)
     await store.open("s", "ada", AT)
     await store.open("t", "bob", AT)
     for number in range(35):
         row = new(f"c{number}", "t" if number == 17 else "s").but(accepted_at=AT + number // 4)
         await store.commit(finish(await commit(store, submit(row, at=row.accepted_at))))
-    for where in (Where(owner="bob"), Where("ended", owner="bob")):
+    for where in (WalkFilter(owner="bob"), WalkFilter("ended", owner="bob")):
         pages = [await store.walk(where._replace(oldest_first=forward))]
         while pages[-1].next is not None:
             pages.append(await store.walk(where._replace(oldest_first=forward), pages[-1].next))
         assert [spot.row.id for page in pages for spot in page.spots] == ["c17"]
         assert len(pages) == 4
-    assert len(await walked(store, Where(oldest_first=forward), 7)) == 35
+    assert len(await walked(store, WalkFilter(oldest_first=forward), 7)) == 35
 
 
 class Unread(list[Any]):
@@ -164,8 +164,10 @@ class Unread(list[Any]):
         raise AssertionError("the log was read")
 
 
-@pytest.mark.parametrize("where", [Where(), Where(states=("waiting",), oldest_first=True), Where(session="s")], ids=str)
-async def test_calls_are_found_in_memory_without_reading_the_log(where: Where) -> None:
+@pytest.mark.parametrize(
+    "where", [WalkFilter(), WalkFilter(states=("waiting",), oldest_first=True), WalkFilter(session="s")], ids=str
+)
+async def test_calls_are_found_in_memory_without_reading_the_log(where: WalkFilter) -> None:
     store = MemoryStore()
     await store.open("s", "ada", AT)
     await store.commit(park(await commit(store, submit(new("c")))))

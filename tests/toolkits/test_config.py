@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Crib, testing, toolkits
-from toolcrib.cli.config import BadConfig, load
+from toolcrib.cli.config.loader import BadConfig, load
 
 CRIB = """
 sources:
@@ -101,7 +101,7 @@ async def test_a_toolkit_is_one_source_or_single_tools(given: str) -> None:
 @pytest.mark.process
 def test_nothing_is_loaded_for_those_who_use_no_toolkit() -> None:
     code = "import sys, toolcrib, toolcrib.toolkits; print([m for m in sys.modules if m in {names}])"
-    names = {"httpx", "asyncpg", "eth_abi", "Crypto", "sqlite3", "toolcrib.toolkits.kit"}
+    names = {"httpx", "asyncpg", "eth_abi", "Crypto", "sqlite3", "toolcrib.toolkits.collection"}
     done = subprocess.run([sys.executable, "-c", code.format(names=names)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

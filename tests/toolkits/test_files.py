@@ -15,7 +15,7 @@ from tests.toolkits.place import code, opened
 from toolcrib import BadTool, Crib, ToolFailure
 from toolcrib.toolkits import files
 from toolcrib.toolkits.files import content
-from toolcrib.toolkits.files.root import Root
+from toolcrib.toolkits.files.root import RootFolder
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ async def test_a_link_swapped_in_after_the_check_is_refused(root: Path) -> None:
 
 
 @pytest.fixture
-def swapped(root: Path) -> Iterator[Root]:
+def swapped(root: Path) -> Iterator[RootFolder]:
     """A folder in which another thread swaps things all the time: `real` is a folder or a link that leads out,
     `flip` a link that stays inside or does not."""
     (root / "real").mkdir()
@@ -189,13 +189,13 @@ def swapped(root: Path) -> Iterator[Root]:
 
     swapping = threading.Thread(target=swap)
     swapping.start()
-    yield Root(root)
+    yield RootFolder(root)
     stop.set()
     swapping.join()
 
 
 @requirement("files.2")
-def test_links_swapped_all_the_time_never_show_what_lies_outside(swapped: Root, root: Path) -> None:
+def test_links_swapped_all_the_time_never_show_what_lies_outside(swapped: RootFolder, root: Path) -> None:
     seen: set[str] = set()
     for _ in range(2000):
         for path in ("real/secret.txt", "flip/secret.txt"):
@@ -208,7 +208,7 @@ def test_links_swapped_all_the_time_never_show_what_lies_outside(swapped: Root, 
 
 
 @requirement("files.2")
-def test_links_swapped_all_the_time_never_let_anything_be_written_outside(swapped: Root, root: Path) -> None:
+def test_links_swapped_all_the_time_never_let_anything_be_written_outside(swapped: RootFolder, root: Path) -> None:
     seen: set[str] = set()
     for _ in range(200):
         try:
@@ -396,7 +396,7 @@ async def test_an_expression_that_can_not_be_searched_for_says_why(root: Path) -
             failure = (await session.call("grep", {"pattern": pattern})).failure
             assert failure is not None
             assert failure.code == "invalid_arguments"
-            assert "This expression can not be used" in failure.message
+            assert "This expression cannot be used" in failure.message
 
 
 @requirement("files.5")

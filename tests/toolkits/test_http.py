@@ -75,7 +75,7 @@ async def test_what_is_no_text_is_not_shown() -> None:
     async with web(pages) as site, opened(http.tools(ports=[site.port]), LOOPBACK) as session:
         failure = (await session.call("http_fetch", {"url": f"{site.url}/picture"})).failure
         assert failure is not None
-        assert (failure.code, failure.message) == ("failed", "The answer (image/png) can not be shown as text")
+        assert (failure.code, failure.message) == ("failed", "The answer (image/png) cannot be shown as text")
 
 
 @requirement("http.1")

@@ -12,7 +12,7 @@ from tests.shared import case_data
 from tests.toolkits.place import Seen, opened, reply, web
 from toolcrib import BadTool
 from toolcrib.toolkits import search
-from toolcrib.toolkits.documents import Documents
+from toolcrib.toolkits.document_index import Documents
 
 KEY = "test-token"
 

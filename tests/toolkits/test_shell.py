@@ -1,4 +1,4 @@
-"""Programs in a place of their own: what they can do there, and what they can not do anywhere else."""
+"""Programs in a place of their own: what they can do there, and what they cannot do anywhere else."""
 
 import asyncio
 import json
@@ -15,19 +15,19 @@ from tests.requirements import requirement
 from tests.toolkits.place import opened
 from toolcrib import BadTool, Crib, ToolFailure
 from toolcrib.toolkits import shell
-from toolcrib.toolkits.shell import running
+from toolcrib.toolkits.shell import process
 
 
 def _isolates() -> bool:
     """Whether this system lets a program make such a place."""
-    place = running.Place("/tmp")
+    place = process.ProcessSandbox("/tmp")
 
     async def nobody(text: str) -> None:
         return None
 
     try:
-        said = running.Said(nobody), running.Said(nobody)
-        return asyncio.run(running.run(place.order(["true"], ".", 30), None, *said)) == 0
+        said = process.CapturedOutput(nobody), process.CapturedOutput(nobody)
+        return asyncio.run(process.run(place.order(["true"], ".", 30), None, *said)) == 0
     except ToolFailure:
         return False
 
@@ -165,7 +165,7 @@ async def test_the_environment_holds_what_was_allowed_and_nothing_else(
 async def test_without_a_place_of_its_own_nothing_runs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = root / "inside.py"
     broken.write_text("import os, sys\nos.write(int(sys.argv[1]), b'eno')\n")
-    monkeypatch.setattr(running, "_INSIDE", str(broken))
+    monkeypatch.setattr(process, "_SANDBOX", str(broken))
     failure = (await bash(root, "touch here")).failure
     assert (failure.code, failure.message, failure.retryable) == ("unavailable", "No sandbox available", False)
     assert not (root / "here").exists()

@@ -435,7 +435,7 @@ async def test_no_failure_tells_where_a_database_is(server: str) -> None:
     async with opened(sql.tools({"shop": hidden})) as session:
         failure = (await query(session, "SELECT 1")).failure
         assert failure is not None
-        assert (failure.code, failure.message) == ("unavailable", "The database shop can not be reached")
+        assert (failure.code, failure.message) == ("unavailable", "The database shop cannot be reached")
         events = [event async for event in session.events(follow=False)]
         assert "very-secret" not in repr(events) + repr(sql.Database(hidden))
 

@@ -10,7 +10,7 @@ import uvloop
 from bench.probes.mcp.crib import add
 from bench.probes.place import place
 from toolcrib import Crib
-from toolcrib.agent import Agent, Agents, Request
+from toolcrib.agent import Agent, Agents, CompletionRequest
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text
 from toolcrib.serve.api import ServeLimits
 from toolcrib.serve.http import Site, server, settle
@@ -21,7 +21,7 @@ MANY = 10_000  # all readers are the same principal here
 class Calling:
     """Calls first, answers second."""
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         """What the model says."""
         if request.messages[-1].role == "tool":
             yield Text("all done")

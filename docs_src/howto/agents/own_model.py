@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from toolcrib import Crib, tool
-from toolcrib.agent import Agent, Agents, Model, Request, ScriptedModel, record
+from toolcrib.agent import Agent, Agents, CompletionRequest, Model, ScriptedModel, record
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text, Usage
 
 
@@ -15,7 +15,7 @@ def add(a: int, b: int) -> int:
 class Adder:
     """A model that can do one thing. A real one sends the request to its provider."""
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         last = request.messages[-1]
         if last.role == "tool":
             yield Text(f"It is {last.text}.")

@@ -2,12 +2,11 @@ import asyncio
 import sys
 
 from toolcrib import Crib
+from toolcrib.chain import Chain, Chains, ethereum, wallet
+from toolcrib.chain.autosign import autosign
 from toolcrib.testing import Artifact, anvil, shapes
 from toolcrib.testing.chain import Anvil
 from toolcrib.testing.services import ServiceError
-from toolcrib.toolkits import ethereum, wallet
-from toolcrib.toolkits.chain import Chain, Chains
-from toolcrib.toolkits.chain.autosign import autosign
 
 VAULT = "0x" + "7a" * 20
 ABI = [{"type": "function", "name": "open", "inputs": [{"name": "key", "type": "uint256"}]}]

@@ -1,8 +1,7 @@
 import asyncio
 
 from toolcrib import Crib
-from toolcrib.toolkits import ethereum
-from toolcrib.toolkits.chain import Chain, Chains
+from toolcrib.chain import Chain, Chains, ethereum
 
 ADA = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 

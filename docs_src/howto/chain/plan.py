@@ -3,10 +3,9 @@ import sys
 from typing import Any
 
 from toolcrib import Crib
+from toolcrib.chain import Chain, ChainLimits, Chains, forge
 from toolcrib.testing.chain import Anvil, anvil
 from toolcrib.testing.services import ServiceError
-from toolcrib.toolkits import forge
-from toolcrib.toolkits.chain import Chain, Chains, Limits
 
 
 def plan(bob: str) -> list[dict[str, Any]]:
@@ -25,7 +24,7 @@ def sign(chain: Anvil, request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def main(chain: Anvil) -> None:
-    limits = Limits(tx_wei=5000, day_wei=10_000)
+    limits = ChainLimits(tx_wei=5000, day_wei=10_000)
     chains = Chains([Chain(31337, "anvil", chain.url, local=True, propose=True)], limits=limits)
     granted = {"grants": {"allow": ["payments:initiate"]}}
     ada, bob = chain.accounts[:2]

@@ -2,10 +2,9 @@ import asyncio
 import sys
 
 from toolcrib import Crib
+from toolcrib.chain import Chain, Chains, account, cast
 from toolcrib.testing.chain import Anvil, anvil
 from toolcrib.testing.services import ServiceError
-from toolcrib.toolkits import account, cast
-from toolcrib.toolkits.chain import Chain, Chains
 
 
 async def main(chain: Anvil) -> None:

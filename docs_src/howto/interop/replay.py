@@ -1,7 +1,7 @@
 import asyncio
 
 from toolcrib import Context, Crib, tool
-from toolcrib.interop import Reading, aios, awaken, distri
+from toolcrib.interop import LogReader, aios, awaken, distri
 
 
 @tool
@@ -21,7 +21,7 @@ async def main() -> None:
             print(distri.dumps("AgentEventType", told))
         print(awaken.call_statuses(events))
 
-        reading = Reading(session.id)
+        reading = LogReader(session.id)
         for event in events:
             for envelope in aios.envelopes(event, reading):
                 print(aios.dumps("EventEnvelope", envelope))

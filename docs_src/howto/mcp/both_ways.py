@@ -4,12 +4,12 @@ import asyncio
 import sys
 
 from toolcrib import Crib, tool
-from toolcrib.serve.mcp import Settings, Shelf
+from toolcrib.serve.mcp import McpLibrary, McpServerSettings
 from toolcrib.serve.mcp.stdio import run
 from toolcrib.sources.mcp import Mcp
 
 NOTES = {"milk": "Buy milk."}
-shelf = Shelf()
+shelf = McpLibrary()
 
 
 @tool(read_only=True)
@@ -31,7 +31,11 @@ def note(name: str) -> str:
 
 
 def serve() -> None:
-    run(Crib([read_note, shelf]), shelf=shelf, settings=Settings(name="notes", instructions="Read before you write."))
+    run(
+        Crib([read_note, shelf]),
+        shelf=shelf,
+        settings=McpServerSettings(name="notes", instructions="Read before you write."),
+    )
 
 
 async def use() -> None:

@@ -15,7 +15,7 @@ def payments() -> list[str]:
 
 
 def found(ctx: Context, cents: int) -> str | None:
-    """Say what became of a payment: its receipt, or None where that can not be known."""
+    """Say what became of a payment: its receipt, or None where that cannot be known."""
     return "receipt" if f"{ctx.call} {cents}" in payments() else None
 
 

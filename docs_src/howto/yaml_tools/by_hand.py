@@ -1,7 +1,7 @@
 import asyncio
 from pathlib import Path
 
-from toolcrib.sources.files.source import FileSource
+from toolcrib.definitions.source import FileSource
 
 
 async def main() -> None:

@@ -8,29 +8,29 @@ async with Crib([search], agents=agents) as crib:
 """
 
 from toolcrib.agent import builtins
-from toolcrib.agent.book import Book, load
 from toolcrib.agent.builtins import builtin
 from toolcrib.agent.definition import Agent
-from toolcrib.agent.models import Message, Model, ModelError, Request
+from toolcrib.agent.models import CompletionRequest, Message, Model, ModelError
 from toolcrib.agent.problems import BadAgent
 from toolcrib.agent.providers import ProviderModel, Providers
-from toolcrib.agent.runtime import Agents, Outcome
-from toolcrib.agent.scripted import ScriptedModel, ScriptExhausted, record
+from toolcrib.agent.registry import AgentRegistry, load
+from toolcrib.agent.runtime import Agents, RunOutcome
+from toolcrib.agent.scripted_model import ScriptedModel, ScriptExhausted, record
 from toolcrib.agent.source import AgentSource
 
 __all__ = [
     "Agent",
+    "AgentRegistry",
     "AgentSource",
     "Agents",
     "BadAgent",
-    "Book",
+    "CompletionRequest",
     "Message",
     "Model",
     "ModelError",
-    "Outcome",
     "ProviderModel",
     "Providers",
-    "Request",
+    "RunOutcome",
     "ScriptExhausted",
     "ScriptedModel",
     "builtin",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.agent.definition import Agent
-from toolcrib.agent.problems import BadAgent, Findings
+from toolcrib.agent.problems import BadAgent, ProblemCollector
 from toolcrib.policy.globs import escaped
 
 _OTHERS = (
@@ -30,7 +30,7 @@ def to_agent(spec: str | bytes | Mapping[str, Any]) -> Agent:
     Raises:
         BadAgent: it has a field that nobody knows, misses its id, or does not hold.
     """
-    findings = Findings()
+    findings = ProblemCollector()
     given = _object(spec, findings)
     findings.keys(given, (*_KNOWN, *_OTHERS), ())
     if "id" not in given and not findings.problems:
@@ -52,7 +52,7 @@ def to_agent(spec: str | bytes | Mapping[str, Any]) -> Agent:
         raise BadAgent(found) from None
 
 
-def _object(spec: Any, findings: Findings) -> Mapping[str, Any]:
+def _object(spec: Any, findings: ProblemCollector) -> Mapping[str, Any]:
     if isinstance(spec, str | bytes):
         try:
             spec = json.loads(spec)
@@ -71,7 +71,7 @@ def _tools(given: Mapping[str, Any], *keys: str) -> list[Any]:
     for key in keys:
         said = given.get(key) or []
         if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
-            findings = Findings()
+            findings = ProblemCollector()
             findings.add("wrong_type", (key,), "is no list of texts")
             raise BadAgent(findings.problems)
         found += said if key.endswith("patterns") else [escaped(one) for one in said]

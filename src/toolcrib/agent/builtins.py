@@ -14,7 +14,7 @@ from typing import Any, overload
 
 from toolcrib.errors import Refused
 from toolcrib.sources.functions import as_tool
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 NAMESPACE = "builtin"
 _known: dict[str, Tool] = {}
@@ -87,7 +87,7 @@ def definitions() -> list[dict[str, Any]]:
 @functools.cache
 def _ship() -> None:
     """Makes those known that come with Toolcrib; once, and when they are needed first."""
-    from toolcrib.agent.shipped import SHIPPED
+    from toolcrib.agent.standard_tools import SHIPPED
 
     for function, fields in SHIPPED:
         _made(_add, fields, function)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-from toolcrib.agent.problems import BadAgent, Findings, Path, meant
+from toolcrib.agent.problems import BadAgent, Path, ProblemCollector, meant
 from toolcrib.agent.selection import problem, selected
-from toolcrib.agent.stops import Stop, read_stop
+from toolcrib.agent.stop_conditions import Stop, read_stop
 from toolcrib.agent.templates import unknown_names
 from toolcrib.policy import BadRule, globs
 from toolcrib.schema import SchemaError, output_check
-from toolcrib.tools import NAME, canonical
+from toolcrib.tool import NAME, canonical
 
 Via = Literal["transfer", "call"]
 HISTORIES = ("full", "summary", "none")
@@ -88,7 +88,7 @@ class Agent:
     on_limit: Literal["stop", "answer"] = "stop"
 
     def __post_init__(self) -> None:
-        findings = Findings()
+        findings = ProblemCollector()
         for name, value in read({key: getattr(self, key) for key in KEYS}, findings).items():
             object.__setattr__(self, name, value)
         if findings.problems:
@@ -141,7 +141,7 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def read(given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
+def read(given: Mapping[str, Any], findings: ProblemCollector) -> dict[str, Any]:
     """The fields of a definition as `Agent` holds them; what does not hold is found, and left out."""
     findings.keys(given, KEYS, ())
     made: dict[str, Any] = {}
@@ -155,13 +155,13 @@ def read(given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     return made
 
 
-def _check_names(made: Mapping[str, Any], findings: Findings) -> None:
+def _check_names(made: Mapping[str, Any], findings: ProblemCollector) -> None:
     for name in unknown_names(made.get("instructions", ""), made.get("vars", {})):
         known = ", ".join(("session", "owner", "agent", "now", *made.get("vars", {})))
         findings.add("unknown_value", ("instructions",), f"'{{{{{name}}}}}' is unknown; known: {known}")
 
 
-def _name(value: Any, path: Path, findings: Findings) -> Any:
+def _name(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if not isinstance(value, str):
         findings.add("wrong_type", path, f"{value!r} is no text")
     elif not NAME.fullmatch(value):
@@ -169,19 +169,19 @@ def _name(value: Any, path: Path, findings: Findings) -> Any:
     return value
 
 
-def _text(value: Any, path: Path, findings: Findings) -> Any:
+def _text(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if value is not None and not isinstance(value, str):
         findings.add("wrong_type", path, f"{value!r} is no text")
     return value or ""
 
 
-def _model(value: Any, path: Path, findings: Findings) -> Any:
+def _model(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if value is not None and not isinstance(value, str) and not hasattr(value, "respond"):
         findings.add("wrong_type", path, f"{value!r} is neither the name of a model nor one")
     return value or None
 
 
-def _table(value: Any, path: Path, findings: Findings) -> Any:
+def _table(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -190,7 +190,7 @@ def _table(value: Any, path: Path, findings: Findings) -> Any:
     return _plain(dict(value))
 
 
-def _list(value: Any, path: Path, findings: Findings) -> list[Any]:
+def _list(value: Any, path: Path, findings: ProblemCollector) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list | tuple):
@@ -199,7 +199,7 @@ def _list(value: Any, path: Path, findings: Findings) -> list[Any]:
     return list(value)
 
 
-def _selectors(value: Any, path: Path, findings: Findings) -> Any:
+def _selectors(value: Any, path: Path, findings: ProblemCollector) -> Any:
     given = _list(value, path, findings)
     for number, one in enumerate(given):
         if not isinstance(one, str):
@@ -209,12 +209,12 @@ def _selectors(value: Any, path: Path, findings: Findings) -> Any:
     return tuple(given)
 
 
-def _sub_agents(value: Any, path: Path, findings: Findings) -> Any:
+def _sub_agents(value: Any, path: Path, findings: ProblemCollector) -> Any:
     given = _list(value, path, findings)
     return tuple(_sub_agent(one, (*path, number), findings) for number, one in enumerate(given))
 
 
-def _sub_agent(value: Any, path: Path, findings: Findings) -> Any:
+def _sub_agent(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if isinstance(value, SubAgent):
         return value
     if isinstance(value, str) and value:
@@ -233,7 +233,7 @@ def _sub_agent(value: Any, path: Path, findings: Findings) -> Any:
     return SubAgent(value["agent"], via, returns is True, history)
 
 
-def _history(value: Any, path: Path, findings: Findings) -> Any:
+def _history(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if isinstance(value, str) and value in HISTORIES:
         return value
     if isinstance(value, Mapping) and set(value) == {"last"}:
@@ -243,7 +243,7 @@ def _history(value: Any, path: Path, findings: Findings) -> Any:
     return "full"
 
 
-def _count(value: Any, path: Path, findings: Findings) -> Any:
+def _count(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         findings.add("wrong_type", path, f"{value!r} is no whole number")
     elif value < 1:
@@ -251,13 +251,13 @@ def _count(value: Any, path: Path, findings: Findings) -> Any:
     return value
 
 
-def _stops(value: Any, path: Path, findings: Findings) -> Any:
+def _stops(value: Any, path: Path, findings: ProblemCollector) -> Any:
     given = enumerate(_list(value, path, findings))
     read = [one if isinstance(one, Stop) else read_stop(one, (*path, number), findings) for number, one in given]
     return tuple(one for one in read if one is not None)
 
 
-def _handover(value: Any, path: Path, findings: Findings) -> Any:
+def _handover(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if isinstance(value, HandoverRules):
         return value
     given = _table(value, path, findings)
@@ -266,7 +266,7 @@ def _handover(value: Any, path: Path, findings: Findings) -> Any:
     return HandoverRules(most, _history(given.get("history", "full"), (*path, "history"), findings))
 
 
-def _delegate(value: Any, path: Path, findings: Findings) -> Any:
+def _delegate(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if isinstance(value, DelegateRules):
         return value
     given = _table(value, path, findings)
@@ -277,7 +277,7 @@ def _delegate(value: Any, path: Path, findings: Findings) -> Any:
 _DEEP = {"max_depth": 4, "max_children": 8}
 
 
-def _schema(value: Any, path: Path, findings: Findings) -> Any:
+def _schema(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if value is None:
         return None
     try:
@@ -287,13 +287,13 @@ def _schema(value: Any, path: Path, findings: Findings) -> Any:
     return _plain(value)
 
 
-def _policy(value: Any, path: Path, findings: Findings) -> Any:
+def _policy(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if not value:
         return None
     if not isinstance(value, Mapping):
         findings.add("wrong_type", path, f"{value!r} is no mapping such as {{rules: [...]}}")
         return None
-    from toolcrib.policy.load import load
+    from toolcrib.policy.loader import load
 
     try:
         load(_plain(value), narrowing=True)
@@ -302,13 +302,13 @@ def _policy(value: Any, path: Path, findings: Findings) -> Any:
     return _plain(value)
 
 
-def _flag(value: Any, path: Path, findings: Findings) -> Any:
+def _flag(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if not isinstance(value, bool):
         findings.add("wrong_type", path, f"{value!r} is neither true nor false")
     return value
 
 
-def _vars(value: Any, path: Path, findings: Findings) -> Any:
+def _vars(value: Any, path: Path, findings: ProblemCollector) -> Any:
     given = _table(value, path, findings)
     for key, one in given.items():
         if not isinstance(one, str | int | float):
@@ -316,7 +316,7 @@ def _vars(value: Any, path: Path, findings: Findings) -> Any:
     return {key: str(one) for key, one in given.items()}
 
 
-def _on_limit(value: Any, path: Path, findings: Findings) -> Any:
+def _on_limit(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if value not in ("stop", "answer"):
         findings.add("unknown_value", path, f"{value!r} is neither stop nor answer")
     return value

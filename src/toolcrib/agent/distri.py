@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.agent.definition import KEYS
-from toolcrib.agent.problems import Findings
-from toolcrib.tools import Tool
+from toolcrib.agent.problems import ProblemCollector
+from toolcrib.tool import Tool
 
 _OTHERS = (
     *("analysis_model_settings", "append_default_instructions", "available_skills", "browser_config", "browser_hooks"),
@@ -28,7 +28,7 @@ _OTHERS = (
 _TOOLS = ("builtin", "packages", "mcp", "external", "dynamic", "delivery_mode", "deferred_threshold")
 
 
-def translated(given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
+def translated(given: Mapping[str, Any], findings: ProblemCollector) -> dict[str, Any]:
     """The data of TOML front matter under our keys; what only Distri knows goes to `metadata`."""
     data = {key: value for key, value in given.items() if key not in _OTHERS}
     metadata = {key: value for key, value in given.items() if key in _OTHERS and key not in KEYS}
@@ -45,7 +45,7 @@ def translated(given: Mapping[str, Any], findings: Findings) -> dict[str, Any]:
     return data
 
 
-def _tools(given: Mapping[str, Any], metadata: dict[str, Any], findings: Findings) -> Any:
+def _tools(given: Mapping[str, Any], metadata: dict[str, Any], findings: ProblemCollector) -> Any:
     findings.keys(given, (*_TOOLS, "always_full_schema"), ("tools",))
     more = {key: value for key, value in given.items() if key != "builtin"}
     if more:

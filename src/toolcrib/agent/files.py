@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from toolcrib.agent import distri
 from toolcrib.agent.definition import KEYS, Agent, SubAgent, read
-from toolcrib.agent.problems import BadAgent, Findings, Problem
+from toolcrib.agent.problems import AgentProblem, BadAgent, ProblemCollector
 from toolcrib.agent.problems import Path as Place
-from toolcrib.yaml import Document, decoded, parse, thaw
+from toolcrib.yaml import YamlDocument, decoded, parse, thaw
 
 SUFFIXES = (".yaml", ".yml", ".md")
 
 
-class Line(NamedTuple):
+class LineProblem(NamedTuple):
     """A problem on a line of a file; without a file, one of a program."""
 
     file: str
@@ -31,13 +31,13 @@ class Line(NamedTuple):
 
 
 @dataclass(slots=True)
-class Parts:
+class FileParts:
     """A file taken apart: its data, its body, how many lines stand before the data, and what tells the line of each."""
 
     data: Mapping[str, Any]
     body: str | None = None
     before: int = 0
-    document: Document | None = None
+    document: YamlDocument | None = None
     toml: str | None = None
 
     def line(self, path: Place) -> int:
@@ -50,49 +50,51 @@ class Parts:
 
 
 @dataclass(slots=True)
-class Definition:
+class AgentDefinition:
     """What one file says: the agent, or why there is none; and where each of its parts stands."""
 
     file: str
     agent: Agent | None
-    lines: list[Line]
-    parts: Parts
+    lines: list[LineProblem]
+    parts: FileParts
     name: str = ""
     sub_agents: tuple[SubAgent, ...] = ()
 
-    def line(self, path: Place, text: str) -> Line:
+    def line(self, path: Place, text: str) -> LineProblem:
         """A problem of a part that stands there."""
-        return Line(self.file, self.parts.line(path), str(path[0]) if path else "agent", text)
+        return LineProblem(self.file, self.parts.line(path), str(path[0]) if path else "agent", text)
 
 
-class Unread(Exception):
-    """A file that can not be taken apart."""
+class UnreadableFile(Exception):
+    """A file that cannot be taken apart."""
 
     def __init__(self, line: int, key: str, text: str) -> None:
         super().__init__(text)
         self.line, self.key, self.text = line, key, text
 
 
-def read_file(path: Path, shown: str | None = None) -> Definition:
+def read_file(path: Path, shown: str | None = None) -> AgentDefinition:
     """What a file says. It is total: whatever is wrong is told by line."""
     shown = shown or path.name
     try:
         text = decoded(path.read_bytes())[0].lstrip("\ufeff")
         parts = take_apart(text, markdown=path.suffix == ".md")
     except OSError as error:
-        return Definition(shown, None, [Line(shown, 1, "file", error.strerror or "can not be read")], Parts({}))
+        return AgentDefinition(
+            shown, None, [LineProblem(shown, 1, "file", error.strerror or "cannot be read")], FileParts({})
+        )
     except UnicodeDecodeError:
-        return Definition(shown, None, [Line(shown, 1, "file", "is no text in UTF-8")], Parts({}))
-    except Unread as error:
-        return Definition(shown, None, [Line(shown, error.line, error.key, error.text)], Parts({}))
-    made = Definition(shown, None, [], parts)
+        return AgentDefinition(shown, None, [LineProblem(shown, 1, "file", "is no text in UTF-8")], FileParts({}))
+    except UnreadableFile as error:
+        return AgentDefinition(shown, None, [LineProblem(shown, error.line, error.key, error.text)], FileParts({}))
+    made = AgentDefinition(shown, None, [], parts)
     made.lines = [made.line(problem.path, problem.text) for problem in _take(made, path.stem)]
     return made
 
 
-def _take(made: Definition, stem: str) -> list[Problem]:
+def _take(made: AgentDefinition, stem: str) -> list[AgentProblem]:
     """Makes the agent, or says why not; whom it names is known in any case."""
-    findings, parts = Findings(), made.parts
+    findings, parts = ProblemCollector(), made.parts
     data = {"name": stem, **(distri.translated(parts.data, findings) if parts.toml is not None else parts.data)}
     if parts.body is not None and "instructions" not in data:
         data["instructions"] = parts.body
@@ -112,7 +114,7 @@ def _take(made: Definition, stem: str) -> list[Problem]:
     return []
 
 
-def take_apart(text: str, *, markdown: bool) -> Parts:
+def take_apart(text: str, *, markdown: bool) -> FileParts:
     """The data of a file, and its body where it is Markdown.
 
     Raises:
@@ -123,10 +125,10 @@ def take_apart(text: str, *, markdown: bool) -> Parts:
     lines = text.splitlines(keepends=True)
     fence = lines[0].strip() if lines else ""
     if fence not in ("---", "+++"):
-        raise Unread(1, "front matter", "a Markdown file begins with front matter between two lines ---")
+        raise UnreadableFile(1, "front matter", "a Markdown file begins with front matter between two lines ---")
     ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() == fence]
     if not ends:
-        raise Unread(1, "front matter", f"there is no second line {fence} that closes it")
+        raise UnreadableFile(1, "front matter", f"there is no second line {fence} that closes it")
     front, body = "".join(lines[1 : ends[0]]), _without_blank_lines(lines[ends[0] + 1 :])
     parts = _toml(front, 1) if fence == "+++" else _front_matter(front)
     parts.body = body
@@ -138,31 +140,31 @@ def _without_blank_lines(lines: list[str]) -> str:
     return "".join(lines[first:])
 
 
-def _front_matter(text: str) -> Parts:
+def _front_matter(text: str) -> FileParts:
     """YAML, or TOML where it is no YAML mapping. What is neither is told as what it looks like."""
     try:
         return _yaml(text, 1)
-    except Unread as wrong:
+    except UnreadableFile as wrong:
         try:
             return _toml(text, 1)
-        except Unread as error:
+        except UnreadableFile as error:
             raise (error if re.search(r"^\s*[\w.-]+\s*=", text, re.MULTILINE) else wrong) from None
 
 
-def _yaml(text: str, before: int) -> Parts:
+def _yaml(text: str, before: int) -> FileParts:
     document = parse(text)
     bad = next((problem for problem in document.problems if problem.severity == "error"), None)
     if bad is not None:
-        raise Unread(bad.line + before, "yaml", bad.message)
+        raise UnreadableFile(bad.line + before, "yaml", bad.message)
     value = {} if document.root is None and not text.strip() else document.value
     if not isinstance(value, Mapping):
-        raise Unread(1 + before, "yaml", "is no mapping of keys to values")
-    return Parts(thaw(value), None, before, document)
+        raise UnreadableFile(1 + before, "yaml", "is no mapping of keys to values")
+    return FileParts(thaw(value), None, before, document)
 
 
-def _toml(text: str, before: int) -> Parts:
+def _toml(text: str, before: int) -> FileParts:
     try:
-        return Parts(tomllib.loads(text), None, before, None, text)
+        return FileParts(tomllib.loads(text), None, before, None, text)
     except tomllib.TOMLDecodeError as error:
         at = re.search(r"line (\d+)", str(error))
-        raise Unread((int(at[1]) if at else 1) + before, "toml", str(error)) from None
+        raise UnreadableFile((int(at[1]) if at else 1) + before, "toml", str(error)) from None

@@ -14,7 +14,7 @@ from toolcrib.errors import ToolcribError
 from toolcrib.store import Draft, Row, Write
 
 if TYPE_CHECKING:
-    from toolcrib.agent.thread import Run
+    from toolcrib.agent.conversation import AgentRun
     from toolcrib.session import Session
 
 
@@ -65,7 +65,7 @@ class Lease:
         self._row = row
         return True
 
-    async def take(self, run: Run) -> bool:
+    async def take(self, run: AgentRun) -> bool:
         """Takes the lease of a run unless a living process holds it; whether this process has it now."""
         new = run_lease(self._session, run.number)
         if self._row is not None and self._row.id == new.id:

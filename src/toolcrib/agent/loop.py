@@ -13,17 +13,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib.agent import transfers, windows
+from toolcrib._call.answers import paused
+from toolcrib._call.history import result
+from toolcrib._call.suspension import look_after
+from toolcrib.agent import context_window, handovers
+from toolcrib.agent.background_calls import late
+from toolcrib.agent.conversation import AgentRun, QueuedMessage
 from toolcrib.agent.definition import Agent
-from toolcrib.agent.late import late
-from toolcrib.agent.lines import Item, Note, harmless, passed_within, rendered, size
-from toolcrib.agent.models import Message, ModelCall, ModelError, Request
-from toolcrib.agent.replies import Reply, Stream, replied
-from toolcrib.agent.stops import stopped
-from toolcrib.agent.thread import Queued, Run
-from toolcrib.calls.answering import paused
-from toolcrib.calls.history import result
-from toolcrib.calls.pausing import look_after
+from toolcrib.agent.models import CompletionRequest, Message, ModelCall, ModelError
+from toolcrib.agent.replies import ModelReply, ReplyStream, replied
+from toolcrib.agent.stop_conditions import stopped
+from toolcrib.agent.transcript import CallNote, TranscriptItem, harmless, passed_within, rendered, size
 from toolcrib.errors import Refused, StoreError, ToolcribError, ToolFailure
 from toolcrib.events import (
     CallRequestRecord,
@@ -36,15 +36,15 @@ from toolcrib.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib.schema.hidden import parted, suspect
+from toolcrib.schema.redaction import parted, suspect
 from toolcrib.store import Row
 from toolcrib.store.codec import encode
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import By, Result
 
 if TYPE_CHECKING:
-    from toolcrib.agent.room import Room
-    from toolcrib.calls.live import LiveCall
+    from toolcrib._call.live_call import LiveCall
+    from toolcrib.agent.driver import Driver
 
 MOST_CUT = 2
 """So often a reply that was cut off is continued."""
@@ -57,7 +57,7 @@ log = logging.getLogger("toolcrib.agent")
 class Loop:
     """Goes on with a run until it is over, or waits for somebody. `parent` is the call that a child run belongs to."""
 
-    def __init__(self, room: Room, run: Run, parent: LiveCall | None = None) -> None:
+    def __init__(self, room: Driver, run: AgentRun, parent: LiveCall | None = None) -> None:
         self.room = room
         self.run = run
         self.parent = parent
@@ -123,7 +123,7 @@ class Loop:
     async def _ask(self) -> None:
         """Has the model reply, and commits what it said with the calls that it makes."""
         room, run = self.room, self.run
-        stream = Stream(room, run, self.parent)
+        stream = ReplyStream(room, run, self.parent)
         try:
             request = room.request(run)
             reply = await self._guarded(self._replied(stream, request))
@@ -149,17 +149,17 @@ class Loop:
         asked, self._requests = self._requests, 0
         return None if asked == thought else asked
 
-    async def _replied(self, stream: Stream, request: Request) -> Reply:
+    async def _replied(self, stream: ReplyStream, request: CompletionRequest) -> ModelReply:
         """What the model replies; how often it was asked is counted, whatever came of it."""
         try:
             return await replied(stream, self.room.model(self.agent), request, self.agent)
         finally:
             self._requests += stream.asked
 
-    async def _guarded(self, work: Any) -> Reply:
+    async def _guarded(self, work: Any) -> ModelReply:
         """In the foreground the model speaks in a task of its own, so that an interruption stops it alone."""
         if self.parent is not None:
-            found: Reply = await work
+            found: ModelReply = await work
             return found
         if self.room.halted is self.run:
             work.close()
@@ -172,7 +172,7 @@ class Loop:
                 self.room.stream.cancel()
             self.room.stream = None
 
-    async def _said(self, reply: Reply, stream: Stream) -> None:
+    async def _said(self, reply: ModelReply, stream: ReplyStream) -> None:
         run, room = self.run, self.room
         calls: list[CallRequestRecord] | None = None
         asked = self._since(1)
@@ -253,7 +253,7 @@ class Loop:
         if self.run.waiting_since is not None:
             await self._write(RunResumed(self.run.id))
 
-    async def _start(self, note: Note, tool: Tool | None) -> None:
+    async def _start(self, note: CallNote, tool: Tool | None) -> None:
         """Hands one call to the pipeline, under the id that the log has given it."""
         run, room, session = self.run, self.room, self.room.session
         options: dict[str, Any] = {"by": By("agent", run.agent), "run": run.id, "agent": run.agent}
@@ -283,7 +283,7 @@ class Loop:
 
     def _gated(self, result: Result) -> Result:
         """What a tool returned, without a handover that may not be."""
-        return transfers.gated(self.room.desk(self.run, self.run.agent), result)
+        return handovers.gated(self.room.desk(self.run, self.run.agent), result)
 
     async def _look(self) -> bool:
         """Looks up the calls that this process does not run; whether others are at work."""
@@ -353,32 +353,32 @@ class Loop:
         took, usage = round((now - run.turn_at) * 1000, 3), run.turn_usage.data()
         return TurnFinished(run.id, run.turn, run.agent, self._model(), usage, reply.finish, took)
 
-    def _refused(self, note: Note) -> str | None:
+    def _refused(self, note: CallNote) -> str | None:
         """Why a handover that the log holds may not be; whoever ran the tool may not have looked."""
         assert note.result is not None
         handover = note.result.handover
         try:
-            transfers.gate(self.room.desk(self.run, self.run.agent), "" if handover is None else str(handover.to))
+            handovers.gate(self.room.desk(self.run, self.run.agent), "" if handover is None else str(handover.to))
         except ToolFailure as error:
             return error.message
         return None
 
-    async def _handed(self, note: Note) -> list[EventData]:
+    async def _handed(self, note: CallNote) -> list[EventData]:
         assert note.result is not None and note.result.handover is not None
         desk, handover = self.room.desk(self.run, self.run.agent), note.result.handover
         summary = None
-        if transfers.policy_of(desk.agent, handover.to) == "summary":
+        if handovers.policy_of(desk.agent, handover.to) == "summary":
             summary = await self._summary() or "Nobody could summarise what was said before."
         asked = self._since(int(summary is not None))
-        return [transfers.event(desk, handover, note.id, summary, asked)]
+        return [handovers.event(desk, handover, note.id, summary, asked)]
 
-    async def _summary(self, view: Sequence[Item] | None = None) -> str | None:
+    async def _summary(self, view: Sequence[TranscriptItem] | None = None) -> str | None:
         """What the model of the agent says of the conversation, or of a part of it; None where it says nothing."""
         request = self.room.request(self.run)
         messages = request.messages if view is None else (request.messages[0], *rendered(view))
         request = replace(request, messages=(*messages, Message("user", SUMMARISE)), tools=())
         try:
-            reply = await self._replied(Stream(self.room, self.run, self.parent, silent=True), request)
+            reply = await self._replied(ReplyStream(self.room, self.run, self.parent, silent=True), request)
         except ToolcribError as error:
             log.warning("agent %s could not summarise: %s", self.run.agent, error)
             return None
@@ -387,7 +387,7 @@ class Loop:
     async def _compact(self, within: int | None = None) -> bool:
         """Where the history has outgrown the window of the model, a summary takes the place of its oldest part.
 
-        With `within` it has to: then what can not be summarised is left out.
+        With `within` it has to: then what cannot be summarised is left out.
         """
         view = self.run.line.view
         most = within or await self._window(view)
@@ -397,17 +397,17 @@ class Loop:
         old = view[: len(view) - len(kept)]
         summary = await self._summary(old) if len(old) > 1 else None
         if summary is None and within is not None and any(item.role != "note" for item in old):
-            summary = windows.left_out(old)
+            summary = context_window.left_out(old)
         if summary is None:
             return False
         first, last, asked = old[0].seq, old[-1].seq, self._since(1)
         await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, asked))
         return True
 
-    async def _window(self, view: Sequence[Item]) -> int | None:
+    async def _window(self, view: Sequence[TranscriptItem]) -> int | None:
         try:
-            return await windows.allowed(self.room.model(self.agent), self.agent, view)
-        except Exception as error:  # noqa: BLE001 - a model may be anybody's; one that can not be had says so in its reply
+            return await context_window.allowed(self.room.model(self.agent), self.agent, view)
+        except Exception as error:  # noqa: BLE001 - a model may be anybody's; one that cannot be had says so in its reply
             log.warning("agent %s: what its model takes is not known: %s", self.run.agent, error)
             return None
 
@@ -424,7 +424,7 @@ class Loop:
         else:
             await self._end("answered", turn, answer=run.answer())
 
-    async def _stopped(self, turn: TurnFinished, given: Note | None, code: str, detail: str) -> None:
+    async def _stopped(self, turn: TurnFinished, given: CallNote | None, code: str, detail: str) -> None:
         handed = await self._handed(given) if given is not None else ()
         if self.agent.on_limit == "answer" and given is None:
             self.run.last_words = True
@@ -437,7 +437,7 @@ class Loop:
         run, room = self.run, self.room
         back: list[EventData] = []
         if reason == "answered" and run.back is not None and run.back in room.book(run):
-            back.append(transfers.switch(run.agent, run.back, "returned", run.id))
+            back.append(handovers.switch(run.agent, run.back, "returned", run.id))
         usage = run.usage.data()
         ended = RunFinished(run=run.id, agent=run.agent, reason=reason, turns=run.turn, usage=usage, **said)
         await self._write(*before, *back, ended, read=run.parent is None)
@@ -456,7 +456,7 @@ class Loop:
             await self._end("cancelled")
 
 
-def _held(note: Note) -> bool:
+def _held(note: CallNote) -> bool:
     """A transfer runs last, after all that its turn does beside it."""
     return note.calls("transfer_to_agent")
 
@@ -469,17 +469,17 @@ def _mode(args: str) -> Any:
     return given.get("mode") if isinstance(given, dict) else None
 
 
-def _limit(run: Run, agent: Agent, now: float) -> tuple[str, str]:
+def _limit(run: AgentRun, agent: Agent, now: float) -> tuple[str, str]:
     course = run.course_now(now)
     return stopped(agent.stops, course._replace(turns=course.turns[:-1])) or ("max_rounds", "")
 
 
-def said_by_user(run: str, one: Queued) -> MessageAdded:
+def said_by_user(run: str, one: QueuedMessage) -> MessageAdded:
     """A queued message that a run takes."""
     return MessageAdded(role="user", content=one.text, run=run, queued=one.seq, key=one.key)
 
 
-def waiting_for(room: Room, run: Run) -> list[Queued]:
+def waiting_for(room: Driver, run: AgentRun) -> list[QueuedMessage]:
     """The messages that the next turn of a run takes."""
     if run.parent is not None:
         return [one for one in room.thread.queue if one.run == run.id]

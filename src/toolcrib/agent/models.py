@@ -72,13 +72,13 @@ class Finish(NamedTuple):
     reason: str
 
 
-class Kept(NamedTuple):
+class ProviderData(NamedTuple):
     """What a provider wants back with a reply, such as signed reasoning: JSON data that only its own model reads."""
 
     data: Mapping[str, Any]
 
 
-Delta = Text | Reasoning | ModelCall | Usage | Finish | Kept
+Delta = Text | Reasoning | ModelCall | Usage | Finish | ProviderData
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ToolView(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CompletionRequest:
     """What a model is asked. `asked` tells how often this agent was answered before in its session."""
 
     agent: str
@@ -125,11 +125,11 @@ class Model(Protocol):
     It may also have `async def window(settings) -> int | None`: how many tokens it takes in one request.
     """
 
-    def respond(self, request: Request) -> AsyncIterator[Delta]:
+    def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         """The reply, piece by piece.
 
         Raises:
-            ModelError: it can not be had; `rate_limited` and `unavailable` are tried again.
+            ModelError: it cannot be had; `rate_limited` and `unavailable` are tried again.
         """
 
 

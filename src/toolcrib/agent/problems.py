@@ -12,7 +12,7 @@ Kind = Literal["missing", "wrong_type", "wrong_value", "unknown_value", "unknown
 Path = tuple[str | int, ...]
 
 
-class Problem(NamedTuple):
+class AgentProblem(NamedTuple):
     """One thing that is wrong: of which kind, where in the definition, and in words."""
 
     kind: Kind
@@ -28,21 +28,21 @@ class Problem(NamedTuple):
 class BadAgent(ToolcribError):
     """Definitions of agents that do not hold, with everything that is wrong in them."""
 
-    def __init__(self, problems: Iterable[Problem], lines: Iterable[str] = ()) -> None:
+    def __init__(self, problems: Iterable[AgentProblem], lines: Iterable[str] = ()) -> None:
         self.problems = tuple(problems)
         self.lines = tuple(lines) or tuple(f"{problem.field}: {problem.text}" for problem in self.problems)
         super().__init__("\n".join(self.lines))
 
 
-class Findings:
+class ProblemCollector:
     """Gathers problems while a definition is read."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[AgentProblem] = []
 
     def add(self, kind: Kind, path: Path, text: str) -> None:
         """Something is wrong there."""
-        self.problems.append(Problem(kind, path, text))
+        self.problems.append(AgentProblem(kind, path, text))
 
     def keys(self, given: Mapping[str, Any], known: Iterable[str], path: Path) -> None:
         """Each key that nobody knows, with the nearest that is known."""

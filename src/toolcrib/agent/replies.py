@@ -11,22 +11,22 @@ from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import (
     NOTHING,
     RETRIED,
+    CompletionRequest,
     Finish,
-    Kept,
     Model,
     ModelCall,
     ModelError,
+    ProviderData,
     Reasoning,
-    Request,
     Text,
     Usage,
 )
 from toolcrib.events import ReasoningStreamed, TextStreamed
 
 if TYPE_CHECKING:
-    from toolcrib.agent.room import Room
-    from toolcrib.agent.thread import Run
-    from toolcrib.calls.live import LiveCall
+    from toolcrib._call.live_call import LiveCall
+    from toolcrib.agent.conversation import AgentRun
+    from toolcrib.agent.driver import Driver
 
 JOIN_S = 0.05
 RETRIES = 2
@@ -38,7 +38,7 @@ Streamed = TextStreamed | ReasoningStreamed
 
 
 @dataclass(slots=True)
-class Reply:
+class ModelReply:
     """One whole reply."""
 
     text: str = ""
@@ -48,10 +48,10 @@ class Reply:
     kept: dict[str, Any] | None = None
 
 
-class Stream:
+class ReplyStream:
     """Tells readers what a model says while it speaks; pieces that come close together are one event."""
 
-    def __init__(self, room: Room, run: Run, maker: LiveCall | None = None, *, silent: bool = False) -> None:
+    def __init__(self, room: Driver, run: AgentRun, maker: LiveCall | None = None, *, silent: bool = False) -> None:
         self._room = room
         self._run = run
         self._maker = maker
@@ -93,11 +93,11 @@ class Stream:
             self._timer = None
 
 
-async def replied(stream: Stream, model: Model, request: Request, agent: Agent) -> Reply:
+async def replied(stream: ReplyStream, model: Model, request: CompletionRequest, agent: Agent) -> ModelReply:
     """The reply of a model; one that could not be had is tried again, and an empty one asked for once more.
 
     Raises:
-        ModelError: it can not be had.
+        ModelError: it cannot be had.
     """
     retries = agent.model_settings.get("retries", RETRIES)
     empty = False
@@ -123,8 +123,8 @@ async def replied(stream: Stream, model: Model, request: Request, agent: Agent) 
         empty = True
 
 
-async def _whole(stream: Stream, model: Model, request: Request) -> Reply:
-    reply = Reply()
+async def _whole(stream: ReplyStream, model: Model, request: CompletionRequest) -> ModelReply:
+    reply = ModelReply()
     texts: list[str] = []
     said: Any = model.respond(request)
     async with aclosing(said if hasattr(said, "aclose") else _closable(said)) as deltas:
@@ -141,7 +141,7 @@ async def _whole(stream: Stream, model: Model, request: Request) -> Reply:
                     reply.usage += delta
                 case Finish(reason):
                     reply.finish = reason
-                case Kept(data):
+                case ProviderData(data):
                     reply.kept = dict(data)
     reply.text = "".join(texts)
     reply.finish = reply.finish or ("calls" if reply.calls else "stop")

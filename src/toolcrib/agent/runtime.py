@@ -10,28 +10,28 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.agent import builtins, transfers
-from toolcrib.agent.book import Book, Shelf
+from toolcrib._call.live_call import LiveCall
+from toolcrib.agent import builtins, handovers
+from toolcrib.agent.background_calls import late
+from toolcrib.agent.conversation import AgentRun, QueuedMessage
 from toolcrib.agent.definition import Agent
-from toolcrib.agent.desk import Desk
-from toolcrib.agent.late import late
+from toolcrib.agent.driver import PAGE, Driver
 from toolcrib.agent.lease import LeaseLost
 from toolcrib.agent.loop import Loop, said_by_user
-from toolcrib.agent.models import Model, Request
+from toolcrib.agent.models import CompletionRequest, Model
 from toolcrib.agent.providers import Providers
-from toolcrib.agent.room import PAGE, Room
-from toolcrib.agent.takeover import take_over
-from toolcrib.agent.thread import Queued, Run
-from toolcrib.calls.live import LiveCall
+from toolcrib.agent.recovery import take_over
+from toolcrib.agent.registry import AgentLibrary, AgentRegistry
+from toolcrib.agent.run_scope import RunScope
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import EventData, MessageAdded, RunStarted
 from toolcrib.session import Session
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Question
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
-    from toolcrib.sandbox.scripts import Scripts
+    from toolcrib.sandbox.scripts import ScriptRunner
 
 MODES = ("followup", "steer", "collect", "interrupt")
 TRIES = 100
@@ -47,7 +47,7 @@ log = logging.getLogger("toolcrib.agent")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What came of a message: the run that took it, and how that ended or what it waits for."""
 
     run: str | None
@@ -80,17 +80,17 @@ class Agents:
         models: Mapping[str, Model] | Callable[[str], Model] | None = None,
         default: str | None = None,
     ) -> None:
-        self._shelf = Shelf([agents] if isinstance(agents, str | PathLike) else agents)
+        self._shelf = AgentLibrary([agents] if isinstance(agents, str | PathLike) else agents)
         self._model = model
         self._models = models
         self._providers = models if isinstance(models, Providers) else Providers()
         self._default = default
         self._tasks: set[asyncio.Task[Any]] = set()
         self.patient: set[LiveCall] = set()
-        transfers.choose(self.book, self.default)
+        handovers.choose(self.book, self.default)
 
     @property
-    def book(self) -> Book:
+    def book(self) -> AgentRegistry:
         """The agents of now."""
         return self._shelf.book
 
@@ -128,11 +128,11 @@ class Agents:
 
     # What the crib tells
 
-    def room(self, session: Session) -> Room:
+    def room(self, session: Session) -> Driver:
         """What the runs of a session share."""
         if session.room is None:
-            session.room = Room(self, session)
-        room: Room = session.room
+            session.room = Driver(self, session)
+        room: Driver = session.room
         return room
 
     def built_in(self) -> Mapping[str, Tool]:
@@ -153,14 +153,14 @@ class Agents:
         """Takes in what the log of a session says."""
         await self.room(session).restore()
 
-    def desk(self, call: LiveCall) -> Desk | None:
+    def desk(self, call: LiveCall) -> RunScope | None:
         """What a run gives to its calls; one whose agent is gone has no tools."""
         room = self.room(call.session)
         run = room.thread.runs.get(call.run or "")
         if run is None:
             return None
         name = call.agent or run.agent
-        return Desk(room, run, room.book(run).get(name) or Agent(name=name, tools=()))
+        return RunScope(room, run, room.book(run).get(name) or Agent(name=name, tools=()))
 
     def news(self, session: Session, call: LiveCall | None = None) -> None:
         """Something happened that a run may have waited for."""
@@ -178,7 +178,7 @@ class Agents:
             room.stream.cancel()
         return self._aside(self._halted(room))
 
-    async def _halted(self, room: Room) -> None:
+    async def _halted(self, room: Driver) -> None:
         await room.catch_up()
         run = room.thread.foreground
         if run is not None and run.interrupted:
@@ -213,11 +213,11 @@ class Agents:
             await self.scripts.close()
 
     @cached_property
-    def scripts(self) -> Scripts:
+    def scripts(self) -> ScriptRunner:
         """Where scripts of models run."""
-        from toolcrib.sandbox.scripts import Scripts
+        from toolcrib.sandbox.scripts import ScriptRunner
 
-        return Scripts()
+        return ScriptRunner()
 
     def be_patient(self, call: LiveCall) -> None:
         """The agent of a call waits for people."""
@@ -234,13 +234,13 @@ class Agents:
 
     # Going on
 
-    def _drive(self, room: Room) -> None:
+    def _drive(self, room: Driver) -> None:
         """Goes on with what there is to do in a session, unless somebody does."""
         if room.task is None and not room.session.left_by_owner and not room.session.pipeline.stopping:
             room.trouble = None
             room.task = self._aside(self._driven(room))
 
-    async def _driven(self, room: Room) -> None:
+    async def _driven(self, room: Driver) -> None:
         try:
             while True:
                 rings = room.rings
@@ -248,10 +248,10 @@ class Agents:
                 if not await self._next(room) and room.rings == rings:
                     return
         except (StoreError, Refused) as error:
-            log.warning("session %s can not go on: %s", room.session.id, error)
+            log.warning("session %s cannot go on: %s", room.session.id, error)
             room.trouble = error
         except Exception as error:  # a fault of our own is told to whoever waits
-            log.exception("session %s can not go on", room.session.id)
+            log.exception("session %s cannot go on", room.session.id)
             room.trouble = error
         finally:
             room.task = None
@@ -259,7 +259,7 @@ class Agents:
                 room.lease.release()
             room.ring()
 
-    async def _next(self, room: Room) -> bool:
+    async def _next(self, room: Driver) -> bool:
         """Does what comes next; False where there is nothing to do but to wait."""
         await self._tidy(room)
         run = room.thread.foreground
@@ -273,14 +273,14 @@ class Agents:
             await self._go(room, run, loop)
         return run.finished is not None
 
-    async def _returned(self, room: Room, run: Run) -> None:
+    async def _returned(self, room: Driver, run: AgentRun) -> None:
         """Gives a run back that the log has handed to nobody, or to somebody who is gone."""
         book = room.book(run)
         if run.agent not in book:
             to = run.first if run.first in book else self.default
-            await room.write(transfers.switch(run.agent, to, "returned", run.id), run=run)
+            await room.write(handovers.switch(run.agent, to, "returned", run.id), run=run)
 
-    async def _go(self, room: Room, run: Run, loop: Loop) -> None:
+    async def _go(self, room: Driver, run: AgentRun, loop: Loop) -> None:
         """Goes on with a run that this process holds until it is over, waits, or is another's."""
         try:
             await loop.go()
@@ -290,14 +290,14 @@ class Agents:
         if run.finished is None:
             room.lease.release()
 
-    async def _tidy(self, room: Room) -> None:
+    async def _tidy(self, room: Driver) -> None:
         """Runs whose call has ended without them end too."""
         for run in list(room.thread.going.values()):
             note = room.thread.calls.get(run.parent or "")
             if note is not None and note.state == "done":
                 await Loop(room, run).cancelled()
 
-    async def _take_up(self, room: Room) -> bool:
+    async def _take_up(self, room: Driver) -> bool:
         """Starts a run for what was said or has ended meanwhile."""
         queue = sorted((one for one in room.thread.queue if one.run is None), key=lambda one: one.mode != "interrupt")
         if queue:
@@ -320,13 +320,19 @@ class Agents:
         room.wake_at = None
         return await self._begin(room, "wake", [], None) is not None
 
-    def _woken(self, room: Room) -> None:
+    def _woken(self, room: Driver) -> None:
         room.timer = None
         room.ring()
         self._drive(room)
 
     async def _begin(
-        self, room: Room, origin: str, taken: list[Queued], agent: str | None, key: str | None = None, text: str = ""
+        self,
+        room: Driver,
+        origin: str,
+        taken: list[QueuedMessage],
+        agent: str | None,
+        key: str | None = None,
+        text: str = "",
     ) -> str | None:
         """Starts a run in the foreground; None where another process has started one, or the key was used.
 
@@ -337,10 +343,10 @@ class Agents:
             return None
         known = active if active in self.book else self.default  # a log may name one that is not there
         wanted = known if taken and agent not in self.book else agent  # who was asked for may be gone meanwhile
-        definition = transfers.choose(self.book, wanted or known)
+        definition = handovers.choose(self.book, wanted or known)
         events: list[EventData] = []
         if active and definition.name != active:
-            events.append(transfers.switch(active, definition.name, "user"))
+            events.append(handovers.switch(active, definition.name, "user"))
         id = f"r{room.session.crib.new_id()[1:]}"
         started = RunStarted(id, definition.name, origin, definition=await room.keep(definition))
         events += [started, *await late(room, None, id)]
@@ -356,7 +362,7 @@ class Agents:
 
     async def send(
         self, session: Session, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
-    ) -> Outcome:
+    ) -> RunOutcome:
         """A message; returns when the run that took it is over, or waits for somebody.
 
         Raises:
@@ -369,7 +375,7 @@ class Agents:
         if session.shut:
             raise Refused("unavailable", "Session is closed", "open it again first")
         if agent is not None:
-            transfers.choose(self.book, agent)
+            handovers.choose(self.book, agent)
         room = self.room(session)
         async with room.lock:
             where, news = await self._enter(room, text, agent, mode, key)
@@ -379,7 +385,7 @@ class Agents:
         return await self._outcome(room, where)
 
     async def _enter(
-        self, room: Room, text: str, agent: str | None, mode: str | None, key: str | None
+        self, room: Driver, text: str, agent: str | None, mode: str | None, key: str | None
     ) -> tuple[str | int, bool]:
         """Starts a run with a message, or queues it; the run, or the number of the queued message, and if it is new.
 
@@ -400,7 +406,7 @@ class Agents:
                 return place, True
         raise Refused("unavailable", "Others write to this session all the time", "send it again with the same key")
 
-    async def _outcome(self, room: Room, where: str | int) -> Outcome:
+    async def _outcome(self, room: Driver, where: str | int) -> RunOutcome:
         while True:
             rings = room.rings
             if room.task is None:  # else the thread is as new as whoever goes on with it needs it
@@ -421,12 +427,12 @@ class Agents:
                 )
             await room.rung(rings, outside=room.task is None)
 
-    async def _waiting(self, room: Room, run: Run) -> Outcome:
+    async def _waiting(self, room: Driver, run: AgentRun) -> RunOutcome:
         asked = frozenset(room.thread.questions(run) or ())
         questions = tuple(one for one in await room.session.questions() if one.id in asked)
-        return Outcome(run.id, "waiting", turns=run.turn, usage=run.usage.data(), questions=questions)
+        return RunOutcome(run.id, "waiting", turns=run.turn, usage=run.usage.data(), questions=questions)
 
-    async def settled(self, session: Session) -> Outcome | None:
+    async def settled(self, session: Session) -> RunOutcome | None:
         """Returns when nothing goes on in the foreground; what became of its last run."""
         room = self.room(session)
         await room.catch_up()
@@ -443,13 +449,13 @@ class Agents:
         await room.catch_up()
         return room.thread.line.active or self.default
 
-    async def request(self, session: Session, run: str, turn: int) -> Request:
+    async def request(self, session: Session, run: str, turn: int) -> CompletionRequest:
         """What the model was asked in a turn, as the log tells it.
 
         Raises:
             Refused: `not_found`, there was no such turn.
         """
-        room = Room(self, session)
+        room = Driver(self, session)
         while page := await room.store.read(session.id, room.thread.seen, limit=PAGE):
             for event in page:
                 room.thread.advance(event)
@@ -467,9 +473,9 @@ def leave(call: LiveCall) -> None:
     call.end()
 
 
-def _over(run: Run) -> Outcome:
+def _over(run: AgentRun) -> RunOutcome:
     said = run.finished or {}
-    return Outcome(
+    return RunOutcome(
         run.id,
         "done",
         said.get("reason"),

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolcrib._call.live_call import LiveCall
+from toolcrib._session.children import end_child, keyed_child
 from toolcrib.agent.selection import selects
 from toolcrib.agent.signatures import arguments, functions, signature
-from toolcrib.calls.children import end_child, keyed_child
-from toolcrib.calls.live import LiveCall
 from toolcrib.context import Context, Parked
 from toolcrib.errors import ToolFailure
 from toolcrib.store.codec import decode, encode
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Result
 
 if TYPE_CHECKING:
     from toolcrib.agent.definition import Agent
-    from toolcrib.agent.offers import Offer
-    from toolcrib.sandbox import Fault
-    from toolcrib.sandbox.scripts import Leg, Rules, Scripts
+    from toolcrib.agent.toolset import Toolset
+    from toolcrib.sandbox import SandboxError
+    from toolcrib.sandbox.scripts import ScriptLeg, ScriptRules, ScriptRunner
 
 ID = "builtin.run_script"
 CALLS = 1000
@@ -77,7 +77,7 @@ def missing(agent: Agent) -> str | None:
     return None if asked is None or installed() else f"{asked} {MISSING.format(agent=agent.name)}"
 
 
-def described(offer: Offer, many: int) -> str:
+def described(offer: Toolset, many: int) -> str:
     """What a model reads of the tool, with the functions that a script of its agent may call."""
     callable_ = functions(own(offer))
     if len(callable_) > many:
@@ -85,7 +85,7 @@ def described(offer: Offer, many: int) -> str:
     return "\n".join([INTRODUCTION, "", "Functions:", *(signature(*one) for one in callable_.items())])
 
 
-def own(offer: Offer) -> dict[str, Tool]:
+def own(offer: Toolset) -> dict[str, Tool]:
     """The tools that a script may call: what the agent selected, without what belongs to the run itself."""
     return {name: tool for name, tool in offer.shown.items() if tool.namespace != "builtin"}
 
@@ -131,7 +131,7 @@ class _Running:
         self._call: LiveCall = ctx.host
         self._code = code
         self._functions = functions(own(ctx.run.desk.offer))
-        self._scripts: Scripts = ctx.run.desk.room.agents.scripts
+        self._scripts: ScriptRunner = ctx.run.desk.room.agents.scripts
         self._at = _At(scripts.VERSION)
         self._tasks: dict[int, asyncio.Task[Result]] = {}
         self._waiting: set[int] = set()
@@ -140,12 +140,12 @@ class _Running:
 
     async def go(self) -> Any:
         """Runs it to its end, or to where all that it waits for waits for people."""
-        from toolcrib.sandbox import Fault
+        from toolcrib.sandbox import SandboxError
 
         paused = False
         try:
             return await self._run()
-        except Fault as fault:
+        except SandboxError as fault:
             raise self._failure(fault) from None
         except Parked:
             paused = True
@@ -164,11 +164,11 @@ class _Running:
         said = {"printed": at.printed + (LEFT_OUT if len(at.printed) >= PRINTED else "")} if at.printed else {}
         return {"result": decode(at.value), **said}
 
-    def _rules(self) -> Rules:
-        from toolcrib.sandbox.scripts import Rules
+    def _rules(self) -> ScriptRules:
+        from toolcrib.sandbox.scripts import ScriptRules
 
         at = self._at
-        return Rules(
+        return ScriptRules(
             self._functions,
             self._call.accepted_at,
             self._call.id,
@@ -180,7 +180,7 @@ class _Running:
 
     async def _take(self, running: Any) -> None:
         """Takes in how far it came in a leg."""
-        leg: Leg = await running
+        leg: ScriptLeg = await running
         at = self._at
         at.state, at.value = leg.state, leg.value
         at.made += len(leg.calls)
@@ -302,14 +302,14 @@ class _Running:
         at = None if kept is None else msgspec.msgpack.decode(kept, type=_At)
         return at if at is not None and at.version == self._at.version else None
 
-    def _failure(self, fault: Fault) -> ToolFailure:
+    def _failure(self, fault: SandboxError) -> ToolFailure:
         """What went wrong, with what it printed before, which may say more."""
         said = {
             "timeout": f"The script computed for more than {TIME_S:g} s",
             "memory": f"{fault.message}The script needs more than {MEMORY // 2**20} MB",
             "too_large": f"The script made more than {CALLS} calls, or its result is too large",
             "crashed": "The script crashed its interpreter",
-            "bad_return": f"The result of the script can not be given: {fault.message}",
+            "bad_return": f"The result of the script cannot be given: {fault.message}",
         }.get(fault.code, fault.message)
         printed = self._at.printed + fault.printed
         tail = f"\nIt had printed:\n{printed[-TAIL:]}" if printed else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcrib.schema import llm_schema
 from toolcrib.schema.names import one_line
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 TYPES = {
     "string": "str",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolcrib.agent import shipped
+from toolcrib._call.live_call import LiveCall
+from toolcrib.agent import standard_tools
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.runtime import Agents
-from toolcrib.calls.live import LiveCall
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Limits
 
 SCHEMA = {
@@ -37,7 +37,7 @@ class AgentSource:
         async def run(ctx: Any, values: Mapping[str, Any]) -> Any:
             live: LiveCall = ctx.host
             room = self._agents.room(live.session)
-            return await shipped.worked(room, live, self._agents.book[agent.name], values["prompt"], live.run)
+            return await standard_tools.worked(room, live, self._agents.book[agent.name], values["prompt"], live.run)
 
         made: Tool = Tool(
             name=agent.name,
@@ -47,7 +47,7 @@ class AgentSource:
             input_schema=SCHEMA,
             effect="idempotent",
             resumes=True,
-            limits=Limits(timeout_s=shipped.LONG, repeat=None),
+            limits=Limits(timeout_s=standard_tools.LONG, repeat=None),
             run=run,
         )
         return made

@@ -11,12 +11,12 @@ import typer
 from toolcrib.cli.calls import Namespaces
 from toolcrib.cli.command import command, group
 from toolcrib.cli.completion import complete_agent
-from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact, short
+from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
 
 if TYPE_CHECKING:
     from toolcrib.agent import Agent, Agents
-    from toolcrib.agent.book import Findings
-    from toolcrib.cli.seeing import Sight
+    from toolcrib.agent.registry import LoadReport
+    from toolcrib.cli.agent_view import AgentView
 
 app = group("agents", "Look at the agents of a crib.")
 Form = Literal["mermaid", "dot", "tree"]
@@ -34,8 +34,8 @@ async def list_agents(terminal: Terminal) -> None:
 
 
 def _agents(terminal: Terminal) -> Agents:
-    from toolcrib.cli.casting import agents_of
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.agent_choice import agents_of
+    from toolcrib.cli.crib_choice import chosen
 
     return agents_of(terminal, chosen(terminal.crib))
 
@@ -73,9 +73,9 @@ async def show_agent(
 
     What it sees are the tools and agents that it has in a session.
     """
-    from toolcrib.cli.casting import agents_of, known
-    from toolcrib.cli.choose import looking
-    from toolcrib.cli.seeing import sight
+    from toolcrib.cli.agent_choice import agents_of, known
+    from toolcrib.cli.agent_view import sight
+    from toolcrib.cli.crib_choice import looking
 
     async with looking(terminal.crib) as crib:
         agents = agents_of(terminal, crib)
@@ -105,7 +105,7 @@ def _limits(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _show(terminal: Terminal, agents: Agents, agent: Agent, sees: Sight) -> None:
+def _show(terminal: Terminal, agents: Agents, agent: Agent, sees: AgentView) -> None:
     stops = "; ".join(compact(one.data()) for one in agent.stop)
     said = {
         "Model": _model(agent),
@@ -170,19 +170,19 @@ async def lint(
     return 1 if found.problems else 0
 
 
-def _found(terminal: Terminal, paths: Sequence[str]) -> Findings:
-    from toolcrib.agent.book import Findings, lint
-    from toolcrib.cli.config import NAME, agent_places
+def _found(terminal: Terminal, paths: Sequence[str]) -> LoadReport:
+    from toolcrib.agent.registry import LoadReport, lint
+    from toolcrib.cli.config.loader import NAME, agent_places
 
     missing = next((path for path in paths if not Path(path).exists()), None)
     if missing is not None:
-        raise Trouble(f"There is no {missing}", "name files or folders of agents", code="not_found")
+        raise CommandError(f"There is no {missing}", "name files or folders of agents", code="not_found")
     file = Path(terminal.crib.crib or NAME)
     if paths:
         return lint(*paths)
     if not file.is_file():  # a program has checked its agents itself
         book = _agents(terminal).book
-        return Findings([*book], [], book.warnings)
+        return LoadReport([*book], [], book.warnings)
     here = Path.cwd()
     places = agent_places(file)
     return lint(*(place.relative_to(here) if place.is_relative_to(here) else place for place in places))
@@ -196,15 +196,15 @@ async def graph(
     ] = None,
 ) -> None:
     """Show which agents may reach which. Solid is by a transfer, dotted by a call alone."""
-    from toolcrib.cli import graphs
+    from toolcrib.cli.display import agent_graph
 
     agents = _agents(terminal)
     if terminal.json:
         names = [{"name": name, "default": name == agents.default} for name in agents.book]
-        terminal.data({"agents": names, "edges": [edge.data() for edge in graphs.edges(agents)]})
+        terminal.data({"agents": names, "edges": [edge.data() for edge in agent_graph.edges(agents)]})
         return
     form = form or ("tree" if terminal.out.is_terminal else "mermaid")
     if form == "tree":
-        terminal.show(graphs.tree(agents))
+        terminal.show(agent_graph.tree(agents))
     else:
-        print(graphs.mermaid(agents) if form == "mermaid" else graphs.dot(agents))
+        print(agent_graph.mermaid(agents) if form == "mermaid" else agent_graph.dot(agents))

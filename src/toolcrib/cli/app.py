@@ -11,26 +11,24 @@ from toolcrib.cli import (
     agents,
     approvals,
     audit,
-    calling,
     calls,
-    chatting,
+    chat,
     cluster,
-    editors,
     keys,
-    linting,
     mcp,
     policy,
-    rewriting,
-    running,
-    serving,
+    schema,
+    serve,
     sessions,
-    starting,
     store,
     tools,
-    trying,
     worker,
 )
+from toolcrib.cli import (
+    run as cli_run,
+)
 from toolcrib.cli.command import CribOption, DebugOption, EngineOption, JsonOption, StoreOption, command, leave
+from toolcrib.cli.definitions import command_call, lint, migration, scaffold, tool_tests
 
 app = typer.Typer(
     name="toolcrib",
@@ -41,22 +39,22 @@ app = typer.Typer(
 )
 command(app, "call")(calls.call)
 command(app, "answer")(calls.answer)
-command(app, "run")(running.run)
-command(app, "chat")(chatting.chat)
+command(app, "run")(cli_run.run)
+command(app, "chat")(chat.chat)
 command(app, "why")(policy.why)
-command(app, "schema")(editors.schema)
+command(app, "schema")(schema.schema)
 command(app, "sweep")(store.sweep)
 command(app, "worker", serves=True)(worker.worker)
-command(app, "serve", serves=True)(serving.serve)
+command(app, "serve", serves=True)(serve.serve)
 for name, function in (
-    ("lint", linting.lint),
-    ("test", trying.try_out),
-    ("call", calling.call),
-    ("health", trying.health),
-    ("migrate", rewriting.migrate),
-    ("rollback", rewriting.rollback),
-    ("diff", rewriting.diff),
-    ("new", starting.new),
+    ("lint", lint.lint),
+    ("test", tool_tests.try_out),
+    ("call", command_call.call),
+    ("health", tool_tests.health),
+    ("migrate", migration.migrate),
+    ("rollback", migration.rollback),
+    ("diff", migration.diff),
+    ("new", scaffold.new),
 ):
     command(tools.app, name)(function)
 for part in (
@@ -100,7 +98,7 @@ def _shared(  # noqa: PLR0913 - the options that every command takes
 def run() -> None:
     """Runs the command that the arguments name."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that can not show a character shows its code
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character shows its code
             stream.reconfigure(errors="backslashreplace")
     code = 0
     try:

@@ -11,9 +11,9 @@ import typer
 
 from toolcrib.cli.command import WAITING, command, group
 from toolcrib.cli.completion import complete_question, complete_session
-from toolcrib.cli.lines import moment, span
-from toolcrib.cli.questions import Asked, Said, agreed, asked_by_id, data, give, wanted
-from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact, short
+from toolcrib.cli.display.event_lines import moment, span
+from toolcrib.cli.questions import AnswerInput, PendingQuestion, agreed, asked_by_id, data, give, wanted
+from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -48,7 +48,7 @@ async def list_questions(
     ] = None,
 ) -> None:
     """List the questions that are open."""
-    from toolcrib.cli.choose import chosen, missing, opened
+    from toolcrib.cli.crib_choice import chosen, missing, opened
 
     crib = chosen(terminal.crib)
     found: list[dict[str, Any]] = []
@@ -100,7 +100,7 @@ def _needs(question: Mapping[str, Any]) -> str:
 @command(app, "show")
 async def show_question(terminal: Terminal, question: QuestionArgument) -> None:
     """Show a question: what would run, why and by whom it is asked."""
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
         asked = await asked_by_id(crib, question)
@@ -114,7 +114,7 @@ async def show_question(terminal: Terminal, question: QuestionArgument) -> None:
         _show(terminal, asked, said)
 
 
-async def _verdict(crib: Crib, asked: Asked) -> dict[str, Any]:
+async def _verdict(crib: Crib, asked: PendingQuestion) -> dict[str, Any]:
     """Why the policy asks, where it does."""
     after = asked.row.accepted_seq - 1
     while page := await crib.store.read(asked.row.session, after, call=asked.row.id, limit=1000):
@@ -125,7 +125,7 @@ async def _verdict(crib: Crib, asked: Asked) -> dict[str, Any]:
     return {}
 
 
-def _show(terminal: Terminal, asked: Asked, said: Mapping[str, Any]) -> None:
+def _show(terminal: Terminal, asked: PendingQuestion, said: Mapping[str, Any]) -> None:
     question, answer = asked.question, asked.answer
     left = question.expires_at - time.time()
     by = said["by"] or {}
@@ -177,7 +177,7 @@ async def approve(
     Where others have to agree too, that is said. Exit codes: 0 it succeeded, 1 it failed or could not be approved, 3 it
     waits for the next answer.
     """
-    return await _go_on(terminal, question, Said("accept", actor, key, reason, scope))
+    return await _go_on(terminal, question, AnswerInput("accept", actor, key, reason, scope))
 
 
 @command(app, "decline")
@@ -189,14 +189,14 @@ async def decline(
     key: KeyOption = None,
 ) -> None:
     """Say no to a call; it ends as declined."""
-    from toolcrib.cli.choose import at_work
-    from toolcrib.cli.conversing import see_through
+    from toolcrib.cli.conversation import see_through
+    from toolcrib.cli.crib_choice import at_work
     from toolcrib.errors import Refused
 
     async with at_work(terminal.crib) as crib:
         asked = await asked_by_id(crib, question)
         try:
-            given = await give(asked.session, question, Said("decline", actor, key, reason))
+            given = await give(asked.session, question, AnswerInput("decline", actor, key, reason))
         except Refused as refused:
             raise refusal(terminal, asked, refused) from None
         if terminal.json:
@@ -222,7 +222,7 @@ async def edit(  # noqa: PLR0913 - the options of a command
 
     Exit codes: 0 it succeeded, 1 it failed or the change was refused, 3 it waits for the next answer.
     """
-    said = Said("accept", actor, key, reason, scope)
+    said = AnswerInput("accept", actor, key, reason, scope)
     if args is None:
         return await _edit_by_hand(terminal, question, said)
     from toolcrib.cli.calls import read_object
@@ -231,9 +231,9 @@ async def edit(  # noqa: PLR0913 - the options of a command
     return await _go_on(terminal, question, said, changes)
 
 
-async def _go_on(terminal: Terminal, question: str, said: Said, changes: Mapping[str, Any] | None = None) -> int:
+async def _go_on(terminal: Terminal, question: str, said: AnswerInput, changes: Mapping[str, Any] | None = None) -> int:
     """Answers, and shows what becomes of the call."""
-    from toolcrib.cli.choose import at_work
+    from toolcrib.cli.crib_choice import at_work
     from toolcrib.errors import Refused
 
     async with at_work(terminal.crib) as crib:
@@ -248,14 +248,14 @@ async def _go_on(terminal: Terminal, question: str, said: Said, changes: Mapping
         return await _outcome(terminal, asked)
 
 
-async def _edit_by_hand(terminal: Terminal, question: str, said: Said) -> int:
+async def _edit_by_hand(terminal: Terminal, question: str, said: AnswerInput) -> int:
     """Opens an editor until the arguments fit, or the person gives up."""
-    from toolcrib.cli.choose import at_work
-    from toolcrib.cli.editing import again, edited
+    from toolcrib.cli.crib_choice import at_work
+    from toolcrib.cli.editor import again, edited
     from toolcrib.errors import Refused
 
     if not terminal.interactive:
-        raise Trouble("There is no terminal for an editor", """say what changes: --args '{"name": value}'""")
+        raise CommandError("There is no terminal for an editor", """say what changes: --args '{"name": value}'""")
     async with at_work(terminal.crib) as crib:
         asked = await asked_by_id(crib, question)
         _may_approve(terminal, asked, said)
@@ -274,9 +274,9 @@ async def _edit_by_hand(terminal: Terminal, question: str, said: Said) -> int:
                 return await _outcome(terminal, asked)
 
 
-async def _outcome(terminal: Terminal, asked: Asked) -> int:
-    from toolcrib.cli.conversing import see_through
-    from toolcrib.cli.following import follow
+async def _outcome(terminal: Terminal, asked: PendingQuestion) -> int:
+    from toolcrib.cli.call_follower import follow
+    from toolcrib.cli.conversation import see_through
 
     now = await asked.renewed()
     if now.state == "open":
@@ -287,7 +287,7 @@ async def _outcome(terminal: Terminal, asked: Asked) -> int:
     return code
 
 
-def _tell_open(terminal: Terminal, asked: Asked) -> None:
+def _tell_open(terminal: Terminal, asked: PendingQuestion) -> None:
     """Says that others have to agree before the call goes on."""
     said = dataclasses.asdict(asked.question)
     if terminal.json:
@@ -296,22 +296,22 @@ def _tell_open(terminal: Terminal, asked: Asked) -> None:
         terminal.text(f"{agreed(said)}: {asked.question.tool} waits for {wanted(said)}")
 
 
-def _may_approve(terminal: Terminal, asked: Asked, said: Said) -> None:
+def _may_approve(terminal: Terminal, asked: PendingQuestion, said: AnswerInput) -> None:
     """Approving says yes to a call; a question that wants a value needs more, and one without an offer can no more."""
     if asked.question.resume != "run":
         what = "an answer" if asked.question.kind == "input" else "a result"
         advice = f"{terminal.command('answer', asked.question.id, 'accept')} VALUE"
-        raise Trouble(f"The question wants {what}, not an approval", advice, exit_code=1, code="invalid_arguments")
+        raise CommandError(f"The question wants {what}, not an approval", advice, exit_code=1, code="invalid_arguments")
     if said.scope == "session" and asked.question.offer is None and asked.state == "open":
         advice = "approve this call alone, without --scope; it is still open"
-        raise Trouble("The question offers nothing for the session", advice, exit_code=1, code="invalid_arguments")
+        raise CommandError("The question offers nothing for the session", advice, exit_code=1, code="invalid_arguments")
 
 
-def refusal(terminal: Terminal, asked: Asked, refused: Any) -> Trouble:
+def refusal(terminal: Terminal, asked: PendingQuestion, refused: Any) -> CommandError:
     """A refused answer, in a line."""
     look = terminal.command("approvals", "show", asked.question.id)
     advice = f"{refused.hint}; see {look}" if refused.hint else f"see {look}"
-    return Trouble(refused.message, advice, exit_code=1, code=refused.code)
+    return CommandError(refused.message, advice, exit_code=1, code=refused.code)
 
 
 # Watching
@@ -320,8 +320,8 @@ def refusal(terminal: Terminal, asked: Asked, refused: Any) -> Trouble:
 @command(app, "watch")
 async def watch(terminal: Terminal, owner: OwnerOption = None) -> None:
     """Wait for questions of all sessions. On a terminal, answer them as they come. Ctrl-C leaves."""
-    from toolcrib.cli.attending import attend, tell
-    from toolcrib.cli.choose import at_work, reading
+    from toolcrib.cli.approvals_watch import attend, tell
+    from toolcrib.cli.crib_choice import at_work, reading
 
     if terminal.interactive:
         async with at_work(terminal.crib) as crib:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from toolcrib.calls.archive import GRAVES
+from toolcrib._session.archive import GRAVES
 from toolcrib.cli.command import command
 from toolcrib.cli.completion import complete_session, complete_tool
-from toolcrib.cli.lines import moment, span
-from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact, short
+from toolcrib.cli.display.event_lines import moment, span
+from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
 
 if TYPE_CHECKING:
-    from toolcrib.calls.auditing import Audit, Flaw
+    from toolcrib._session.audit import Audit, AuditFlaw
     from toolcrib.crib import Crib
     from toolcrib.store import SessionRow
 
@@ -34,7 +34,7 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-class _Group(TyperGroup):
+class _DefaultCommandGroup(TyperGroup):
     """A group whose first command need not be named."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -46,13 +46,13 @@ class _Group(TyperGroup):
 
 app = typer.Typer(
     name="audit",
-    cls=_Group,
+    cls=_DefaultCommandGroup,
     help="See what was called, by whom, and what came of it.",
     rich_markup_mode=None,
 )
 
 
-class _Wanted(NamedTuple):
+class _AuditQuery(NamedTuple):
     """Which entries to show."""
 
     owner: str | None
@@ -91,14 +91,14 @@ async def list_audit(  # noqa: PLR0913 - the options of a command
 
     Every call that has ended is there, also what was denied, declined, refused, or ended unknown.
     """
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.crib_choice import reading
     from toolcrib.cli.sessions import found
 
     cursors = dict(_cursor(text) for text in after or ())
-    wanted = _Wanted(owner, tool, 0.0 if since is None else _time(since), cursors)
+    wanted = _AuditQuery(owner, tool, 0.0 if since is None else _time(since), cursors)
     async with reading(terminal.crib) as crib:
         only = None if session is None else (await found(crib, session)).id
-        entries = _Reader(crib, wanted, only).entries(follow)
+        entries = _AuditReader(crib, wanted, only).entries(follow)
         if terminal.json:
             async for entry in entries:
                 terminal.data(entry)
@@ -109,10 +109,10 @@ async def list_audit(  # noqa: PLR0913 - the options of a command
             _table(terminal, sorted([entry async for entry in entries], key=lambda entry: entry["ended_at"]))
 
 
-class _Reader:
+class _AuditReader:
     """Reads logs up to their ends, and on."""
 
-    def __init__(self, crib: Crib, wanted: _Wanted, only: str | None) -> None:
+    def __init__(self, crib: Crib, wanted: _AuditQuery, only: str | None) -> None:
         self.crib = crib
         self.wanted = wanted
         self.only = only
@@ -153,7 +153,7 @@ class _Reader:
         return sorted(rows, key=lambda row: (row.created_at, row.id))
 
     async def _read(self, row: SessionRow) -> AsyncIterator[dict[str, Any]]:
-        from toolcrib.calls.auditing import Audit
+        from toolcrib._session.audit import Audit
 
         audit = self._audits.get(row.id)
         if audit is None or row.seq < audit.seq:  # one that was deleted may have been made again
@@ -168,7 +168,7 @@ class _Reader:
 def _cursor(text: str) -> tuple[str, int]:
     session, sign, seq = text.rpartition(":")
     if not sign or not session or not seq.isdecimal():
-        raise Trouble(f"--after {text!r} is no cursor", "take one from the field `cursor`: SESSION:SEQ")
+        raise CommandError(f"--after {text!r} is no cursor", "take one from the field `cursor`: SESSION:SEQ")
     return session, int(seq)
 
 
@@ -180,7 +180,7 @@ def _time(text: str) -> float:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError, OSError):
         advice = "write it as 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00+01:00"
-        raise Trouble(f"--since {text!r} is no time", advice) from None
+        raise CommandError(f"--since {text!r} is no time", advice) from None
 
 
 # How it looks
@@ -259,7 +259,7 @@ async def verify_audit(
     log: Annotated[bool, typer.Option("--log", help="Compare it with the log of its sessions too.")] = False,
 ) -> int:
     """Check what `toolcrib audit --json` gave. A changed or missing line is found; exit code 1 then."""
-    from toolcrib.calls.auditing import flaws
+    from toolcrib._session.audit import flaws
 
     lines = _lines(file)
     found = list(flaws(lines, partial=partial))
@@ -275,13 +275,13 @@ async def verify_audit(
     return 1 if found else 0
 
 
-async def _compared(terminal: Terminal, lines: list[str]) -> list[Flaw]:
-    from toolcrib.calls.auditing import against, sessions_in
-    from toolcrib.cli.choose import reading
+async def _compared(terminal: Terminal, lines: list[str]) -> list[AuditFlaw]:
+    from toolcrib._session.audit import against, sessions_in
+    from toolcrib.cli.crib_choice import reading
 
-    whole = _Wanted(None, None, 0.0, {})
+    whole = _AuditQuery(None, None, 0.0, {})
     async with reading(terminal.crib) as crib:
-        readers = [_Reader(crib, whole, session) for session in sessions_in(lines)]
+        readers = [_AuditReader(crib, whole, session) for session in sessions_in(lines)]
         return list(against(lines, [entry for reader in readers async for entry in reader.entries(follow=False)]))
 
 
@@ -289,5 +289,5 @@ def _lines(file: Path) -> list[str]:
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Trouble(f"{file} can not be read: {error}", "name a file that `toolcrib audit --json` made") from None
+        raise CommandError(f"{file} cannot be read: {error}", "name a file that `toolcrib audit --json` made") from None
     return text.removesuffix("\n").split("\n") if text else []

@@ -11,14 +11,14 @@ import typer
 
 from toolcrib.cli.completion import complete_question, complete_session, complete_tool
 from toolcrib.cli.questions import asked_by_id, user
-from toolcrib.cli.terminal import Terminal, Trouble, short
+from toolcrib.cli.terminal import CommandError, Terminal, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from toolcrib.crib import Crib
     from toolcrib.session import Session
-    from toolcrib.tools import Tool
+    from toolcrib.tool import Tool
 
 Arguments = Annotated[
     str | None, typer.Argument(metavar="JSON", help="The arguments; - reads them from standard input.")
@@ -56,8 +56,8 @@ async def call(  # noqa: PLR0913 - the options of a command
 
     Exit codes: 0 it succeeded, 1 it failed, 2 it was not called, 3 it waits for an answer.
     """
-    from toolcrib.cli.choose import at_work
-    from toolcrib.cli.following import follow
+    from toolcrib.cli.call_follower import follow
+    from toolcrib.cli.crib_choice import at_work
     from toolcrib.types import By
 
     given = read_arguments(arguments)
@@ -90,9 +90,9 @@ async def answer(  # noqa: PLR0913 - the options of a command
 
     Exit codes: 0 it succeeded, 1 it failed, 2 it was not answered, 3 it waits for the next answer.
     """
-    from toolcrib.cli.choose import at_work
-    from toolcrib.cli.conversing import see_through
-    from toolcrib.cli.following import follow
+    from toolcrib.cli.call_follower import follow
+    from toolcrib.cli.conversation import see_through
+    from toolcrib.cli.crib_choice import at_work
     from toolcrib.errors import Refused
 
     said = read_value(value)
@@ -109,7 +109,7 @@ async def answer(  # noqa: PLR0913 - the options of a command
         except Refused as refused:
             look = terminal.command("sessions", "show", asked.session.id)
             advice = f"{refused.hint}; see {look}" if refused.hint else look
-            raise Trouble(refused.message, advice, exit_code=1, code=refused.code) from None
+            raise CommandError(refused.message, advice, exit_code=1, code=refused.code) from None
         code = await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at(), yes=yes)
         await see_through(terminal, asked)
         return code
@@ -129,9 +129,11 @@ def read_object(text: str | None, name: str) -> dict[str, Any]:
         advice = """quote the whole of it: '{"order": "A-7"}'"""
         if name == ARGUMENTS:
             advice += "; or give each one by itself: -a order=A-7"
-        raise Trouble(f"{name}: {short(text, 60)!r} is no JSON: {error}", advice) from None
+        raise CommandError(f"{name}: {short(text, 60)!r} is no JSON: {error}", advice) from None
     if not isinstance(value, dict):
-        raise Trouble(f"{name}: expected a JSON object, got {short(text, 60)!r}", """write them as '{"name": value}'""")
+        raise CommandError(
+            f"{name}: expected a JSON object, got {short(text, 60)!r}", """write them as '{"name": value}'"""
+        )
     return value
 
 
@@ -147,7 +149,9 @@ def read_value(text: str | None) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         if text.lstrip()[:1] in ("{", "[", '"'):
-            raise Trouble(f"The value is no JSON: {error}", 'quote the whole of it: \'{"city": "Bern"}\'') from None
+            raise CommandError(
+                f"The value is no JSON: {error}", 'quote the whole of it: \'{"city": "Bern"}\''
+            ) from None
         return text
 
 
@@ -168,7 +172,7 @@ def pair(text: str, tool: Tool | None) -> tuple[str, Any]:
     """
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise Trouble(f"-a {text!r} is no argument", "write it as -a key=value")
+        raise CommandError(f"-a {text!r} is no argument", "write it as -a key=value")
     properties: Mapping[str, Any] = {} if tool is None else tool.input_schema.get("properties", {})
     wanted = properties.get(name, {})
     if isinstance(wanted, dict) and wanted.get("type") == "string":
@@ -181,16 +185,16 @@ def pair(text: str, tool: Tool | None) -> tuple[str, Any]:
 
 async def _known(terminal: Terminal, crib: Crib, name: str, session: str | None) -> Tool | None:
     """The tool, before anything is logged; an existing session may have tools of its own."""
-    from toolcrib.cli import definitions
+    from toolcrib.cli.definitions import selection
     from toolcrib.cli.tools import find
 
     view = crib.catalog.view(("*",))
     if session is not None or name in view.names:
         return view.names.get(name)
-    async with definitions.opened(definitions.wanted(terminal, None, None)) as source:
+    async with selection.opened(selection.wanted(terminal, None, None)) as source:
         if any(f"{one.id}.{command.name}" == name for one in await source.list() for command in one.commands):
             advice = f"{terminal.command('tools', 'call', name)}, or name its file in `sources` of crib.yaml"
-            raise Trouble(f"The crib has no {name}, a definition file does", advice, code="not_found")
+            raise CommandError(f"The crib has no {name}, a definition file does", advice, code="not_found")
     return find(view, name)
 
 
@@ -199,7 +203,9 @@ async def open_session(crib: Crib, id: str | None, owner: str | None, namespaces
     row = None if id is None else await crib.store.session(id)
     if row is not None and owner not in (None, row.owner):
         advice = "leave --owner out, or name another --session"
-        raise Trouble(f"Session '{row.id}' belongs to {row.owner}, not to {owner}", advice, exit_code=1, code="denied")
+        raise CommandError(
+            f"Session '{row.id}' belongs to {row.owner}, not to {owner}", advice, exit_code=1, code="denied"
+        )
     if row is not None:
         return await crib.open(row.id, owner=row.owner, namespaces=namespaces)
     return await crib.open(id or f"cli-{secrets.token_hex(4)}", owner=owner or user(), namespaces=namespaces or ("*",))

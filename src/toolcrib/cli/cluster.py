@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolcrib.cli.command import command, group
-from toolcrib.cli.terminal import Choice, Terminal, Trouble, compact
+from toolcrib.cli.terminal import Choice, CommandError, Terminal, compact
 
 if TYPE_CHECKING:
-    from toolcrib.cli.looking import Looking, View
-    from toolcrib.cli.minding import Crew
+    from toolcrib.cli.cluster_processes import ProcessGroups
+    from toolcrib.cli.cluster_status import ClusterMonitor, ClusterView
     from toolcrib.crib import Crib
     from toolcrib.session import Session
-    from toolcrib.tools import Tool
+    from toolcrib.tool import Tool
 
 app = group("cluster", "Run a cluster on this machine, or look at one.")
 GRACE_S = 30.0
@@ -47,7 +47,7 @@ async def up(
 
     With --store or --engine that service is not started but the one they name is used.
     """
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
 
     choice = _known(terminal.crib)
     crib = chosen(Choice(choice.crib))
@@ -68,8 +68,8 @@ async def up(
 @command(app, "status")
 async def status(terminal: Terminal) -> None:
     """Show the nodes of a cluster and what they have to do. --store names it, or the crib does."""
-    from toolcrib.cli.choose import chosen
-    from toolcrib.cli.looking import LANE_COLUMNS, NODE_COLUMNS
+    from toolcrib.cli.cluster_status import LANE_COLUMNS, NODE_COLUMNS
+    from toolcrib.cli.crib_choice import chosen
     from toolcrib.cli.store import without_password
 
     crib, choice = None, terminal.crib
@@ -95,13 +95,15 @@ async def load(
     label: Annotated[str, typer.Option("--label", help="What people call this node.")] = API,
 ) -> None:
     """Submit calls to a cluster until told to stop. They are its read-only tools with their examples."""
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
     from toolcrib.engine.nats import Nats
 
     crib = chosen(terminal.crib)
     engine, examples = crib.pipeline.engine, _examples(crib)
     if not isinstance(engine, Nats):
-        raise Trouble("A load needs the engine of a cluster, and there is none", "name one: --engine nats://host:4222")
+        raise CommandError(
+            "A load needs the engine of a cluster, and there is none", "name one: --engine nats://host:4222"
+        )
     if not examples:
         raise _nothing_to_load()
     engine.works, engine.label = False, label
@@ -119,8 +121,8 @@ async def load(
 
 def _known(choice: Choice) -> Choice:
     """The person's crib, or the demo's where there is none."""
-    from toolcrib.cli.choose import DEMO
-    from toolcrib.cli.config import NAME
+    from toolcrib.cli.config.loader import NAME
+    from toolcrib.cli.crib_choice import DEMO
 
     return choice if choice.crib is not None or Path(NAME).is_file() else choice._replace(crib=DEMO)
 
@@ -144,27 +146,27 @@ def _commands(workers: int, load: float) -> list[dict[str, list[str]]]:
 @asynccontextmanager
 async def _running(
     terminal: Terminal, choice: Choice, folder: Path, commands: list[dict[str, list[str]]]
-) -> AsyncIterator[tuple[Crew, Choice]]:
+) -> AsyncIterator[tuple[ProcessGroups, Choice]]:
     """The processes, and what their nodes were told to join; they are stopped in the reverse order."""
-    from toolcrib.cli.minding import Crew, Process, Server
-    from toolcrib.testing.services import Nats, Postgres
+    from toolcrib.cli.cluster_processes import NodeProcess, ProcessGroups, ServiceProcess
+    from toolcrib.testing.services import NatsServer, PostgresServer
 
-    crew = Crew(terminal.say)
+    crew = ProcessGroups(terminal.say)
     try:
         if choice.store is None:
-            postgres = Postgres(folder / "postgres")
-            await crew.start(Server(postgres, "store"))
+            postgres = PostgresServer(folder / "postgres")
+            await crew.start(ServiceProcess(postgres, "store"))
             choice = choice._replace(store=postgres.url)
         if choice.engine is None:
-            nats = Nats(folder / "nats")
-            await crew.start(Server(nats, "engine"))
+            nats = NatsServer(folder / "nats")
+            await crew.start(ServiceProcess(nats, "engine"))
             choice = choice._replace(engine=nats.url)
-        # Others may read the words of a command, and a URL may hold a password; its environment they can not read.
+        # Others may read the words of a command, and a URL may hold a password; its environment they cannot read.
         given = {"TOOLCRIB_CRIB": choice.crib, "TOOLCRIB_STORE": choice.store, "TOOLCRIB_ENGINE": choice.engine}
         env = {**os.environ, **{name: value for name, value in given.items() if value}}
         for group in commands:
             nodes = [
-                Process(
+                NodeProcess(
                     label, [sys.executable, "-m", "toolcrib", *words, "--label", label], env, folder / "log", GRACE_S
                 )
                 for label, words in group.items()
@@ -198,8 +200,10 @@ def _greet(terminal: Terminal, crib: Crib, choice: Choice, folder: Path) -> None
 
 
 @asynccontextmanager
-async def _looking(choice: Choice, crib: Crib | None, crew: Crew | None = None) -> AsyncIterator[Looking]:
-    from toolcrib.cli.looking import Looking, opened
+async def _looking(
+    choice: Choice, crib: Crib | None, crew: ProcessGroups | None = None
+) -> AsyncIterator[ClusterMonitor]:
+    from toolcrib.cli.cluster_status import ClusterMonitor, opened
 
     def lane_of(tool: str) -> str:
         known = None if crib is None else crib.catalog.get(tool)
@@ -208,10 +212,10 @@ async def _looking(choice: Choice, crib: Crib | None, crew: Crew | None = None) 
     urls = {"postgres": choice.store, "nats": choice.engine}
     services = {label: url for label, url in urls.items() if url is not None}
     async with opened(choice.store or "") as store:
-        yield Looking(store, services, lane_of, [] if crew is None else crew.children)
+        yield ClusterMonitor(store, services, lane_of, [] if crew is None else crew.children)
 
 
-async def _show(terminal: Terminal, looking: Looking, choice: Choice, stop: asyncio.Event) -> None:
+async def _show(terminal: Terminal, looking: ClusterMonitor, choice: Choice, stop: asyncio.Event) -> None:
     with _screen(terminal, choice) as (draw, every):
         while not stop.is_set():
             draw(await looking.look())
@@ -219,7 +223,7 @@ async def _show(terminal: Terminal, looking: Looking, choice: Choice, stop: asyn
 
 
 @contextmanager
-def _screen(terminal: Terminal, choice: Choice) -> Iterator[tuple[Callable[[View], None], float]]:
+def _screen(terminal: Terminal, choice: Choice) -> Iterator[tuple[Callable[[ClusterView], None], float]]:
     """How a view is shown, and how often: a table that lives, lines through a pipe, or JSON."""
     if terminal.json:
         yield (lambda view: terminal.data(_json(view, choice))), 1.0
@@ -232,7 +236,7 @@ def _screen(terminal: Terminal, choice: Choice) -> Iterator[tuple[Callable[[View
             yield (lambda view: live.update(view.drawn(), refresh=True)), 0.5
 
 
-def _json(view: View, choice: Choice) -> dict[str, Any]:
+def _json(view: ClusterView, choice: Choice) -> dict[str, Any]:
     return {**view._asdict(), "store": choice.store, "engine": choice.engine}
 
 
@@ -252,8 +256,8 @@ def _examples(crib: Crib) -> list[tuple[Tool, Any]]:
     return [(tool, dict(tool.knowledge.examples[0].arguments)) for tool in tools if tool.knowledge.examples]
 
 
-def _nothing_to_load() -> Trouble:
-    return Trouble("This crib has no read-only tool with an example", "give one `examples=[{...}]`")
+def _nothing_to_load() -> CommandError:
+    return CommandError("This crib has no read-only tool with an example", "give one `examples=[{...}]`")
 
 
 async def _submit(

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from toolcrib.cli.terminal import Choice, Terminal, Trouble, short
+from toolcrib.cli.terminal import Choice, CommandError, Terminal, short
 
 FAILED = 1
 WAITING = 3
@@ -165,25 +165,25 @@ def leave(code: int) -> None:
     sys.exit(code)
 
 
-def _explained(error: Exception) -> Trouble:
+def _explained(error: Exception) -> CommandError:
     from toolcrib.errors import BadTool, Refused, StoreTooNew, StoreUnavailable, ToolcribError
 
     match error:
-        case Trouble():
+        case CommandError():
             return error
         case Refused():
-            return Trouble(error.message, error.hint or "see `toolcrib --help`", exit_code=1, code=error.code)
+            return CommandError(error.message, error.hint or "see `toolcrib --help`", exit_code=1, code=error.code)
         case BadTool():
-            return Trouble(str(error), "mend the tool's definition and try again", code="bad_tool")
+            return CommandError(str(error), "mend the tool's definition and try again", code="bad_tool")
         case StoreTooNew():
-            return Trouble(str(error), "update toolcrib, or name another store", exit_code=1, code="store")
+            return CommandError(str(error), "update toolcrib, or name another store", exit_code=1, code="store")
         case StoreUnavailable():
             advice = _next(error, "check the store's URL in crib.yaml, or try again")
-            return Trouble(str(error), advice, exit_code=1, code="store")
+            return CommandError(str(error), advice, exit_code=1, code="store")
         case ToolcribError():
-            return Trouble(str(error), _next(error, "see `toolcrib --help`"), exit_code=1, code="error")
+            return CommandError(str(error), _next(error, "see `toolcrib --help`"), exit_code=1, code="error")
     said = f"{type(error).__name__}: {error}"
-    return Trouble(
+    return CommandError(
         f"Something unexpected happened: {said}",
         "run it again with --debug and report it",
         exit_code=1,

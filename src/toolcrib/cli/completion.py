@@ -23,13 +23,13 @@ def complete_tool(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def complete_definition(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of definition files that begin like that."""
-    from toolcrib.cli.definitions import Wanted, source_of
+    from toolcrib.cli.definitions.selection import DefinitionSelection, source_of
     from toolcrib.cli.terminal import Choice
 
     root = ctx.find_root()
     choice = Choice(ctx.params.get("crib") or root.params.get("crib"))
     try:
-        source = source_of(Wanted(choice, ctx.params.get("root") or (), ctx.params.get("pack") or ()))
+        source = source_of(DefinitionSelection(choice, ctx.params.get("root") or (), ctx.params.get("pack") or ()))
         found = [(one.id, one.description) for one in source.library.list()]
     except Exception:  # noqa: BLE001 - as below
         return []
@@ -71,7 +71,7 @@ def complete_question(ctx: typer.Context, incomplete: str) -> list[tuple[str, st
 
 
 def _crib(ctx: typer.Context) -> Crib | None:
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
     from toolcrib.cli.terminal import Choice
 
     root = ctx.find_root()
@@ -82,7 +82,7 @@ def _crib(ctx: typer.Context) -> Crib | None:
 
 
 async def _sessions(crib: Crib, incomplete: str) -> list[tuple[str, str]]:
-    from toolcrib.cli.choose import opened
+    from toolcrib.cli.crib_choice import opened
 
     async with opened(crib):
         rows = await crib.sessions(limit=100)
@@ -90,7 +90,7 @@ async def _sessions(crib: Crib, incomplete: str) -> list[tuple[str, str]]:
 
 
 async def _questions(crib: Crib, incomplete: str) -> list[tuple[str, str]]:
-    from toolcrib.cli.choose import opened
+    from toolcrib.cli.crib_choice import opened
 
     async with opened(crib):
         asked = await crib.questions()

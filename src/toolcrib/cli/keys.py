@@ -12,12 +12,12 @@ import msgspec
 import typer
 
 from toolcrib.cli.command import command, group
-from toolcrib.cli.lines import moment, span
+from toolcrib.cli.display.event_lines import moment, span
 from toolcrib.cli.questions import user
-from toolcrib.cli.terminal import Cell, Terminal, Trouble
+from toolcrib.cli.terminal import Cell, CommandError, Terminal
 
 if TYPE_CHECKING:
-    from toolcrib.serve.keyring import Key, Keyring
+    from toolcrib.serve.keyring import ApiKey, Keyring
 
 app = group("keys", "Make, list and revoke the API keys of a server.")
 COLUMNS = ("Key", "Name", "Owner", "Scopes", "Namespaces", "Made", "Last used", "State")
@@ -29,13 +29,13 @@ _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 @asynccontextmanager
 async def _ring(terminal: Terminal) -> AsyncIterator[Keyring]:
     """The keys of the crib's store, which is made if there is none."""
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
     from toolcrib.serve.keyring import Keyring
 
     crib = chosen(terminal.crib)
     if crib.store.url.startswith("memory:"):
         advice = "name one that stays: store: sqlite:///crib.db in crib.yaml, or --store"
-        raise Trouble("A store in memory keeps no keys", advice)
+        raise CommandError("A store in memory keeps no keys", advice)
     await crib.store.start(crib.pipeline.worker)
     try:
         ring = Keyring(lambda: crib.store, getattr(crib.store, "now", time.time))
@@ -83,7 +83,7 @@ async def add_key(
 def _seconds(text: str) -> float:
     parts = _SPAN.fullmatch(text.strip())
     if parts is None:
-        raise Trouble(f"--expires {text!r} is no time", "write it as 12h, 30d or 52w")
+        raise CommandError(f"--expires {text!r} is no time", "write it as 12h, 30d or 52w")
     return float(parts[1]) * _SECONDS[parts[2]]
 
 
@@ -108,7 +108,7 @@ async def revoke_key(
     async with _ring(terminal) as ring:
         if all(key != one.id for one in ring.keys):
             advice = f"`{terminal.command('keys', 'list')}` shows their ids"
-            raise Trouble(f"There is no key '{key}'", advice, exit_code=1, code="not_found")
+            raise CommandError(f"There is no key '{key}'", advice, exit_code=1, code="not_found")
         kept = await ring.revoke(key, by=user())
     if terminal.json:
         terminal.data(_data(kept))
@@ -116,12 +116,12 @@ async def revoke_key(
         terminal.text(f"Revoked {kept.id} of {kept.owner}.")
 
 
-def _data(key: Key) -> dict[str, Any]:
+def _data(key: ApiKey) -> dict[str, Any]:
     said: dict[str, Any] = msgspec.to_builtins(key)
     return {**said, "active": key.holds(time.time())}
 
 
-def _row(key: Key) -> Sequence[Cell]:
+def _row(key: ApiKey) -> Sequence[Cell]:
     now = time.time()
     if key.revoked_at is not None:
         state: Cell = ("revoked", "red")

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from toolcrib.cli import desktop
+from toolcrib.cli import mcp_import
 from toolcrib.cli.command import command
-from toolcrib.cli.serving import stdio
-from toolcrib.cli.terminal import Cell, Choice, Terminal, Trouble, short
+from toolcrib.cli.serve import stdio
+from toolcrib.cli.terminal import Cell, Choice, CommandError, Terminal, short
 
 if TYPE_CHECKING:
-    from toolcrib.cli.entries import Entry
-    from toolcrib.sources.mcp import About, Mcp, Offered
+    from toolcrib.cli.config.mcp_entries import ServerEntry
+    from toolcrib.sources.mcp import Mcp, OfferedTool, ServerDescription
 
 
-class _Group(TyperGroup):
+class _ServeByDefaultGroup(TyperGroup):
     """A group that serves where no command is named."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -36,12 +36,12 @@ class _Group(TyperGroup):
 
 app = typer.Typer(
     name="mcp",
-    cls=_Group,
+    cls=_ServeByDefaultGroup,
     help="Serve the crib to an MCP client, or manage the servers it uses.",
     rich_markup_mode=None,
 )
 command(app, "stdio", serves=True)(stdio)
-command(app, "import")(desktop.import_servers)
+command(app, "import")(mcp_import.import_servers)
 
 Where = Annotated[
     list[str],
@@ -71,7 +71,7 @@ async def show_config(
 
 def _snippet(choice: Choice, name: str | None) -> dict[str, Any]:
     """How a client starts this crib, from wherever it runs."""
-    from toolcrib.cli.config import NAME, beside
+    from toolcrib.cli.config.loader import NAME, beside
     from toolcrib.sources.mcp.settings import legal
 
     path, here = Path(choice.crib or NAME), Path.cwd()
@@ -82,7 +82,7 @@ def _snippet(choice: Choice, name: str | None) -> dict[str, Any]:
         crib, called = choice.crib, choice.crib.partition(":")[0]
         env["PYTHONPATH"] = str(here)
     else:
-        raise Trouble(f"There is no {path}", "go to the folder of a crib.yaml, or name a crib with --crib")
+        raise CommandError(f"There is no {path}", "go to the folder of a crib.yaml, or name a crib with --crib")
     said: dict[str, Any] = {"command": sys.executable, "args": ["-m", "toolcrib", "mcp", "--crib", crib]}
     if given := {key: value for key, value in env.items() if value}:
         said["env"] = given
@@ -103,18 +103,20 @@ async def add_server(  # noqa: PLR0913 - the options of a command
 
     It is tried once. Exit code 1 where it does not answer; it stays in the file.
     """
-    from toolcrib.cli import entries
+    from toolcrib.cli.config import mcp_entries
     from toolcrib.sources.mcp.settings import legal
 
-    path = entries.file_of(terminal.crib)
-    entry = entries.Entry(name, _line(where), trusted, _given(env, "--env"), _given(header, "--header"))
+    path = mcp_entries.file_of(terminal.crib)
+    entry = mcp_entries.ServerEntry(name, _line(where), trusted, _given(env, "--env"), _given(header, "--header"))
     if legal(name) != name:
-        raise Trouble(f"'{name}' can not be a namespace", f"call it '{legal(name)}'")
-    if name in entries.names(path):
-        raise Trouble(f"There is a server '{name}' in {path}", "choose another name, or change that entry", exit_code=1)
+        raise CommandError(f"'{name}' cannot be a namespace", f"call it '{legal(name)}'")
+    if name in mcp_entries.names(path):
+        raise CommandError(
+            f"There is a server '{name}' in {path}", "choose another name, or change that entry", exit_code=1
+        )
     _at_odds(entry)
     server = None if no_check else entry.server()
-    entries.add(path, [entry])
+    mcp_entries.add(path, [entry])
     if not terminal.json:
         terminal.text(f"Added {name} to {path}", "green")
     if server is None:
@@ -126,7 +128,7 @@ async def add_server(  # noqa: PLR0913 - the options of a command
         terminal.data({"path": str(path), **_state(state)})
     elif state.about is None:
         look = terminal.command("mcp", "inspect", name)
-        terminal.trouble(Trouble(state.problem, f"mend its entry in {path}, then try it: {look}"))
+        terminal.trouble(CommandError(state.problem, f"mend its entry in {path}, then try it: {look}"))
     else:
         _tools(terminal, state.about.tools)
     return 0 if state.about else 1
@@ -166,7 +168,7 @@ async def inspect_server(
             if closed
             else "check its command or address"
         )
-        raise Trouble(state.problem, advice, exit_code=1, code="unavailable")
+        raise CommandError(state.problem, advice, exit_code=1, code="unavailable")
     if terminal.json:
         terminal.data({**_state(state), **_whole(state.about)})
     else:
@@ -183,7 +185,7 @@ def _given(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
     for pair in pairs or ():
         key, found, value = pair.partition("=")
         if not key.strip() or (not found and option != "--env"):
-            raise Trouble(f"{option} {pair}: expected KEY=VALUE", f"write {option} KEY=VALUE")
+            raise CommandError(f"{option} {pair}: expected KEY=VALUE", f"write {option} KEY=VALUE")
         made[key.strip()] = value.strip() if found else f"${{{key.strip()}}}"
     return {key: value for key, value in made.items() if value}
 
@@ -193,23 +195,23 @@ def _line(words: Sequence[str]) -> str:
     from toolcrib.sources.mcp.settings import is_address
 
     if is_address(words[0]) and len(words) > 1:
-        raise Trouble(f"An address stands alone, without {words[1]}", "name the address, or -- and a command")
+        raise CommandError(f"An address stands alone, without {words[1]}", "name the address, or -- and a command")
     return words[0] if len(words) == 1 and not Path(words[0]).exists() else shlex.join(words)
 
 
-def _at_odds(entry: Entry) -> None:
+def _at_odds(entry: ServerEntry) -> None:
     from toolcrib.sources.mcp.settings import is_address
 
     reached = is_address(entry.mcp)
     if reached and entry.env:
-        raise Trouble("An address has no process to give --env to", "give it --header, or start it by a command")
+        raise CommandError("An address has no process to give --env to", "give it --header, or start it by a command")
     if not reached and entry.headers:
-        raise Trouble("A command takes no --header", "give it --env, or name an address")
+        raise CommandError("A command takes no --header", "give it --env, or name an address")
 
 
 def _meant(terminal: Terminal, words: Sequence[str], env: dict[str, str], headers: dict[str, str]) -> Mcp:
     """The server of that name in the crib, else the one that is started or reached like that."""
-    from toolcrib.cli.entries import Entry
+    from toolcrib.cli.config.mcp_entries import ServerEntry
     from toolcrib.schema import nearest
     from toolcrib.sources.mcp.settings import is_address, name_of
 
@@ -221,23 +223,23 @@ def _meant(terminal: Terminal, words: Sequence[str], env: dict[str, str], header
         if shutil.which(line) is None:
             close = nearest(line, known)
             advice = f"did you mean {' or '.join(close)}?" if close else "`toolcrib mcp list` shows what there is"
-            raise Trouble(f"There is no MCP server and no program '{line}'", advice, exit_code=1, code="not_found")
+            raise CommandError(f"There is no MCP server and no program '{line}'", advice, exit_code=1, code="not_found")
     try:
-        entry = Entry(name_of(tuple(shlex.split(line))), line, False, env, headers)
+        entry = ServerEntry(name_of(tuple(shlex.split(line))), line, False, env, headers)
     except ValueError as error:
-        raise Trouble(f"This is no command: {error}", "name a server, an address, or -- and a command") from None
+        raise CommandError(f"This is no command: {error}", "name a server, an address, or -- and a command") from None
     _at_odds(entry)
     return entry.server()
 
 
 def _has_crib(terminal: Terminal) -> bool:
-    from toolcrib.cli.config import NAME
+    from toolcrib.cli.config.loader import NAME
 
     return terminal.crib.crib is not None or Path(NAME).is_file()
 
 
 def _servers(terminal: Terminal) -> list[Mcp]:
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
     from toolcrib.sources.mcp import Mcp
 
     return [source for source in chosen(terminal.crib).stock.sources if isinstance(source, Mcp)]
@@ -250,7 +252,7 @@ class _State(NamedTuple):
     """A server, and what it said or why it said nothing."""
 
     source: Mcp
-    about: About | None = None
+    about: ServerDescription | None = None
     problem: str = ""
 
     @property
@@ -287,7 +289,7 @@ def _row(state: _State) -> Sequence[Cell]:
     return state.source.name, state.where, "yes" if state.source.trusted else "no", shown
 
 
-def _whole(about: About) -> dict[str, Any]:
+def _whole(about: ServerDescription) -> dict[str, Any]:
     server = {"name": about.name, "version": about.version, "title": about.title, "instructions": about.instructions}
     tools = [
         {
@@ -303,13 +305,13 @@ def _whole(about: About) -> dict[str, Any]:
     return {"server": server, "tools": tools, "prompts": about.prompts, "resources": about.resources}
 
 
-def _hints(tool: Offered) -> list[str]:
+def _hints(tool: OfferedTool) -> list[str]:
     names = ("read_only", "destructive", "idempotent", "open_world")
     return [name for name in names if getattr(tool.annotations, name)]
 
 
-def _show(terminal: Terminal, about: About) -> None:
-    from toolcrib.cli.schemas import arguments, outline
+def _show(terminal: Terminal, about: ServerDescription) -> None:
+    from toolcrib.cli.display.schemas import arguments, outline
 
     terminal.text(
         " ".join(filter(None, (about.title or about.name or "A server without a name", about.version))), "bold"
@@ -332,7 +334,7 @@ def _show(terminal: Terminal, about: About) -> None:
             terminal.text(f"  gives back {outline(one.output_schema)}")
 
 
-def _tools(terminal: Terminal, tools: Sequence[Offered]) -> None:
+def _tools(terminal: Terminal, tools: Sequence[OfferedTool]) -> None:
     if not tools:
         terminal.say("It answers, and has no tools.")
         return

@@ -10,7 +10,7 @@ import typer
 from toolcrib.cli.calls import Arguments, Pairs, pair, read_arguments
 from toolcrib.cli.command import command, group
 from toolcrib.cli.completion import complete_tool
-from toolcrib.cli.terminal import Terminal, Trouble
+from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -44,7 +44,7 @@ async def why(
             found = session.why(tool, given)
         except Refused as refused:
             advice = refused.hint or f"look at: {terminal.command('tools', 'show', tool)}"
-            raise Trouble(refused.message, advice, exit_code=1, code=refused.code) from None
+            raise CommandError(refused.message, advice, exit_code=1, code=refused.code) from None
     if terminal.json:
         terminal.data(found.data())
     else:
@@ -54,11 +54,11 @@ async def why(
 
 
 def _preset(crib: Crib, name: str) -> Any:
-    from toolcrib.policy.load import load
+    from toolcrib.policy.loader import load
     from toolcrib.policy.presets import PRESETS
 
     if name not in PRESETS:
-        raise Trouble(f"There is no preset '{name}'", f"there are {', '.join(PRESETS)}")
+        raise CommandError(f"There is no preset '{name}'", f"there are {', '.join(PRESETS)}")
     return load({"preset": name}, folders=crib.folders)
 
 
@@ -70,12 +70,12 @@ async def check(terminal: Terminal) -> int:
     """
     from toolcrib.cli.tools import stocked
     from toolcrib.policy import rules_of
-    from toolcrib.policy.policies import RulePolicy
+    from toolcrib.policy.rule_policy import RulePolicy
 
     async with stocked(terminal.crib) as crib:
         policy = rules_of(crib.pipeline.policy)
         if not isinstance(policy, RulePolicy):
-            raise Trouble("This crib has a policy of its own making", "only policies made of rules can be checked")
+            raise CommandError("This crib has a policy of its own making", "only policies made of rules can be checked")
         found = list(policy.check(crib.catalog.view(("*",)).tools))
         found += [f"declare: {pattern} fits no tool" for pattern in crib.stock.unused()]
     if terminal.json:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib.cli.terminal import Trouble
+from toolcrib.cli.terminal import CommandError
 
 if TYPE_CHECKING:
-    from toolcrib.calls.history import History
+    from toolcrib._call.history import History
     from toolcrib.crib import Crib
     from toolcrib.session import Session
     from toolcrib.store import Row
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LOOK = "`toolcrib approvals list` shows what is open"
 
 
-class Asked(NamedTuple):
+class PendingQuestion(NamedTuple):
     """A question, and where it was asked."""
 
     session: Session
@@ -42,11 +42,11 @@ class Asked(NamedTuple):
             return "ended"
         return "expired" if self.question.expires_at <= time.time() else "open"
 
-    async def renewed(self) -> Asked:
+    async def renewed(self) -> PendingQuestion:
         """The same question as it is now."""
         row = await self.session.row(self.row.id)
         history = await self.session.history(row)
-        return Asked(self.session, row, history, history.questions[self.question.id])
+        return PendingQuestion(self.session, row, history, history.questions[self.question.id])
 
     async def answered_at(self) -> int:
         """Where in the log it was answered; 0 where it was not."""
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
         return 0
 
 
-async def asked_by_id(crib: Crib, question: str, advice: str = LOOK) -> Asked:
+async def asked_by_id(crib: Crib, question: str, advice: str = LOOK) -> PendingQuestion:
     """A question by its id alone.
 
     Raises:
@@ -64,18 +64,20 @@ async def asked_by_id(crib: Crib, question: str, advice: str = LOOK) -> Asked:
     """
     asked = await find(crib, question)
     if asked is None:
-        raise Trouble(f"No such question: {question}", advice, exit_code=1, code="not_found")
+        raise CommandError(f"No such question: {question}", advice, exit_code=1, code="not_found")
     return asked
 
 
-async def find(crib: Crib, question: str) -> Asked | None:
+async def find(crib: Crib, question: str) -> PendingQuestion | None:
     """The same, if there is one."""
     row = await crib.store.call(question.rpartition("-")[0])  # a question is named after its call
     session = None if row is None else await crib.attached(row.session)
     if row is None or session is None:
         return None
     history = await session.history(row)
-    return Asked(session, row, history, history.questions[question]) if question in history.questions else None
+    return (
+        PendingQuestion(session, row, history, history.questions[question]) if question in history.questions else None
+    )
 
 
 async def data(crib: Crib, question: Question) -> dict[str, Any]:
@@ -86,7 +88,7 @@ async def data(crib: Crib, question: Question) -> dict[str, Any]:
 
 def wanted(said: Mapping[str, Any]) -> str:
     """Who has to agree to a question, where rules say so."""
-    from toolcrib.policy.people import demand
+    from toolcrib.policy.approvers import demand
 
     return "; ".join(demand(one).words() for one in said["demands"])
 
@@ -97,7 +99,7 @@ def agreed(said: Mapping[str, Any]) -> str:
     return f"{many} of {needed} approvals" if many < needed else f"{many} approvals, and others have to agree too"
 
 
-class Said(NamedTuple):
+class AnswerInput(NamedTuple):
     """What a person says to a question."""
 
     action: str
@@ -109,7 +111,7 @@ class Said(NamedTuple):
     value: Any = None
 
 
-async def give(session: Session, question: str, said: Said) -> Answer:
+async def give(session: Session, question: str, said: AnswerInput) -> Answer:
     """Answers it.
 
     Raises:

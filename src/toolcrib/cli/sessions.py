@@ -14,8 +14,8 @@ import typer
 
 from toolcrib.cli.command import command, group
 from toolcrib.cli.completion import complete_session
-from toolcrib.cli.lines import clock, line, moment, span, style
-from toolcrib.cli.terminal import Cell, Terminal, Trouble, compact, short
+from toolcrib.cli.display.event_lines import clock, line, moment, span, style
+from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -37,7 +37,7 @@ async def list_sessions(
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many.")] = 50,
 ) -> None:
     """List sessions, the last used first."""
-    from toolcrib.cli.choose import chosen, missing, opened
+    from toolcrib.cli.crib_choice import chosen, missing, opened
 
     crib = chosen(terminal.crib)
     rows: list[SessionRow] = []
@@ -68,7 +68,7 @@ async def show_session(
     last: Annotated[int, typer.Option("--last", min=1, help="How many of the completed calls.")] = 20,
 ) -> None:
     """Show a session: its calls in three lists, and open questions."""
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
         row = await found(crib, session)
@@ -100,7 +100,7 @@ async def found(crib: Crib, id: str) -> SessionRow:
     if row is None:
         close = nearest(id, [known.id for known in await crib.sessions(limit=1000)], 1)
         advice = f"did you mean {close[0]}?" if close else "`toolcrib sessions list` shows what there is"
-        raise Trouble(f"No such session: {id}", advice, exit_code=1, code="not_found")
+        raise CommandError(f"No such session: {id}", advice, exit_code=1, code="not_found")
     return row
 
 
@@ -112,7 +112,7 @@ async def _completed(crib: Crib, session: Session, last: int) -> tuple[int, list
 
 def shown(entry: Entry) -> dict[str, Any]:
     """A call of a list as JSON."""
-    from toolcrib.cli.following import outcome
+    from toolcrib.cli.call_follower import outcome
 
     fields = {field.name: getattr(entry, field.name) for field in dataclasses.fields(entry)}
     return {**fields, "result": None if entry.result is None else outcome(entry.result)}
@@ -162,7 +162,7 @@ async def watch_session(
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Go on, or end with the log.")] = True,
 ) -> None:
     """Show a session's log as it grows; Ctrl-C leaves."""
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
         loaded = await crib.load(await found(crib, session))
@@ -187,10 +187,10 @@ async def export_session(
 
     It holds the log, large values and cursors, with a checksum and without secrets.
     """
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.crib_choice import reading
 
     if file.exists() and not force:
-        raise Trouble(f"{file} exists", "choose another name, or write over it with --force", exit_code=1)
+        raise CommandError(f"{file} exists", "choose another name, or write over it with --force", exit_code=1)
     part = file.with_name(f"{file.name}.part")
     async with reading(terminal.crib) as crib:
         row = await found(crib, session)
@@ -200,7 +200,9 @@ async def export_session(
                     out.write(text)
             part.replace(file)
         except OSError as error:
-            raise Trouble(f"{file} can not be written: {error.strerror}", "choose another place", exit_code=1) from None
+            raise CommandError(
+                f"{file} cannot be written: {error.strerror}", "choose another place", exit_code=1
+            ) from None
         finally:
             part.unlink(missing_ok=True)
     if terminal.json:
@@ -217,13 +219,15 @@ async def import_session(
     owner: Annotated[str | None, typer.Option("--owner", "-o", help="Another owner than it had.")] = None,
 ) -> None:
     """Make a session of an exported one. What ran in it ends as unknown."""
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
 
     crib = chosen(terminal.crib)
     try:
         lines = file.read_bytes().splitlines(keepends=True)
     except OSError as error:
-        raise Trouble(f"{file} can not be read: {error.strerror}", "name an exported session", exit_code=1) from None
+        raise CommandError(
+            f"{file} cannot be read: {error.strerror}", "name an exported session", exit_code=1
+        ) from None
     await crib.store.start(crib.pipeline.worker)
     try:
         row = await crib.import_session(lines, id=id, owner=owner)
@@ -242,7 +246,7 @@ async def delete_session(
     force: Annotated[bool, typer.Option("--force", help="Stop what runs or waits in it first.")] = False,
 ) -> None:
     """Delete a session for good; the audit keeps a tombstone."""
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
         row = await found(crib, session)

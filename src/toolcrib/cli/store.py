@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolcrib.cli.command import command, group
-from toolcrib.cli.lines import span
-from toolcrib.cli.terminal import Terminal, Trouble
+from toolcrib.cli.display.event_lines import span
+from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
     from toolcrib.cli.verify import Difference
@@ -29,7 +29,7 @@ async def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
     """Delete the sessions that were not used for the retention time."""
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
         count = await crib.sweep(dry_run=dry_run)
@@ -46,7 +46,7 @@ async def sweep(
 @command(app, "check")
 async def check(terminal: Terminal) -> None:
     """Open the store, and tell what it is and what it holds."""
-    from toolcrib.cli.choose import reading
+    from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
         found = await _facts(crib)
@@ -89,7 +89,7 @@ def _schemas(store: Store) -> tuple[int | None, int | None]:
 @command(app, "migrate")
 async def migrate(terminal: Terminal) -> None:
     """Bring the store's schema up to date. A store that is not there is made."""
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
 
     crib = chosen(terminal.crib)
     store = crib.store
@@ -109,7 +109,7 @@ async def migrate(terminal: Terminal) -> None:
 @command(app, "verify")
 async def verify(terminal: Terminal) -> int:
     """Check the database, and compare all logs with the index of calls."""
-    from toolcrib.cli.choose import chosen, opened
+    from toolcrib.cli.crib_choice import chosen, opened
     from toolcrib.cli.verify import damaged, damaged_file, differences, every_session
 
     crib = chosen(terminal.crib)
@@ -148,7 +148,7 @@ async def vacuum(terminal: Terminal) -> None:
 
     An SQLite file must not be in use.
     """
-    from toolcrib.cli.choose import chosen, file_of, missing, opened
+    from toolcrib.cli.crib_choice import chosen, file_of, missing, opened
 
     crib = chosen(terminal.crib)
     if (file := file_of(crib)) is None or missing(crib) is not None:
@@ -157,7 +157,7 @@ async def vacuum(terminal: Terminal) -> None:
                 await free()
         terminal.data({}) if terminal.json else terminal.text("The tables were vacuumed.")
         return
-    from toolcrib.store.vacuum import vacuum as written_anew
+    from toolcrib.store.sqlite.vacuum import vacuum as written_anew
 
     before, after = written_anew(file)
     if terminal.json:
@@ -173,7 +173,7 @@ async def backup(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Write all that the store holds into one file, while it is in use."""
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
     from toolcrib.store.backup import back_up
 
     url = chosen(terminal.crib).store.url
@@ -193,7 +193,7 @@ async def restore(
 
     `--store` names another than the crib's.
     """
-    from toolcrib.cli.choose import chosen
+    from toolcrib.cli.crib_choice import chosen
     from toolcrib.store.backup import restore as restored
 
     url = chosen(terminal.crib).store.url
@@ -220,11 +220,11 @@ async def rebuild(
     ] = False,
 ) -> int:
     """Make the index of calls anew from the log, where they differ."""
-    from toolcrib.cli.choose import chosen, file_of, reading
-    from toolcrib.cli.verify import Mended, differences, every_session, mend
+    from toolcrib.cli.crib_choice import chosen, file_of, reading
+    from toolcrib.cli.verify import RebuiltIndex, differences, every_session, mend
 
     if accept_loss and (file := file_of(chosen(terminal.crib))) is not None:
-        from toolcrib.store.integrity import accept_loss as accepted
+        from toolcrib.store.sqlite.integrity import accept_loss as accepted
 
         accepted(file)
 
@@ -236,7 +236,11 @@ async def rebuild(
         sessions = [row.id async for row in every_session(crib.store)]
         with _bar(terminal, "Rebuilding", len(sessions)) as advance:
             for session in sessions:
-                one = Mended(await differences(crib.store, session), []) if dry_run else await mend(crib.store, session)
+                one = (
+                    RebuiltIndex(await differences(crib.store, session), [])
+                    if dry_run
+                    else await mend(crib.store, session)
+                )
                 found += one.found
                 left += one.left
                 advance()
@@ -272,7 +276,7 @@ async def _refuse_at_work(store: Store) -> None:
     if running:
         calls = "1 call is" if running == 1 else f"{running} calls are"
         advice = "stop the processes that use the store first, or rebuild with --force"
-        raise Trouble(f"{calls} at work in a process that lives", advice, exit_code=1, code="busy")
+        raise CommandError(f"{calls} at work in a process that lives", advice, exit_code=1, code="busy")
 
 
 def _table(terminal: Terminal, found: list[Difference]) -> None:

@@ -24,8 +24,8 @@ Cell = str | tuple[str, str]
 _UNSEEN = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 
 
-class Trouble(Exception):
-    """What a command can not do: said in one line, with the next step beside it."""
+class CommandError(Exception):
+    """What a command cannot do: said in one line, with the next step beside it."""
 
     def __init__(self, message: str, advice: str, *, exit_code: int = 2, code: str = "usage") -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class Trouble(Exception):
 
 
 def clean(text: str) -> str:
-    """A text that can not steer the terminal: control characters are shown, not sent."""
+    """A text that cannot steer the terminal: control characters are shown, not sent."""
     return text.replace("\r\n", "\n").translate(_UNSEEN)
 
 
@@ -139,7 +139,7 @@ class Terminal:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             print(f"{'':{indent}}{line.rstrip()}", flush=True)
 
-    def trouble(self, problem: Trouble) -> None:
+    def trouble(self, problem: CommandError) -> None:
         """An error, and what to do about it."""
         if self.json:
             said = {"code": problem.code, "message": problem.message, "hint": problem.advice}
@@ -173,7 +173,7 @@ def _drawn(columns: Sequence[str], rows: Sequence[Sequence[Cell]], indent: int) 
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for i, name in enumerate(columns):
-        # The first column names the thing, and a name that was cut can not be typed.
+        # The first column names the thing, and a name that was cut cannot be typed.
         table.add_column(name, no_wrap=i == 0, overflow="fold")
     for row in rows:
         table.add_row(*(styled(*((cell,) if isinstance(cell, str) else cell)) for cell in row))

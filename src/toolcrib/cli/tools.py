@@ -11,13 +11,13 @@ import typer
 
 from toolcrib.cli.command import command, group
 from toolcrib.cli.completion import complete_shown, complete_tool
-from toolcrib.cli.definitions import PackOption, RootOption, wanted
-from toolcrib.cli.terminal import Cell, Choice, Terminal, Trouble, compact
+from toolcrib.cli.definitions.selection import PackOption, RootOption, wanted
+from toolcrib.cli.terminal import Cell, Choice, CommandError, Terminal, compact
 
 if TYPE_CHECKING:
-    from toolcrib.catalog import View
+    from toolcrib.catalog import CatalogView
     from toolcrib.crib import Crib
-    from toolcrib.tools import Tool
+    from toolcrib.tool import Tool
 
 app = group("tools", "Look at the tools of a crib, and at definition files.")
 EFFECTS = {"read": "green", "idempotent": "yellow", "once": "red"}
@@ -40,7 +40,7 @@ _LIMITS = {
 @asynccontextmanager
 async def stocked(choice: Choice) -> AsyncIterator[Crib]:
     """The crib with its sources alone, over an empty store, but with what its own store says of tools of strangers."""
-    from toolcrib.cli.choose import chosen, missing
+    from toolcrib.cli.crib_choice import chosen, missing
     from toolcrib.store import open_store
 
     crib = chosen(choice)
@@ -76,13 +76,13 @@ async def list_tools(  # noqa: PLR0913 - the options of a command
 
     With --root or --pack the definition files of these alone.
     """
-    from toolcrib.cli import listing
+    from toolcrib.cli.definitions import tool_list
 
     files = wanted(terminal, root, pack)
-    how = listing.How(every, live, stats, search, registry, namespace or ())
-    found = await listing.gathered(terminal, files, how)
+    how = tool_list.ListOptions(every, live, stats, search, registry, namespace or ())
+    found = await tool_list.gathered(terminal, files, how)
     entries: list[dict[str, Any]] = []
-    if listing.needs_crib(files, found.definitions):
+    if tool_list.needs_crib(files, found.definitions):
         entries = await _list_crib(terminal, namespace, search, found.numbers)
     if terminal.json:
         advice = {"advice": found.advice} if found.advice else {}
@@ -133,7 +133,7 @@ async def show_tool(
 
     Exit code 1 where there is none.
     """
-    from toolcrib.cli import listing
+    from toolcrib.cli.definitions import tool_list
 
     files = wanted(terminal, root, pack)
     others: Sequence[str] = ()
@@ -149,7 +149,7 @@ async def show_tool(
                     _show(terminal, crib, found, name)
                 return 0
             others = list(view.names)
-    return await listing.show(terminal, files, tool, others)
+    return await tool_list.show(terminal, files, tool, others)
 
 
 @command(app, "accept")
@@ -169,7 +169,7 @@ async def accept_tools(
     from toolcrib.cli.questions import user
 
     if bool(tools) is every:
-        raise Trouble("Say which tools, or --all", "`toolcrib tools list` marks those that changed")
+        raise CommandError("Say which tools, or --all", "`toolcrib tools list` marks those that changed")
     async with stocked(terminal.crib) as crib:
         view = crib.catalog.view(("*",))
         named = view.tools if every else [find(view, name) for name in tools or ()]
@@ -188,11 +188,11 @@ async def accept_tools(
 
 
 async def _agrees(terminal: Terminal) -> bool:
-    from toolcrib.cli.asking import Left, pick
+    from toolcrib.cli.prompts import LeftOpen, pick
 
     try:
         return await pick(terminal, "Accept them as they are now?", {"y": "yes", "n": "no"}) == "y"
-    except Left:
+    except LeftOpen:
         return False
 
 
@@ -218,7 +218,7 @@ def _tell_accepted(terminal: Terminal, tools: Iterable[Tool]) -> None:
         terminal.say("Nothing changed since it was accepted.")
 
 
-def find(view: View, name: str) -> Tool:
+def find(view: CatalogView, name: str) -> Tool:
     """The tool of that id or unambiguous name.
 
     Raises:
@@ -227,17 +227,17 @@ def find(view: View, name: str) -> Tool:
     from toolcrib.schema import nearest
 
     if name in view.ambiguous:
-        raise Trouble(f"'{name}' is ambiguous", f"say which: {', '.join(view.ambiguous[name])}")
+        raise CommandError(f"'{name}' is ambiguous", f"say which: {', '.join(view.ambiguous[name])}")
     if name not in view.names:
         close = nearest(name, view.names)
         advice = f"did you mean {' or '.join(close)}?" if close else "`toolcrib tools list` shows what there is"
-        raise Trouble(f"Unknown tool: {name}", advice, code="not_found")
+        raise CommandError(f"Unknown tool: {name}", advice, code="not_found")
     return view.names[name]
 
 
 def described(crib: Crib, tool: Tool, model_name: str) -> dict[str, Any]:
     """A tool as JSON."""
-    from toolcrib.cli.listing import kind
+    from toolcrib.cli.definitions.tool_list import kind
 
     return {
         "id": tool.id,
@@ -292,12 +292,12 @@ def _mentions(tool: Tool, search: str) -> bool:
     return all(word in text for word in search.lower().split())
 
 
-def _model_names(view: View) -> dict[str, str]:
+def _model_names(view: CatalogView) -> dict[str, str]:
     return {tool.id: name for name, tool in view.model_names().items()}
 
 
 def _show(terminal: Terminal, crib: Crib, tool: Tool, model_name: str) -> None:
-    from toolcrib.cli.schemas import arguments, outline
+    from toolcrib.cli.display.schemas import arguments, outline
 
     terminal.text(tool.id, "bold")
     terminal.text(f"{tool.description}\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib.calls.index import FoldedCall
+from toolcrib._session.call_index import FoldedCall
 from toolcrib.state import State as SessionState
 from toolcrib.store import Row
 
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
     problem: str
 
 
-class Mended(NamedTuple):
+class RebuiltIndex(NamedTuple):
     """What was wrong with the index of a session, and what still is after it was made anew."""
 
     found: list[Difference]
@@ -40,12 +40,12 @@ class Mended(NamedTuple):
 
 def damaged_file(crib: Crib) -> list[Difference]:
     """What is wrong with the file of a store, which is not opened for it; nothing where it has none."""
-    from toolcrib.cli.choose import file_of
+    from toolcrib.cli.crib_choice import file_of
 
     path = file_of(crib)
     if path is None or not path.exists():
         return []
-    from toolcrib.store.integrity import damages
+    from toolcrib.store.sqlite.integrity import damages
 
     return [Difference(one.session, "", one.problem) for one in damages(path)]
 
@@ -66,19 +66,19 @@ async def every_session(store: Store) -> AsyncIterator[SessionRow]:
 
 
 async def rows_from_log(store: Store, session: str) -> list[Row]:
-    """The index of a session as its log tells it; calls whose acceptance is missing can not be told."""
+    """The index of a session as its log tells it; calls whose acceptance is missing cannot be told."""
     calls, _, _ = await _folded(store, session)
     return [call.row() for call in calls.values() if call.known]
 
 
-async def mend(store: Store, session: str) -> Mended:
+async def mend(store: Store, session: str) -> RebuiltIndex:
     """Makes the index of a session anew where it differs from the log."""
     found = await differences(store, session)
     if not found:
-        return Mended([], [])
+        return RebuiltIndex([], [])
     calls, _, state = await _folded(store, session)
     await store.rebuild(session, [call.row() for call in calls.values() if call.known], state.revision)
-    return Mended(found, await differences(store, session))
+    return RebuiltIndex(found, await differences(store, session))
 
 
 async def differences(store: Store, session: str) -> list[Difference]:

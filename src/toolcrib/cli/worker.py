@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolcrib.cli.terminal import Terminal, Trouble
+from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -27,10 +27,10 @@ async def worker(
     grace: Annotated[float, typer.Option("--grace", min=0, help="Seconds for what runs when told to stop.")] = 30.0,
 ) -> None:
     """Run calls of the cluster: one more node. Ctrl-C or SIGTERM lets it finish what it has."""
-    from toolcrib.cli.choose import chosen, started
+    from toolcrib.cli.crib_choice import chosen, started
 
     if role not in ROLES:
-        raise Trouble(f"There is no role '{role}'", f"--role is {' or '.join(ROLES)}")
+        raise CommandError(f"There is no role '{role}'", f"--role is {' or '.join(ROLES)}")
     crib = chosen(terminal.crib)
     _prepare(crib, label, role, slots)
     stop = asyncio.Event()
@@ -72,7 +72,7 @@ def _prepare(crib: Crib, label: str | None, role: str, slots: int) -> None:
     engine = crib.pipeline.engine
     if not isinstance(engine, Nats):
         advice = "name one: --engine nats://host:4222, or engine: in crib.yaml"
-        raise Trouble("A worker needs the engine of a cluster, and there is none", advice)
+        raise CommandError("A worker needs the engine of a cluster, and there is none", advice)
     engine.works = role == "worker"
     engine.slots = slots
     engine.label = label or engine.label

@@ -5,8 +5,8 @@ async with RemoteCrib("http://127.0.0.1:8000", key="tc_...") as crib:
     result = await session.call("shop.refund", {"order": "A-7", "cents": 500})
 """
 
+from toolcrib.client.codec import Inbox, Listed, RemoteTool, Why
 from toolcrib.client.crib import RemoteCrib
-from toolcrib.client.reading import Inbox, Listed, RemoteTool, Why
 from toolcrib.client.session import RemoteSession
 
 __all__ = ["Inbox", "Listed", "RemoteCrib", "RemoteSession", "RemoteTool", "Why"]

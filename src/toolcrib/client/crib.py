@@ -11,15 +11,15 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from toolcrib.client import reading, streams
-from toolcrib.client.reading import Inbox, Listed, RemoteTool
+from toolcrib.client import codec, streams
+from toolcrib.client.codec import Inbox, Listed, RemoteTool
 from toolcrib.client.session import RemoteSession
 from toolcrib.errors import Refused
 from toolcrib.events import SessionDeleted
 from toolcrib.types import Answer, Question
 
 if TYPE_CHECKING:
-    from toolcrib.client.link import Key, Link
+    from toolcrib.client.transport import Key, Transport
 
 PAGE = 1000
 END = ""
@@ -45,7 +45,7 @@ class RemoteCrib:
         self._key = key
         self._patience = patience
         self._verify = verify
-        self._link: Link | None = None
+        self._link: Transport | None = None
         self.me: Mapping[str, Any] = {}
 
     def __repr__(self) -> str:
@@ -66,10 +66,10 @@ class RemoteCrib:
         Raises:
             Refused: `unauthorized` or `denied`, the key is none; `unavailable`, nobody answers.
         """
-        from toolcrib.client.link import Link
+        from toolcrib.client.transport import Transport
 
         if self._link is None:
-            self._link = Link(self.urls, self._key, self._patience, self._verify)
+            self._link = Transport(self.urls, self._key, self._patience, self._verify)
             try:
                 self.me = (await self._link.ask("GET", "/me")).json()
             except BaseException:
@@ -83,7 +83,7 @@ class RemoteCrib:
             await link.close()
 
     @property
-    def link(self) -> Link:
+    def link(self) -> Transport:
         """The way to the server.
 
         Raises:
@@ -145,7 +145,7 @@ class RemoteCrib:
             query = {"owner": owner, "limit": min(PAGE, limit - len(found)), "after": place}
             page = (await self.link.ask("GET", "/sessions", query=query)).json()
             place = page.get("next", END)
-            found += [reading.listed(one) for one in page["items"]]
+            found += [codec.listed(one) for one in page["items"]]
         return [*found[:-1], *(last._replace(next=place) for last in found[-1:])]
 
     async def export_session(self, id: str) -> AsyncIterator[bytes]:
@@ -167,7 +167,7 @@ class RemoteCrib:
             Refused: `invalid_arguments`, it is damaged; `conflict`, there is a session of that id; `denied`.
         """
         query = {"id": id, "owner": owner}
-        return reading.listed((await self.link.ask("POST", "/imports", b"".join(lines), query=query)).json())
+        return codec.listed((await self.link.ask("POST", "/imports", b"".join(lines), query=query)).json())
 
     async def delete_session(self, id: str, *, force: bool = False) -> SessionDeleted:
         """Deletes a session with all that is its, and leaves a tombstone; with `force` what runs in it is stopped.
@@ -189,7 +189,7 @@ class RemoteCrib:
         Raises:
             Refused: `not_found`.
         """
-        return reading.tool((await self.link.ask("GET", f"/tools/{quote(id, safe='')}")).json())
+        return codec.tool((await self.link.ask("GET", f"/tools/{quote(id, safe='')}")).json())
 
     # Questions
 
@@ -198,7 +198,7 @@ class RemoteCrib:
         found, place = list[Question](), None
         while True:
             page = (await self.link.ask("GET", "/questions", query={"owner": owner, "after": place})).json()
-            found += map(reading.question, page["items"])
+            found += map(codec.question, page["items"])
             place = page.get("next")
             if place is None:
                 return sorted(found, key=lambda one: one.asked_at)
@@ -234,7 +234,7 @@ class RemoteCrib:
                     yield Inbox("gone", id)
                 elif frame.kind == "asked" and id not in known | past:
                     known.add(id)
-                    yield Inbox("asked", id, reading.question(said))
+                    yield Inbox("asked", id, codec.question(said))
 
 
 def _address(url: str) -> str:

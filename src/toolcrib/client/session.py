@@ -9,23 +9,23 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolcrib.calls.answering import definition, offers
-from toolcrib.calls.live import OPTIONS
-from toolcrib.calls.progress import progress
-from toolcrib.client import reading, streams
-from toolcrib.client.bodies import serve
-from toolcrib.client.reading import RemoteTool, Why
+from toolcrib._call.answers import definition, offers
+from toolcrib._call.live_call import OPTIONS
+from toolcrib._session.progress_tree import progress
+from toolcrib.client import codec, streams
+from toolcrib.client.client_tools import serve
+from toolcrib.client.codec import RemoteTool, Why
 from toolcrib.errors import Refused
 from toolcrib.events import Event
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import Snapshot
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result
 
 if TYPE_CHECKING:
-    from toolcrib.agent import Outcome
+    from toolcrib.agent import RunOutcome
     from toolcrib.client.crib import RemoteCrib
-    from toolcrib.client.link import Reply
+    from toolcrib.client.transport import TransportReply
 
 SLICE_S = 25.0
 """How long one request waits for something; then the next one does. Few who stand in between cut it off sooner."""
@@ -60,7 +60,7 @@ class RemoteSession:
         self.namespaces: tuple[str, ...] = tuple(said.get("namespaces", ()))
         self.grants: tuple[Any, ...] = tuple(said.get("grants", ()))
 
-    async def _ask(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
+    async def _ask(self, method: str, path: str, body: Any = None, **more: Any) -> TransportReply:
         return await self.crib.link.ask(method, self._path + path, body, **more)
 
     async def _get(self, path: str, **query: Any) -> Any:
@@ -79,7 +79,7 @@ class RemoteSession:
         place: str | None = None
         while True:
             page = await self._get("/tools", limit=PAGE, after=place)
-            found += map(reading.tool, page["items"])
+            found += map(codec.tool, page["items"])
             place = page.get("next")
             if place is None:
                 return found
@@ -135,7 +135,7 @@ class RemoteSession:
         said = _options(options)
         wait = WHOLE_S if said.get("cancel_on_disconnect") else SLICE_S
         answer = await self._made(tool, args, said | {"wait": wait}, wait + SLACK_S)
-        return reading.result(answer.body) if answer.status == 200 else await self.result(answer.json()["id"])
+        return codec.result(answer.body) if answer.status == 200 else await self.result(answer.json()["id"])
 
     async def submit(self, tool: str, args: Any = None, **options: Any) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`.
@@ -145,9 +145,9 @@ class RemoteSession:
         """
         if self.closed:
             raise Refused("unavailable", "Session is closing", "open it again")
-        return reading.call((await self._made(tool, args, _options(options) | {"wait": False}, SLACK_S)).json())
+        return codec.call((await self._made(tool, args, _options(options) | {"wait": False}, SLACK_S)).json())
 
-    async def _made(self, tool: str, args: Any, said: dict[str, Any], read_s: float) -> Reply:
+    async def _made(self, tool: str, args: Any, said: dict[str, Any], read_s: float) -> TransportReply:
         try:
             return await self._ask("POST", "/calls", _written({"tool": tool, **said}, args), read_s=read_s)
         except Refused as refused:
@@ -166,11 +166,11 @@ class RemoteSession:
             path = f"{_one(call)}/result"
             answer = await self._ask("GET", path, query={"wait": SLICE_S}, read_s=SLICE_S + SLACK_S)
             if answer.status == 200:
-                return reading.result(answer.body)
+                return codec.result(answer.body)
 
     async def status(self, call: str) -> Entry:
         """Where a call stands."""
-        return reading.entry((await self._ask("GET", _one(call))).body)
+        return codec.entry((await self._ask("GET", _one(call))).body)
 
     async def progress(self) -> list[dict[str, Any]]:
         """How far its calls are, as a tree of nodes `tool-call-progress.v1`."""
@@ -206,7 +206,7 @@ class RemoteSession:
         return (await self._lists(at, PAGE))["completed"]
 
     async def _lists(self, at: int | None, limit: int) -> dict[str, list[Entry]]:
-        found, large = reading.lists((await self._ask("GET", "/lists", query={"at": at, "limit": limit})).body)
+        found, large = codec.lists((await self._ask("GET", "/lists", query={"at": at, "limit": limit})).body)
         return {
             name: [await self.status(entry.id) if entry.id in large else entry for entry in entries]
             for name, entries in found.items()
@@ -235,7 +235,7 @@ class RemoteSession:
 
     async def send(
         self, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
-    ) -> Outcome:
+    ) -> RunOutcome:
         """A message to the agent of the session; returns when its run is over, or waits for somebody.
 
         `agent` is who answers from now on; `mode` is `followup`, `steer`, `collect` or `interrupt`.
@@ -243,20 +243,20 @@ class RemoteSession:
         Raises:
             Refused: `conflict`, the crib has no agents; `not_found`, it has no such agent; `unavailable`.
         """
-        from toolcrib.agent import Outcome
+        from toolcrib.agent import RunOutcome
 
         said = {"text": text, "agent": agent, "mode": mode, "key": key or _key(), "wait": SLICE_S}
         while True:  # the same key is the same message, whoever hears of it
             answer = await self._ask("POST", "/messages", _given(said), read_s=SLICE_S + SLACK_S)
             if answer.status == 200:
                 told = {"run": None, **answer.json()}
-                return Outcome(**told | {"questions": tuple(map(reading.question, told.get("questions", ())))})
+                return RunOutcome(**told | {"questions": tuple(map(codec.question, told.get("questions", ())))})
 
     # Questions
 
     async def questions(self) -> list[Question]:
         """What is open, in order of acceptance."""
-        return [reading.question(one) for one in (await self._get("/questions"))["items"]]
+        return [codec.question(one) for one in (await self._get("/questions"))["items"]]
 
     async def answer(self, question: str, action: str, value: Any = None, **more: Any) -> Answer:
         """Answers a question: `accept`, `decline`, `cancel`, or `fail`; as whom the key belongs to.
@@ -268,7 +268,7 @@ class RemoteSession:
         """
         said = {"question": question, "action": action, "value": value, "args": more.pop("arguments", None), **more}
         said["key"] = said.get("key") or _key()
-        return reading.answer((await self._ask("POST", "/answers", _given(said))).json())
+        return codec.answer((await self._ask("POST", "/answers", _given(said))).json())
 
     # State
 

@@ -9,38 +9,38 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolcrib.client import reading
+from toolcrib.client import codec
 from toolcrib.errors import Refused
 from toolcrib.events import Event
 
 if TYPE_CHECKING:
-    from toolcrib.client.link import Link
+    from toolcrib.client.transport import Transport
 
 PAGE = 1000
 
 
-class Frame(NamedTuple):
+class SseFrame(NamedTuple):
     """One event of a stream."""
 
     kind: str
     data: bytes
 
 
-class Frames:
+class SseFrames:
     """Takes a stream apart. A line ends at a line feed and nowhere else: a text may hold what others call an end."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.still_there = False
 
-    def feed(self, piece: bytes) -> list[Frame]:
+    def feed(self, piece: bytes) -> list[SseFrame]:
         """The events that are whole now; a comment says that the server is there, and is silent."""
         self.still_there = piece.startswith(b":")
         *whole, self._rest = (self._rest + piece).split(b"\n\n")
         return [frame for frame in map(_frame, whole) if frame is not None]
 
 
-def _frame(text: bytes) -> Frame | None:
+def _frame(text: bytes) -> SseFrame | None:
     kind, data = "message", b""
     for line in text.split(b"\n"):
         name, _, value = line.partition(b": ")
@@ -48,14 +48,14 @@ def _frame(text: bytes) -> Frame | None:
             kind = value.decode()
         elif name == b"data":
             data = value
-    return Frame(kind, data) if data else None
+    return SseFrame(kind, data) if data else None
 
 
-OPENED = Frame("", b"")
+OPENED = SseFrame("", b"")
 """Comes each time that a stream was opened."""
 
 
-async def follow(link: Link, path: str, query: Callable[[], Mapping[str, Any]]) -> AsyncGenerator[Frame, None]:
+async def follow(link: Transport, path: str, query: Callable[[], Mapping[str, Any]]) -> AsyncGenerator[SseFrame, None]:
     """The events of a stream that is opened again whenever it breaks off, until it says that it is done.
 
     `query` says each time from where on; each opening begins with `OPENED`. Ends when the crib is closed.
@@ -63,12 +63,12 @@ async def follow(link: Link, path: str, query: Callable[[], Mapping[str, Any]]) 
     Raises:
         Refused: as the server says it; `unavailable`, nobody answered for too long.
     """
-    from toolcrib.client.link import Lost, Trouble
+    from toolcrib.client.transport import Backoff, NoResponse
 
-    trouble = Trouble(link)
+    trouble = Backoff(link)
     while True:
-        url, frames = trouble.begin(), Frames()
-        lost = Lost(Refused("unavailable", f"{url} ended the stream", "try again"))
+        url, frames = trouble.begin(), SseFrames()
+        lost = NoResponse(Refused("unavailable", f"{url} ended the stream", "try again"))
         try:
             async with link.stream(url, path, query()) as pieces:
                 yield OPENED
@@ -81,14 +81,14 @@ async def follow(link: Link, path: str, query: Callable[[], Mapping[str, Any]]) 
                             return
                     if frames.still_there:
                         trouble.over()
-        except Lost as error:
+        except NoResponse as error:
             lost = error
         if link.closed:
             return
         await trouble.pause(lost, url)
 
 
-async def events(link: Link, path: str, after: int, call: str | None) -> AsyncIterator[Event]:
+async def events(link: Transport, path: str, after: int, call: str | None) -> AsyncIterator[Event]:
     """The log of a session past `after`, each event once and none left out, however often the connection is lost."""
     at = after
 
@@ -97,23 +97,23 @@ async def events(link: Link, path: str, after: int, call: str | None) -> AsyncIt
 
     async with aclosing(follow(link, f"{path}/events", query)) as frames:
         async for frame in frames:
-            if frame is not OPENED and (event := reading.event(frame.data)).seq > at:
-                yield event if reading.whole(event) else await _fetched(link, path, event)
+            if frame is not OPENED and (event := codec.event(frame.data)).seq > at:
+                yield event if codec.whole(event) else await _fetched(link, path, event)
                 at = event.seq
 
 
-async def past(link: Link, path: str, after: int, call: str | None) -> AsyncIterator[Event]:
+async def past(link: Transport, path: str, after: int, call: str | None) -> AsyncIterator[Event]:
     """The log of a session past `after`, up to now."""
     if call is not None:  # else one that never was would have no events
         await link.ask("GET", f"{path}/calls/{quote(call, safe='')}")
     place: str | None = str(after)
     while place is not None:
         answer = await link.ask("GET", f"{path}/events", query={"after": place, "call": call, "limit": PAGE})
-        page, place = reading.events(answer.body)
+        page, place = codec.events(answer.body)
         for event in page:
-            yield event if reading.whole(event) else await _fetched(link, path, event)
+            yield event if codec.whole(event) else await _fetched(link, path, event)
 
 
-async def _fetched(link: Link, path: str, event: Event) -> Event:
+async def _fetched(link: Transport, path: str, event: Event) -> Event:
     """An event with the large values that its stream had references for."""
-    return reading.event((await link.ask("GET", f"{path}/events/{event.seq}")).body)
+    return codec.event((await link.ask("GET", f"{path}/events/{event.seq}")).body)

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from toolcrib.crib import Crib
-from toolcrib.demo import clerk, desk
+from toolcrib.demo import agents, shop
 
 
 def crib(folder: Path | None = None) -> Crib:
@@ -22,15 +22,15 @@ def crib(folder: Path | None = None) -> Crib:
     kits = toolkits(folder)
     store = f"sqlite:///{quote(str(folder / 'demo.db'))}"
     open_to_all = ("desk", *(kit.name for kit in kits))
-    deps = {"shop": desk.Shop(folder)}
+    deps = {"shop": shop.Shop(folder)}
     return Crib(
-        [desk, *kits],
+        [shop, *kits],
         store=store,
         deps=deps,
         policy=POLICY,
         workspace=folder / "workspace",
         default_namespaces=open_to_all,
-        agents=clerk.agents(),
+        agents=agents.agents(),
     )
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib import Event, Question, Refused, Result, Session
-from toolcrib.calls.history import result as read_result
-from toolcrib.cli.asking import Given, Left, ask, explain
-from toolcrib.cli.cards import Cards
-from toolcrib.cli.lines import COLUMNS, cells
+from toolcrib._call.history import result as read_result
+from toolcrib.cli.display.event_lines import COLUMNS, cells
+from toolcrib.cli.display.run_progress import RunProgress
+from toolcrib.cli.prompts import LeftOpen, PromptAnswer, ask, explain
 from toolcrib.cli.terminal import Cell, Terminal
-from toolcrib.demo import crib, desk, home
+from toolcrib.demo import crib, home, shop
 
 OWNER = "ada"
 PATIENCE_S = 30.0
@@ -29,7 +29,7 @@ class Tour:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.shop = desk.Shop(folder)
+        self.shop = shop.Shop(folder)
         self.id = f"tour-{secrets.token_hex(3)}"
         self.terminal = Terminal(together=True)
         self.steps = 0
@@ -116,17 +116,17 @@ class Tour:
             except Refused as refused:
                 self.say(f"  {refused}", "red")
 
-    async def decide(self, question: Question) -> Given:
+    async def decide(self, question: Question) -> PromptAnswer:
         """What the person at the terminal says; where there is none, or it says nothing, yes."""
         if not self.terminal.interactive:
             self.say(f"  {question.prompt} Nobody sits at this terminal, so the demo accepts.", "yellow")
-            return Given("accept")
+            return PromptAnswer("accept")
         explain(self.terminal, question, f"After {PATIENCE_S:g} s, or with Ctrl-D, the demo accepts by itself.")
         try:
             return await asyncio.wait_for(ask(self.terminal, question), PATIENCE_S)
-        except (TimeoutError, Left):
+        except (TimeoutError, LeftOpen):
             self.say("\n  The demo accepts.", "yellow")
-            return Given("accept")
+            return PromptAnswer("accept")
 
     async def crash(self) -> None:
         """Another process is killed while a tool that must not run twice is at work."""
@@ -197,7 +197,7 @@ class Tour:
             f"sessions watch {self.id}",
         ):
             self.terminal.text(f"  {toolcrib} {words}", "cyan")
-        self.terminal.text(f"  The tools are in {desk.__file__}")
+        self.terminal.text(f"  The tools are in {shop.__file__}")
 
     # How it is shown
 
@@ -215,7 +215,7 @@ class Tour:
         """Calls a tool and shows it live."""
         self.say(f"  {tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})", "cyan")
         call = await session.submit(tool, arguments)
-        cards = Cards(self.terminal)
+        cards = RunProgress(self.terminal)
         cards.watch(call.id, tool)
         try:
             async for event in session.events(call=call.id):

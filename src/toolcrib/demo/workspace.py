@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from toolcrib.demo import desk
+from toolcrib.demo import shop
 
 NOTES = {
     "returns.md": """\
@@ -48,8 +48,7 @@ def _chain(rpc: str | None) -> list[Any]:
     """The chain toolkits, where somebody runs an anvil for the demo."""
     if not rpc:
         return []
-    from toolcrib.toolkits import account, cast, ethereum, forge, wallet
-    from toolcrib.toolkits.chain import Chain, Chains
+    from toolcrib.chain import Chain, Chains, account, cast, ethereum, forge, wallet
 
     chains = Chains([Chain(CHAIN_ID, "anvil", rpc, local=True, propose=True)])
     return [kit.tools(chains) for kit in (ethereum, account, cast, wallet, forge)]
@@ -70,7 +69,7 @@ def _database(path: Path) -> Path:
         part.unlink(missing_ok=True)
         with closing(sqlite3.connect(part)) as database:
             database.execute(_TABLE)
-            rows = [(one.id, one.item, one.cents, one.city) for one in desk.ORDERS.values()]
+            rows = [(one.id, one.item, one.cents, one.city) for one in shop.ORDERS.values()]
             database.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", rows)
             database.commit()
         part.replace(path)

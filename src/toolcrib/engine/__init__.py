@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from toolcrib.calls.elsewhere import Engine
+from toolcrib._call.remote import Engine
 from toolcrib.errors import ToolcribError
 
 __all__ = ["Engine", "open_engine"]

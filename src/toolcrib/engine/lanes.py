@@ -2,7 +2,7 @@
 
 A lane is a durable pull consumer. Its `max_ack_pending` bounds how many of its calls run at once on all machines. Each
 worker asks for exactly as many messages as it has free slots, and for more whenever a slot is free again; nothing is
-held back, and nothing is taken that can not start.
+held back, and nothing is taken that cannot start.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from nats.aio.client import Client

@@ -18,10 +18,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.engine.lanes import DEFAULT, Lane, lane_of
-from toolcrib.engine.sweeper import Sweeper
-from toolcrib.engine.work import LATER_S, Again, Work
+from toolcrib.engine.maintenance import Maintenance
+from toolcrib.engine.worker import LATER_S, Again, Worker
 from toolcrib.errors import EngineUnavailable, ToolcribError
-from toolcrib.store import LEASE_S, Row, Shared
+from toolcrib.store import LEASE_S, Row, SharedStore
 from toolcrib.types import Failure
 
 try:
@@ -31,7 +31,7 @@ try:
     from nats.js import api
     from nats.js.errors import BadRequestError, ServiceUnavailableError
 
-    from toolcrib.engine.pulse import Pulse, hang_up
+    from toolcrib.engine.heartbeat import MessageHeartbeat, hang_up
 except ModuleNotFoundError as missing:
     raise ToolcribError(f"The engine needs {missing.name}: pip install 'toolcrib[nats]'") from None
 
@@ -79,7 +79,7 @@ class Nats:
         self._words: list[tuple[str, bytes]] = []
         self._passed: deque[str] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pulse: Pulse | None = None
+        self._pulse: MessageHeartbeat | None = None
         self._quiet = self._listens = False
         self._renewing: asyncio.TimerHandle | None = None
 
@@ -93,9 +93,9 @@ class Nats:
                 "use store='postgresql://...'"
             )
         self._crib = crib
-        self._store: Shared = crib.store  # type: ignore[assignment]  # what was just made sure of
+        self._store: SharedStore = crib.store  # type: ignore[assignment]  # what was just made sure of
         self._quiet = False
-        self._work = Work(crib, self._store)
+        self._work = Worker(crib, self._store)
         limits = crib.pipeline.limits
         self._store.own_changed = crib.changed_elsewhere
         self._store.in_use = lambda session: crib.at_hand(session) is not None
@@ -108,7 +108,7 @@ class Nats:
             await self._client.subscribe(f"{self._prefix}.stop.{crib.pipeline.worker}", cb=self._stop_wanted)
             await self._client.subscribe(f"{self._prefix}.take.{crib.pipeline.worker}", cb=self._passed_on)
             if self.works:
-                self._pulse = Pulse(self.servers, self._lease / 4, lambda: list(self._held))
+                self._pulse = MessageHeartbeat(self.servers, self._lease / 4, lambda: list(self._held))
             await self._open_lanes(anew=True)
         except BaseException:
             await self.close()
@@ -116,7 +116,7 @@ class Nats:
         if not self._listens:
             crib.catalog.listen(self._tools_changed)
             self._listens = True
-        Sweeper(crib, self._store, self)
+        Maintenance(crib, self._store, self)
         self.tell()
 
     async def _connect(self) -> Client:
@@ -143,7 +143,7 @@ class Nats:
             said = why.result() if why.done() else error
             await hang_up(client)
             absent = isinstance(said, (OSError, TimeoutError, nats.errors.NoServersError))
-            raise EngineUnavailable(f"Can not connect to {self._shown()}: {_plainly(said)}", absent=absent) from None
+            raise EngineUnavailable(f"Cannot connect to {self._shown()}: {_plainly(said)}", absent=absent) from None
         return client
 
     def _shown(self) -> str:
@@ -174,7 +174,7 @@ class Nats:
                 f"The NATS server at {self._shown()} runs without JetStream: start it with `nats-server -js`"
             ) from None
         except nats.errors.Error as error:
-            raise EngineUnavailable(f"NATS at {self._shown()} can not keep the queue: {_plainly(error)}") from None
+            raise EngineUnavailable(f"NATS at {self._shown()} cannot keep the queue: {_plainly(error)}") from None
 
     def _limits_now(self) -> dict[str, int | None]:
         limits = {lane_of(tool): tool.limits.concurrency for tool in self._crib.catalog.view(("*",)).tools}

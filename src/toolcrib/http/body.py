@@ -36,7 +36,7 @@ async def read_body(response: httpx.Response, most: int, **metadata: Any) -> byt
                 raise ToolFailure("too_large", f"The answer has more than {most} bytes", metadata=metadata)
         return bytes(body)
     except zlib.error:
-        raise ToolFailure("failed", "The answer can not be unpacked", metadata=metadata) from None
+        raise ToolFailure("failed", "The answer cannot be unpacked", metadata=metadata) from None
     finally:
         await response.aclose()
 

@@ -16,7 +16,7 @@ from toolcrib.http.body import ENCODINGS, read_body
 from toolcrib.http.egress import Egress, is_inner
 from toolcrib.http.message import Request, Response
 from toolcrib.policy import urls
-from toolcrib.policy.urls import Target
+from toolcrib.policy.urls import UrlTarget
 
 if TYPE_CHECKING:
     import httpx
@@ -62,7 +62,7 @@ class Client:
         self._resolve = resolve
         self._largest, self._connect_s, self._redirects = largest, connect_s, redirects
         self._keep = keep
-        self._kept: dict[Target, httpx.AsyncHTTPTransport] = {}
+        self._kept: dict[UrlTarget, httpx.AsyncHTTPTransport] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(
@@ -121,7 +121,7 @@ class Client:
                     message = f"{target.host} ended the connection ({type(error).__name__})"
                     raise Unanswered("unavailable", message, sent=True) from None
                 forged = "CERTIFICATE_VERIFY_FAILED" in str(error)
-                problem = "shows no certificate that can be trusted" if forged else "can not be reached"
+                problem = "shows no certificate that can be trusted" if forged else "cannot be reached"
         raise ToolFailure("unavailable", f"{target.host} {problem}")
 
     async def _addresses(self, exchange: _Exchange) -> list[str]:
@@ -138,7 +138,7 @@ class Client:
         return addresses
 
     @asynccontextmanager
-    async def _transport(self, target: Target) -> AsyncIterator[httpx.AsyncHTTPTransport]:
+    async def _transport(self, target: UrlTarget) -> AsyncIterator[httpx.AsyncHTTPTransport]:
         """Connections to one origin: one that was opened for a name is never used for another at the same address."""
         import httpx
 
@@ -157,7 +157,7 @@ class Client:
                 yield transport
 
 
-def _tls_of(target: Target) -> ssl.SSLContext:
+def _tls_of(target: UrlTarget) -> ssl.SSLContext:
     if target.scheme == "http":
         return _no_tls()
     try:

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 
 from toolcrib.errors import ToolFailure
 from toolcrib.policy import hosts, urls
-from toolcrib.policy.problems import Unfit
-from toolcrib.policy.urls import Target
+from toolcrib.policy.errors import UnfitArgument
+from toolcrib.policy.urls import UrlTarget
 
 
 class Egress:
     """Where requests may go. By itself it allows public addresses, and redirects that stay at the same origin."""
 
-    def check_target(self, target: Target) -> None:
+    def check_target(self, target: UrlTarget) -> None:
         """Check an origin before it is resolved, on every hop.
 
         Raises:
             ToolFailure: nothing may be requested there.
         """
 
-    def check_addresses(self, target: Target, inner: Sequence[str]) -> None:
+    def check_addresses(self, target: UrlTarget, inner: Sequence[str]) -> None:
         """Check the addresses of a host that are not public; `inner` is empty where only its name says so.
 
         Raises:
@@ -29,7 +29,7 @@ class Egress:
         """
         raise ToolFailure("denied", "Address not allowed")
 
-    def check_redirect(self, target: Target, url: str, status: int) -> None:
+    def check_redirect(self, target: UrlTarget, url: str, status: int) -> None:
         """Check an address that a response from `target` leads to.
 
         Raises:
@@ -37,13 +37,13 @@ class Egress:
         """
         try:
             same = urls.canonical(url) == target
-        except Unfit:
+        except UnfitArgument:
             same = False
         if not same:
             message = f"{target.host} redirects to another place, which is refused"
             raise ToolFailure("denied", message, metadata={"http_status": status})
 
-    def headers(self, target: Target) -> Mapping[str, str]:
+    def headers(self, target: UrlTarget) -> Mapping[str, str]:
         """Return the headers that are added to requests to one origin, and to no other."""
         return {}
 
@@ -51,7 +51,7 @@ class Egress:
 class Anywhere(Egress):
     """The rules for addresses that the operator wrote, which may be inner ones."""
 
-    def check_addresses(self, target: Target, inner: Sequence[str]) -> None:
+    def check_addresses(self, target: UrlTarget, inner: Sequence[str]) -> None:
         """Allow all of them."""
 
 

@@ -11,8 +11,8 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from toolcrib.errors import ToolFailure
 from toolcrib.policy import urls
-from toolcrib.policy.problems import Unfit
-from toolcrib.policy.urls import Target
+from toolcrib.policy.errors import UnfitArgument
+from toolcrib.policy.urls import UrlTarget
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 _MOVED = (301, 302, 303, 307, 308)
@@ -24,7 +24,7 @@ _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
-def target_of(url: str) -> Target:
+def target_of(url: str) -> UrlTarget:
     """Return the origin of a web address.
 
     Raises:
@@ -32,7 +32,7 @@ def target_of(url: str) -> Target:
     """
     try:
         target = urls.canonical(url)
-    except Unfit as problem:
+    except UnfitArgument as problem:
         raise ToolFailure("invalid_arguments", str(problem)) from None
     if target.scheme not in ("http", "https"):
         raise ToolFailure("invalid_arguments", "A URL begins with http:// or https://")
@@ -51,7 +51,7 @@ class Request:
     """One request to `url`, which lies at the origin `target`."""
 
     url: str
-    target: Target
+    target: UrlTarget
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None

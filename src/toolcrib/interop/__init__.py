@@ -6,6 +6,6 @@ functions between its values and our nouns. Nothing here runs a tool or opens a 
 
 from toolcrib.interop import aios, aomi, awaken, distri
 from toolcrib.interop.forms import InteropError
-from toolcrib.interop.nouns import Asked, Reading
+from toolcrib.interop.translation import LogReader, RequestedCall
 
-__all__ = ["Asked", "InteropError", "Reading", "aios", "aomi", "awaken", "distri"]
+__all__ = ["InteropError", "LogReader", "RequestedCall", "aios", "aomi", "awaken", "distri"]

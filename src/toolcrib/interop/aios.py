@@ -9,11 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from toolcrib.events import Event
-from toolcrib.interop import nouns
+from toolcrib.interop import translation
 from toolcrib.interop.forms import InteropError, compact
-from toolcrib.interop.nouns import Asked, Moment, Reading
+from toolcrib.interop.translation import EventContext, LogReader, RequestedCall
 from toolcrib.interop.wire.aios import CONTENT, EVENT, FORMS
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Annotations, Answer, Call, Failure, Limits, Question, Result
 
 __all__ = [
@@ -52,11 +52,11 @@ def to_tool(definition: Mapping[str, Any], namespace: str = "default") -> Tool:
     return Tool(
         name=said["name"],
         namespace=namespace,
-        description=nouns.described(said["description"], said.get("title"), said["name"]),
+        description=translation.described(said["description"], said.get("title"), said["name"]),
         title=said.get("title"),
         category=said.get("category"),
         tags=tuple(said.get("tags", ())),
-        input_schema=nouns.schema(said["name"], said["input_schema"]),
+        input_schema=translation.schema(said["name"], said["input_schema"]),
         output_schema=said.get("output_schema"),
         annotations=Annotations(**said["annotations"]) if "annotations" in said else None,
         limits=Limits(timeout_s=float(said["timeout_secs"]) if said.get("timeout_secs") else None),
@@ -84,17 +84,17 @@ def from_tool(tool: Tool) -> dict[str, Any]:
     return made
 
 
-def to_call(call: Mapping[str, Any]) -> Asked:
+def to_call(call: Mapping[str, Any]) -> RequestedCall:
     """A ToolCall as what `session.submit` takes; the capabilities that it requests give it no right."""
     said = FORMS.read("ToolCall", call)
-    return Asked(said["tool_name"], said["input"], said["call_id"], tuple(said["requested_capabilities"]))
+    return RequestedCall(said["tool_name"], said["input"], said["call_id"], tuple(said["requested_capabilities"]))
 
 
 def from_call(call: Call) -> dict[str, Any]:
     """A call as a ToolCall."""
     return {
         "call_id": call.id,
-        "tool_name": nouns.bare(call.tool),
+        "tool_name": translation.bare(call.tool),
         "input": call.args,
         "requested_capabilities": [],
     }
@@ -153,7 +153,7 @@ def _error_of(output: Any, content: Sequence[Mapping[str, Any]]) -> str:
 
 def report(call: Call, result: Result, duration_ms: float = 0) -> dict[str, Any]:
     """A call that is over as a ToolExecutionReport."""
-    name = nouns.bare(call.tool)
+    name = translation.bare(call.tool)
     return {
         "tool_run_id": call.id,
         "call_id": call.id,
@@ -193,8 +193,8 @@ def read_error(text: str) -> Failure:
     for pattern, code, wording in _READ:
         found = pattern.fullmatch(text)
         if found is not None:
-            return nouns.failing(code, wording.format(**found.groupdict()))
-    return nouns.failing("internal", text)
+            return translation.failing(code, wording.format(**found.groupdict()))
+    return translation.failing("internal", text)
 
 
 _RISKS = {"read": "low", "idempotent": "medium", "once": "high"}
@@ -206,7 +206,7 @@ def from_question(question: Question, risk: str = "medium") -> dict[str, Any]:
         "type": "ApprovalRequested",
         "approval_id": question.id,
         "call_id": question.call,
-        "tool_name": nouns.bare(question.tool),
+        "tool_name": translation.bare(question.tool),
         "arguments": dict(question.arguments),
         "risk": risk,
     }
@@ -249,17 +249,17 @@ def to_answer(event: Mapping[str, Any], actor: str) -> Answer:
     return Answer(question, action, actor, question, reason=said.get("reason"))  # type: ignore[arg-type]  # one of two
 
 
-def from_event(event: Event, reading: Reading) -> list[dict[str, Any]]:
+def from_event(event: Event, reading: LogReader) -> list[dict[str, Any]]:
     """An event of our log as theirs."""
     return reading.written(event, _WRITERS)
 
 
 def replay(events: Iterable[Event], session: str = "") -> list[dict[str, Any]]:
     """Our log as EventKinds."""
-    return nouns.replay(events, _WRITERS, session)
+    return translation.replay(events, _WRITERS, session)
 
 
-def envelopes(event: Event, reading: Reading, branch: str = "main") -> list[dict[str, Any]]:
+def envelopes(event: Event, reading: LogReader, branch: str = "main") -> list[dict[str, Any]]:
     """An event of our log as theirs, in envelopes that are numbered and dated as it is."""
     about = {
         "session_id": reading.session,
@@ -282,33 +282,33 @@ def moment(envelope: Mapping[str, Any]) -> float:
     return stamp / (1_000_000 if stamp >= 100_000_000_000_000 else 1000)
 
 
-def _accepted(now: Moment) -> list[dict[str, Any]]:
+def _accepted(now: EventContext) -> list[dict[str, Any]]:
     made = {"type": "ToolCallRequested", "call_id": now.call, "tool_name": now.name}
     return [{**made, "arguments": now.data.get("args")}]
 
 
-def _waiting(now: Moment) -> list[dict[str, Any]]:
+def _waiting(now: EventContext) -> list[dict[str, Any]]:
     question = now.history.question
     if question is None or question.kind != "confirm":
         return []
     return [from_question(question, _RISKS.get(now.history.accepted.get("effect", ""), "medium"))]
 
 
-def _answered(now: Moment) -> list[dict[str, Any]]:
+def _answered(now: EventContext) -> list[dict[str, Any]]:
     if now.history.questions[now.data["question"]].kind != "confirm":
         return []
     answer = now.history.answer(now.data["question"])
     return [] if answer is None else [from_answer(answer)]
 
 
-def _started(now: Moment) -> list[dict[str, Any]]:
+def _started(now: EventContext) -> list[dict[str, Any]]:
     return [{"type": "ToolCallStarted", "tool_run_id": now.call, "tool_name": now.name}]
 
 
 _STOPPED = {"timeout": "timeout", "cancelled": "cancelled"}
 
 
-def _done(now: Moment) -> list[dict[str, Any]]:
+def _done(now: EventContext) -> list[dict[str, Any]]:
     """A call that ran to its end, its limit or its cancel is completed; every other failed."""
     failure = now.result.failure
     before: list[dict[str, Any]] = []
@@ -326,17 +326,17 @@ def _done(now: Moment) -> list[dict[str, Any]]:
     return [{**made, "result": outcome, "duration_ms": took, "status": status}]
 
 
-def _handover(now: Moment) -> list[dict[str, Any]]:
+def _handover(now: EventContext) -> list[dict[str, Any]]:
     return [{"type": "Custom", "event_type": "agent.handover", "data": now.data}]
 
 
-def _run_started(now: Moment) -> list[dict[str, Any]]:
+def _run_started(now: EventContext) -> list[dict[str, Any]]:
     return [
         {"type": "RunStarted", "provider": now.data.get("agent", ""), "max_iterations": now.data.get("max_turns", 0)}
     ]
 
 
-def _run_finished(now: Moment) -> list[dict[str, Any]]:
+def _run_finished(now: EventContext) -> list[dict[str, Any]]:
     data = now.data
     if data.get("reason") == "failed":
         return [{"type": "RunErrored", "error": data.get("detail") or data.get("code") or "failed"}]
@@ -345,7 +345,7 @@ def _run_finished(now: Moment) -> list[dict[str, Any]]:
     return [made if data.get("answer") is None else {**made, "final_answer": data["answer"]}]
 
 
-_WRITERS: dict[str, nouns.Writer] = {
+_WRITERS: dict[str, translation.Writer] = {
     "accepted": _accepted,
     "waiting": _waiting,
     "answered": _answered,

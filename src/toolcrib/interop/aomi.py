@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from toolcrib.events import UNSET, Accepted, CallerRecord, Done, Event
-from toolcrib.interop import nouns
+from toolcrib.interop import translation
 from toolcrib.interop.forms import InteropError
-from toolcrib.interop.nouns import Moment, Reading
+from toolcrib.interop.translation import EventContext, LogReader
 from toolcrib.interop.wire.aomi import FORMS
 from toolcrib.schema import title
 from toolcrib.session import Session
@@ -53,10 +53,10 @@ def meaning(completion: Mapping[str, Any]) -> dict[str, Any]:
 def to_result(completion: Mapping[str, Any]) -> Result:
     """A ToolCompletion as a result."""
     said = meaning(completion)
-    return read_return(said["data"]) if said["ok"] else Result(failure=nouns.failing("failed", said["message"]))
+    return read_return(said["data"]) if said["ok"] else Result(failure=translation.failing("failed", said["message"]))
 
 
-def completion(moment: Moment) -> dict[str, Any]:
+def completion(moment: EventContext) -> dict[str, Any]:
     """An `output` or `done` of our log as a ToolCompletion."""
     accepted = moment.history.accepted
     namespace, _, name = accepted["tool"].partition(".")
@@ -269,7 +269,7 @@ def _over(session: Session, completion: Mapping[str, Any]) -> tuple[Row, list[Dr
     row.key, row.code = f"aomi:{said['call']}", None if result.failure is None else result.failure.code
     accepted = Accepted(
         tool,
-        title(nouns.bare(tool)),
+        title(translation.bare(tool)),
         args=None,
         by=CallerRecord("client", "aomi"),
         digest="",
@@ -293,7 +293,7 @@ def _over(session: Session, completion: Mapping[str, Any]) -> tuple[Row, list[Dr
 
 def inline_call(question: Question) -> dict[str, Any]:
     """A question as the InlineCall of a client; data that names its type, as a wallet's does, is the payload."""
-    asked: dict[str, Any] = {"id": question.id, "call_id": question.call, "tool_name": nouns.bare(question.tool)}
+    asked: dict[str, Any] = {"id": question.id, "call_id": question.call, "tool_name": translation.bare(question.tool)}
     match question.data:
         case {"type": str(type)} as payload:
             return {"InlineCall": {"type": type, **asked, "payload": payload}}
@@ -301,43 +301,43 @@ def inline_call(question: Question) -> dict[str, Any]:
     return {"InlineCall": {"type": question.kind, **asked, "payload": {**payload, "data": question.data}}}
 
 
-def from_event(event: Event, reading: Reading) -> list[dict[str, Any]]:
+def from_event(event: Event, reading: LogReader) -> list[dict[str, Any]]:
     """An event of our log as theirs."""
     return reading.written(event, _WRITERS)
 
 
 def replay(events: Iterable[Event], session: str = "") -> list[dict[str, Any]]:
     """Our log as SystemEvents, and what Aomi answers to a background call: that it is queued."""
-    return nouns.replay(events, _WRITERS, session)
+    return translation.replay(events, _WRITERS, session)
 
 
-def _accepted(now: Moment) -> list[dict[str, Any]]:
+def _accepted(now: EventContext) -> list[dict[str, Any]]:
     return [{"status": "queued", "id": now.call}] if now.data.get("background") else []
 
 
-def _waiting(now: Moment) -> list[dict[str, Any]]:
+def _waiting(now: EventContext) -> list[dict[str, Any]]:
     return [] if now.history.question is None else [inline_call(now.history.question)]
 
 
-def _told(now: Moment) -> list[dict[str, Any]]:
+def _told(now: EventContext) -> list[dict[str, Any]]:
     """A call in the foreground answers its caller; one in the background calls back."""
     return [callback(completion(now))] if now.history.accepted.get("background") else []
 
 
-def _handover(now: Moment) -> list[dict[str, Any]]:
+def _handover(now: EventContext) -> list[dict[str, Any]]:
     reason = f": {now.data['reason']}" if now.data.get("reason") else ""
     return [{"SystemNotice": f"{now.data.get('from') or 'The agent'} hands over to {now.data['to']}{reason}"}]
 
 
-def _error(now: Moment) -> list[dict[str, Any]]:
+def _error(now: EventContext) -> list[dict[str, Any]]:
     return [{"SystemError": now.data["text"]}]
 
 
-def _notice(now: Moment) -> list[dict[str, Any]]:
+def _notice(now: EventContext) -> list[dict[str, Any]]:
     return [{"SystemNotice": now.data["text"]}]
 
 
-_WRITERS: dict[str, nouns.Writer] = {
+_WRITERS: dict[str, translation.Writer] = {
     "accepted": _accepted,
     "waiting": _waiting,
     "output": _told,

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from toolcrib.calls.progress import progress
+from toolcrib._session.progress_tree import progress
 from toolcrib.events import Event
-from toolcrib.interop import nouns
+from toolcrib.interop import translation
 from toolcrib.interop.forms import InteropError, compact
-from toolcrib.interop.nouns import Asked, Moment, Reading
+from toolcrib.interop.translation import EventContext, LogReader, RequestedCall
 from toolcrib.interop.wire.awaken import FORMS
 from toolcrib.store.codec import encode
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Answer, Failure, Kind, Question, Result, Resume
 
 __all__ = [
@@ -54,10 +54,10 @@ def to_tool(descriptor: Mapping[str, Any], namespace: str = "default") -> Tool:
     return Tool(
         name=said["id"],
         namespace=namespace,
-        description=nouns.described(said["description"], said["name"], said["id"]),
+        description=translation.described(said["description"], said["name"], said["id"]),
         title=said["name"] or None,
         category=said["category"],
-        input_schema=nouns.schema(said["id"], said["parameters"]),
+        input_schema=translation.schema(said["id"], said["parameters"]),
         metadata=said.get("metadata", {}),
         source="awaken",
         trusted=False,
@@ -80,10 +80,10 @@ def from_tool(tool: Tool) -> dict[str, Any]:
     return made
 
 
-def to_call(call: Mapping[str, Any]) -> Asked:
+def to_call(call: Mapping[str, Any]) -> RequestedCall:
     """A PendingToolCall as what `session.submit` takes."""
     said = FORMS.read("PendingToolCall", call)
-    return Asked(said["name"], said["arguments"], said["id"])
+    return RequestedCall(said["name"], said["arguments"], said["id"])
 
 
 def from_result(tool_name: str, result: Result) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def from_result(tool_name: str, result: Result) -> dict[str, Any]:
     metadata |= {"retryable": True} if failure.retryable else {}
     metadata |= {"hint": failure.hint} if failure.hint else {}
     said = f"[{failure.code}] {failure.message}"
-    made = {"tool_name": tool_name, "status": "error", "data": nouns.error_part(failure), "message": said}
+    made = {"tool_name": tool_name, "status": "error", "data": translation.error_part(failure), "message": said}
     return {**made, "metadata": metadata} if metadata else made
 
 
@@ -116,10 +116,10 @@ def to_result(result: Mapping[str, Any]) -> Result:
     if said["status"] == "success":
         return Result(said["data"], content, metadata=metadata)
     more = {"hint": metadata.pop("hint", None), "retryable": metadata.pop("retryable", False)}
-    part = nouns.read_error_part(said["data"])
+    part = translation.read_error_part(said["data"])
     if part is None:
         return Result(content=content, failure=read_error(said["message"] or ""), metadata=metadata)
-    failure = nouns.failing(*part, **more)
+    failure = translation.failing(*part, **more)
     if failure.code != part[0]:
         metadata["code"] = part[0]
     return Result(content=content, failure=failure, metadata=metadata)
@@ -146,7 +146,11 @@ def error_text(failure: Failure) -> str:
 def read_error(text: str) -> Failure:
     """The failure that a text of Awaken stands for."""
     words, colon, message = text.partition(": ")
-    return nouns.failing(_CODES[words], message) if colon and words in _CODES else nouns.failing("failed", text)
+    return (
+        translation.failing(_CODES[words], message)
+        if colon and words in _CODES
+        else translation.failing("failed", text)
+    )
 
 
 _MODES: dict[Resume, str] = {
@@ -160,7 +164,7 @@ _CONFIRM = "tool:PermissionConfirm"
 
 def from_question(question: Question) -> dict[str, Any]:
     """A question as a SuspendTicket."""
-    name, arguments = nouns.bare(question.tool), dict(question.arguments)
+    name, arguments = translation.bare(question.tool), dict(question.arguments)
     suspension: dict[str, Any] = {"id": f"suspend_{question.call}", "action": f"tool:{name}", "parameters": arguments}
     pending: dict[str, Any] = {"id": question.call, "name": name, "arguments": arguments}
     if question.kind == "confirm":
@@ -180,7 +184,7 @@ def from_question(question: Question) -> dict[str, Any]:
 
 def suspended(question: Question) -> dict[str, Any]:
     """The pending ToolResult of a call that waits."""
-    name = nouns.bare(question.tool)
+    name = translation.bare(question.tool)
     made: dict[str, Any] = {"tool_name": name, "status": "pending", "data": None}
     made["message"] = f"Tool '{name}' suspended: awaiting decision"
     return {**made, "suspension": from_question(question)}
@@ -278,7 +282,7 @@ _STATUSES = {"accepted": "new", "started": "running", "waiting": "suspended", "a
 
 def call_statuses(events: Iterable[Event]) -> dict[str, list[str]]:
     """What each call of our log was, one status after the other."""
-    reading = Reading()
+    reading = LogReader()
     found: dict[str, list[str]] = {}
     for event in events:
         now = reading.advance(event)
@@ -287,7 +291,7 @@ def call_statuses(events: Iterable[Event]) -> dict[str, list[str]]:
     return found
 
 
-def _end(now: Moment) -> str:
+def _end(now: EventContext) -> str:
     failure = now.result.failure
     if failure is None:
         return "succeeded"
@@ -351,32 +355,32 @@ def read_reason(text: str) -> dict[str, Any]:
     return {"type": "error", "value": text}
 
 
-def from_event(event: Event, reading: Reading) -> list[dict[str, Any]]:
+def from_event(event: Event, reading: LogReader) -> list[dict[str, Any]]:
     """An event of our log as theirs."""
     return reading.written(event, _WRITERS)
 
 
 def replay(events: Iterable[Event], session: str = "") -> list[dict[str, Any]]:
     """Our log as AgentEvents."""
-    return nouns.replay(events, _WRITERS, session)
+    return translation.replay(events, _WRITERS, session)
 
 
 def _event(event_type: str, **fields: Any) -> dict[str, Any]:
     return {"event_type": event_type, **fields}
 
 
-def _accepted(now: Moment) -> list[dict[str, Any]]:
+def _accepted(now: EventContext) -> list[dict[str, Any]]:
     ready = _event("tool_call_ready", id=now.call, name=now.name, arguments=now.data.get("args"))
     return [_event("tool_call_start", id=now.call, name=now.name), ready]
 
 
-def _waiting(now: Moment) -> list[dict[str, Any]]:
+def _waiting(now: EventContext) -> list[dict[str, Any]]:
     question = now.history.question
     assert question is not None
     return [_event("tool_call_done", id=now.call, message_id="", result=suspended(question), outcome="suspended")]
 
 
-def _answered(now: Moment) -> list[dict[str, Any]]:
+def _answered(now: EventContext) -> list[dict[str, Any]]:
     if now.data["action"] == "accept":
         return [_event("tool_call_resumed", target_id=now.call, result=now.data.get("value"))]
     reason = now.data.get("reason") or now.data["action"]
@@ -386,7 +390,7 @@ def _answered(now: Moment) -> list[dict[str, Any]]:
 _PROGRESSES = ("pending", "running", "done", "failed", "cancelled")
 
 
-def _progress(now: Moment) -> list[dict[str, Any]]:
+def _progress(now: EventContext) -> list[dict[str, Any]]:
     accepted = Event(0, now.history.accepted_at, now.call, "accepted", encode(now.history.accepted))
     (node,) = progress(now.history.session, [accepted, now.event])
     counts = {name: int(node[name]) for name in ("loaded", "total") if node.get(name) is not None}
@@ -396,7 +400,7 @@ def _progress(now: Moment) -> list[dict[str, Any]]:
     return [{**made, "content": content, "replace": True}]
 
 
-def _activity(now: Moment) -> list[dict[str, Any]]:
+def _activity(now: EventContext) -> list[dict[str, Any]]:
     type = now.data["type"]
     if "patch" in now.data:
         return [_event("activity_delta", message_id=now.call, activity_type=type, patch=now.data["patch"])]
@@ -404,18 +408,18 @@ def _activity(now: Moment) -> list[dict[str, Any]]:
     return [{**made, "replace": True}]
 
 
-def _output(now: Moment) -> list[dict[str, Any]]:
+def _output(now: EventContext) -> list[dict[str, Any]]:
     delta = now.data["delta"] if "delta" in now.data else compact(now.data.get("value"))
     return [_event("tool_call_stream_delta", id=now.call, name=now.name, delta=delta)]
 
 
-def _done(now: Moment) -> list[dict[str, Any]]:
+def _done(now: EventContext) -> list[dict[str, Any]]:
     result = from_result(now.name, now.result)
     outcome = "succeeded" if now.result.ok else "failed"
     return [_event("tool_call_done", id=now.call, message_id="", result=result, outcome=outcome)]
 
 
-def _handover(now: Moment) -> list[dict[str, Any]]:
+def _handover(now: EventContext) -> list[dict[str, Any]]:
     message = now.data.get("call") or now.history.session
     return [_event("activity_snapshot", message_id=message, activity_type="agent-handover", content=now.data)]
 
@@ -423,7 +427,7 @@ def _handover(now: Moment) -> list[dict[str, Any]]:
 _ORIGINS = {"user": "user", "api": "user", "wake": "internal", "call": "subagent"}
 
 
-def _run_started(now: Moment) -> list[dict[str, Any]]:
+def _run_started(now: EventContext) -> list[dict[str, Any]]:
     data, thread = now.data, now.history.session
     made = {"thread_id": thread, "run_id": data["run"], "parent_run_id": data.get("parent")}
     origin = _ORIGINS.get(data.get("origin", ""), "internal")
@@ -432,7 +436,7 @@ def _run_started(now: Moment) -> list[dict[str, Any]]:
     return [FORMS.read("AgentEvent", _event("run_start", **made, identity=identity))]
 
 
-def _run_finished(now: Moment) -> list[dict[str, Any]]:
+def _run_finished(now: EventContext) -> list[dict[str, Any]]:
     data, reason = now.data, now.data["reason"]
     termination: dict[str, Any] = {"type": "cancelled"}
     if reason == "answered":
@@ -449,7 +453,7 @@ def _run_finished(now: Moment) -> list[dict[str, Any]]:
     return [FORMS.read("AgentEvent", {**made, "termination": termination})]
 
 
-_WRITERS: dict[str, nouns.Writer] = {
+_WRITERS: dict[str, translation.Writer] = {
     "accepted": _accepted,
     "waiting": _waiting,
     "answered": _answered,

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from toolcrib.events import Event
-from toolcrib.interop import nouns
-from toolcrib.interop.nouns import Asked, Moment, Reading
+from toolcrib.interop import translation
+from toolcrib.interop.translation import EventContext, LogReader, RequestedCall
 from toolcrib.interop.wire.distri import FORMS
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Answer, Block, Call, Question, Result, Status
 
 __all__ = [
@@ -45,8 +45,8 @@ def to_tool(definition: Mapping[str, Any], namespace: str = "default") -> Tool:
     return Tool(
         name=said["name"],
         namespace=namespace,
-        description=nouns.described(said["description"], said["name"]),
-        input_schema=nouns.schema(said["name"], said["parameters"]),
+        description=translation.described(said["description"], said["name"]),
+        input_schema=translation.schema(said["name"], said["parameters"]),
         output_schema=said.get("output_schema"),
         metadata={name: said[name] for name in ("examples", "prompt", "is_final") if name in said},
         source="distri",
@@ -70,15 +70,15 @@ def from_tool(tool: Tool) -> dict[str, Any]:
     return made
 
 
-def to_call(call: Mapping[str, Any]) -> Asked:
+def to_call(call: Mapping[str, Any]) -> RequestedCall:
     """A ToolCall as what `session.submit` takes; an input that is a text stays one."""
     said = FORMS.read("ToolCall", call)
-    return Asked(said["tool_name"], said["input"], said["tool_call_id"])
+    return RequestedCall(said["tool_name"], said["input"], said["tool_call_id"])
 
 
 def from_call(call: Call) -> dict[str, Any]:
     """A call as a ToolCall."""
-    return _call(call.id, nouns.bare(call.tool), call.args)
+    return _call(call.id, translation.bare(call.tool), call.args)
 
 
 def _call(id: str, name: str, input: Any) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _call(id: str, name: str, input: Any) -> dict[str, Any]:
 def from_result(call_id: str, tool_name: str, result: Result) -> dict[str, Any]:
     """A result as a ToolResponse; a failure is a data part, since the form has no place for it."""
     if result.failure is not None:
-        parts = [_data(nouns.error_part(result.failure))]
+        parts = [_data(translation.error_part(result.failure))]
     elif result.content:
         parts = [_part(content) for content in result.content]
     else:
@@ -136,8 +136,8 @@ def to_result(response: Mapping[str, Any]) -> Result:
     said = FORMS.read("ToolResponse", response)
     parts, shown = said["parts"], said.get("parts_metadata", {})
     if len(parts) == 1 and parts[0]["part_type"] in ("text", "data") and not _for_model(shown, 0):
-        failed = nouns.read_error_part(parts[0]["data"])
-        return Result(parts[0]["data"]) if failed is None else Result(failure=nouns.failing(*failed))
+        failed = translation.read_error_part(parts[0]["data"])
+        return Result(parts[0]["data"]) if failed is None else Result(failure=translation.failing(*failed))
     return Result(content=[_block(part, _for_model(shown, number)) for number, part in enumerate(parts)])
 
 
@@ -223,7 +223,7 @@ _ENDS = {"failed": "failed", "cancelled": "canceled"}
 
 def task_statuses(events: Iterable[Event]) -> list[str]:
     """What the task of a session was, one status after the other: it needs input while a question is open."""
-    reading, busy, asked = Reading(), set[str](), set[str]()
+    reading, busy, asked = LogReader(), set[str](), set[str]()
     found = ["pending"]
     for event in events:
         now = reading.advance(event)
@@ -239,7 +239,7 @@ def task_statuses(events: Iterable[Event]) -> list[str]:
     return found
 
 
-def from_event(event: Event, reading: Reading) -> list[dict[str, Any]]:
+def from_event(event: Event, reading: LogReader) -> list[dict[str, Any]]:
     """An event of our log as theirs."""
     return reading.written(event, _WRITERS)
 
@@ -248,7 +248,7 @@ def replay(events: Iterable[Event], session: str = "") -> list[dict[str, Any]]:
     """Our log as AgentEventTypes; the calls of one turn stand in one `tool_calls`."""
     made: list[dict[str, Any]] = []
     turns: dict[str, dict[str, Any]] = {}
-    for one in nouns.replay(events, _WRITERS, session):
+    for one in translation.replay(events, _WRITERS, session):
         if one["type"] != "tool_calls":
             made.append(one)
         elif one["step_id"] in turns:
@@ -259,40 +259,40 @@ def replay(events: Iterable[Event], session: str = "") -> list[dict[str, Any]]:
     return made
 
 
-def _step(now: Moment) -> str:
+def _step(now: EventContext) -> str:
     return str(now.history.accepted.get("turn") or now.call)
 
 
-def _accepted(now: Moment) -> list[dict[str, Any]]:
+def _accepted(now: EventContext) -> list[dict[str, Any]]:
     calls = [_call(now.call, now.name, now.data.get("args"))]
     return [{"type": "tool_calls", "step_id": _step(now), "parent_message_id": None, "tool_calls": calls}]
 
 
-def _execution(type: str, now: Moment, **fields: Any) -> dict[str, Any]:
+def _execution(type: str, now: EventContext, **fields: Any) -> dict[str, Any]:
     return {"type": type, "step_id": _step(now), "tool_call_id": now.call, "tool_call_name": now.name, **fields}
 
 
-def _started(now: Moment) -> list[dict[str, Any]]:
+def _started(now: EventContext) -> list[dict[str, Any]]:
     return [_execution("tool_execution_start", now, input=now.data.get("args"))]
 
 
-def _done(now: Moment) -> list[dict[str, Any]]:
+def _done(now: EventContext) -> list[dict[str, Any]]:
     results = [from_result(now.call, now.name, now.result)]
     shown = {"type": "tool_results", "step_id": _step(now), "parent_message_id": None, "results": results}
     return [_execution("tool_execution_end", now, success=now.result.ok), shown]
 
 
-def _handover(now: Moment) -> list[dict[str, Any]]:
+def _handover(now: EventContext) -> list[dict[str, Any]]:
     data = now.data
     made = {"type": "agent_handover", "from_agent": data.get("from") or "", "to_agent": data["to"]}
     return [{**made, "reason": data.get("reason")}]
 
 
-def _run_started(now: Moment) -> list[dict[str, Any]]:
+def _run_started(now: EventContext) -> list[dict[str, Any]]:
     return [{"type": "run_started"}]
 
 
-def _run_finished(now: Moment) -> list[dict[str, Any]]:
+def _run_finished(now: EventContext) -> list[dict[str, Any]]:
     data = now.data
     if data["reason"] == "failed":
         code = data.get("code")
@@ -301,7 +301,7 @@ def _run_finished(now: Moment) -> list[dict[str, Any]]:
     return [{**made, "failed_steps": 0, "usage": data.get("usage")}]
 
 
-_WRITERS: dict[str, nouns.Writer] = {
+_WRITERS: dict[str, translation.Writer] = {
     "accepted": _accepted,
     "started": _started,
     "done": _done,

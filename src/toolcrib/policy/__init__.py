@@ -1,8 +1,8 @@
 """May this call run, must a person be asked, or is it refused, and why."""
 
-from toolcrib.policy.auto import AutoPolicy
-from toolcrib.policy.default import DefaultPolicy, rules_of
-from toolcrib.policy.problems import BadRule, Unfit
+from toolcrib.policy.auto_policy import AutoPolicy
+from toolcrib.policy.default_policy import DefaultPolicy, rules_of
+from toolcrib.policy.errors import BadRule, UnfitArgument
 from toolcrib.policy.verdicts import ALLOW, Arguments, Policy, Subject, Verdict
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "DefaultPolicy",
     "Policy",
     "Subject",
-    "Unfit",
+    "UnfitArgument",
     "Verdict",
     "rules_of",
 ]

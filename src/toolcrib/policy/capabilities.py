@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from toolcrib.policy import globs, paths, shell, urls
-from toolcrib.policy.kinds import Kind, declared, note
-from toolcrib.policy.problems import BadRule, Unfit
+from toolcrib.policy.argument_kinds import Kind, declared, note
+from toolcrib.policy.errors import BadRule, UnfitArgument
 
 _PLACE = re.compile(r"\$\{(?P<folder>[^{}]*)\}|\{(?P<argument>[^{}]*)\}")
 _ARGUMENT = re.compile(r"[\w-]+(?:\.[\w-]+|\[(?:\*|\d+)\])*")
@@ -108,7 +108,7 @@ def _target(action: str, resource: str, pattern: bool) -> Capability:
     try:
         return Capability("net", action, urls.grant(resource).text, "")
     except BadRule as error:
-        raise Unfit(error.problem) from None
+        raise UnfitArgument(error.problem) from None
 
 
 class _Argument(NamedTuple):
@@ -186,7 +186,7 @@ def families(templates: Iterable[str]) -> list[str]:
     """The families that a tool needs before its arguments are known; one that they decide ends with `*`.
 
     Raises:
-        BadRule: a template can not be read.
+        BadRule: a template cannot be read.
     """
     read = [_template(text) for text in templates]
     ends = [(found.domain, *found.action) for found in read]
@@ -200,7 +200,7 @@ def kinds_of(templates: Iterable[str], schema: Mapping[str, Any]) -> dict[str, K
     """The kind of each argument whose kind is told: by its schema, else by the templates that name it.
 
     Raises:
-        BadRule: a template can not be read, or names an argument that can not be given.
+        BadRule: a template cannot be read, or names an argument that cannot be given.
     """
     said = declared(schema)
     found: dict[str, Kind] = {}
@@ -234,8 +234,8 @@ def derive(
     well-known programs name in their words.
 
     Raises:
-        Unfit: an argument can not be judged: the call is `invalid_arguments`.
-        BadRule: a template can not be read.
+        Unfit: an argument cannot be judged: the call is `invalid_arguments`.
+        BadRule: a template cannot be read.
     """
     maker = _Maker(args, folders, kinds or {}, trusted, known)
     return list(dict.fromkeys(found for text in templates for found in maker.of(_template(text))))
@@ -352,18 +352,18 @@ class _Maker:
         if not judged:
             return self._ordinary(part, values)
         if not isinstance(values[part], str):
-            raise Unfit(f"{part.path}: a {kind} is a text")
+            raise UnfitArgument(f"{part.path}: a {kind} is a text")
         return str(values[part])
 
     def _ordinary(self, part: _Part, values: Mapping[_Argument, Any]) -> str:
         if not isinstance(part, _Argument):
             return self._plain(part, "text", values)
         if self._kind(part, "text") == "secret":
-            raise Unfit(f"{part.path}: a secret can not be part of a capability")
+            raise UnfitArgument(f"{part.path}: a secret cannot be part of a capability")
         value = values[part]
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         if not text or ":" in text or "*" in text:
-            raise Unfit(f"{part.path}: {text[:60]!r} can not be judged: it is empty or holds ':' or '*'")
+            raise UnfitArgument(f"{part.path}: {text[:60]!r} cannot be judged: it is empty or holds ':' or '*'")
         return text
 
     def _folder(self, part: _Folder) -> str:
@@ -392,14 +392,14 @@ def _values(value: Any, steps: tuple[str | int | None, ...], path: str) -> Itera
         yield from _elements(value, steps, path)
     elif not steps:
         if isinstance(value, Mapping):
-            raise Unfit(f"{path}: an object can not be judged")
+            raise UnfitArgument(f"{path}: an object cannot be judged")
         yield value
     elif steps[0] is None:
         yield from _values(value, steps[1:], path)
     elif isinstance(value, Mapping) and isinstance(steps[0], str):
         yield from _values(value.get(steps[0]), steps[1:], path)
     else:
-        raise Unfit(f"{path}: what stands there can not be judged")
+        raise UnfitArgument(f"{path}: what stands there cannot be judged")
 
 
 def _elements(value: Collection[Any], steps: tuple[str | int | None, ...], path: str) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from toolcrib.policy import expressions, globs, paths, shell, urls
 from toolcrib.policy.patterns import Condition, Op, Step, steps
-from toolcrib.tools import canonical
+from toolcrib.tool import canonical
 
 _OPERATOR = re.compile(r"\|\||&&|\|&|[|;&<>`\n]|\$\(")
 _SPACED = re.compile(r"(\|\||&&|\|&|>>|<<|[|;&<>])")
@@ -34,7 +34,7 @@ class Value(NamedTuple):
 
 
 @dataclass(slots=True)
-class Call:
+class CallArguments:
     """The arguments of one call as conditions see them."""
 
     args: Mapping[str, Any]
@@ -46,7 +46,7 @@ class Call:
     _evasive: bool | None = None
     _real: dict[str, str] = field(default_factory=dict)
 
-    def command(self, text: str) -> shell.Command:
+    def command(self, text: str) -> shell.ShellCommand:
         """The analysis of one command."""
         return shell.analyse(text, self.trusted)
 
@@ -115,7 +115,7 @@ def _words(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def holds(condition: Condition, call: Call, every: bool = False) -> bool:
+def holds(condition: Condition, call: CallArguments, every: bool = False) -> bool:
     """Whether some value at its path satisfies it; of a list that nobody spread `every` element must, if so asked.
 
     Raises:
@@ -144,7 +144,7 @@ def spaced(command: str) -> str:
     return _BLANKS.sub(" ", _SPACED.sub(r" \1 ", command)).strip()
 
 
-def lines(command: shell.Command, text: str) -> list[str]:
+def lines(command: shell.ShellCommand, text: str) -> list[str]:
     """A line as a whole, as written and spaced, and each pipeline of its list."""
     line = spaced(command.whole)
     return list(dict.fromkeys((text.strip(), line, *(part.strip() for part in _BETWEEN.split(line)))))

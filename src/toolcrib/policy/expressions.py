@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from toolcrib.policy.problems import BadRule
+from toolcrib.policy.errors import BadRule
 
 _TOKEN = re.compile(r"\\.|\[\^?\]?[^\]]*\]|\{[^}]*\}|\(\?[^:)]*[:)]?|.", re.DOTALL)
 _META = frozenset(".^$*+?()|")

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 from toolcrib.policy import globs, interpreters, paths, urls
 from toolcrib.policy.capabilities import Capability, canonical
-from toolcrib.policy.families import Family, Grant
+from toolcrib.policy.errors import BadRule, UnfitArgument
+from toolcrib.policy.grant_index import Grant, GrantFamily
 from toolcrib.policy.interpreters import is_interpreter
-from toolcrib.policy.problems import BadRule, Unfit
 
-__all__ = ["Effect", "Grants", "Judged", "Texts", "Ungranted", "is_interpreter"]
+__all__ = ["Effect", "GrantDecision", "GrantTexts", "Grants", "Ungranted", "is_interpreter"]
 
 Effect = Literal["allow", "ask", "deny"]
 Ungranted = Literal["deny", "ask"]
@@ -26,14 +26,14 @@ EFFECTS: tuple[Effect, ...] = ("allow", "ask", "deny")
 _MOST_FAMILIES = 1024
 
 
-class Judged(NamedTuple):
+class GrantDecision(NamedTuple):
     """What grants say of one capability, and the pattern that decided, as it was written."""
 
     effect: Effect
     pattern: str | None = None
 
 
-class Texts(NamedTuple):
+class GrantTexts(NamedTuple):
     """Grants as they are written, before the folders of a session are known."""
 
     allow: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Grants:
     folders: paths.Folders = paths.NOWHERE
     warnings: tuple[str, ...] = field(init=False, repr=False)
     _grants: tuple[Grant, ...] = field(init=False, repr=False)
-    _families: dict[tuple[str, str], Family] = field(init=False, repr=False, default_factory=dict)
+    _families: dict[tuple[str, str], GrantFamily] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for effect in EFFECTS:
@@ -78,22 +78,22 @@ class Grants:
         object.__setattr__(self, "_grants", ranked)
         object.__setattr__(self, "warnings", tuple(dict.fromkeys(_warnings(ranked, self.folders))))
 
-    def judge(self, capability: Capability) -> Judged:
+    def judge(self, capability: Capability) -> GrantDecision:
         """What happens to a capability; one that no grant could mean is denied."""
         try:
             wanted = self._fit(capability)
-        except Unfit:
-            return Judged("deny")
+        except UnfitArgument:
+            return GrantDecision("deny")
         family = self._family(wanted.domain, wanted.action)
         denied = family.deny.find(wanted)
         if denied is not None:
-            return Judged("deny", denied.text)
+            return GrantDecision("deny", denied.text)
         found = family.given.find(wanted)
         if found is None:
-            return Judged(self.ungranted)
+            return GrantDecision(self.ungranted)
         if found.effect == "allow":
             found = family.narrowing.find(wanted, found.rank) or found
-        return Judged(found.effect, found.text)
+        return GrantDecision(found.effect, found.text)
 
     def covers_family(self, family: str) -> bool:
         """Whether anything of a family may be allowed; one that ends with `*` stands for all actions of its domain."""
@@ -109,7 +109,7 @@ class Grants:
         fitting = [allowed[text] for text in self.allow if allowed[text].means(domain, action)]
         return list(dict.fromkeys(grant.shown for grant in fitting))
 
-    def joined(self, other: Grants | Texts) -> Grants:
+    def joined(self, other: Grants | GrantTexts) -> Grants:
         """These and further ones; what is not granted is then as the further ones say."""
         allow, ask, deny = ((*getattr(self, effect), *getattr(other, effect)) for effect in EFFECTS)
         return Grants(allow, ask, deny, other.ungranted, self.folders)
@@ -122,13 +122,13 @@ class Grants:
                 return capability
         return canonical(capability, self.folders)
 
-    def _family(self, domain: str, action: str) -> Family:
+    def _family(self, domain: str, action: str) -> GrantFamily:
         found = self._families.get((domain, action))
         if found is None:
             if len(self._families) >= _MOST_FAMILIES:
                 self._families.clear()
             meant = [grant for grant in self._grants if grant.means(domain, action)]
-            found = self._families[domain, action] = Family(domain, action, meant, self.folders)
+            found = self._families[domain, action] = GrantFamily(domain, action, meant, self.folders)
         return found
 
 

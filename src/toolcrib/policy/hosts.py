@@ -13,7 +13,7 @@ import unicodedata
 from encodings import idna
 from functools import lru_cache
 
-from toolcrib.policy.problems import Unfit
+from toolcrib.policy.errors import UnfitArgument
 
 _DOTS = re.compile("[.\u3002\uff0e\uff61]")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -37,7 +37,7 @@ def canonical(host: str) -> str:
         Unfit: it is none, or its meaning depends on who reads it.
     """
     if not host or len(host) > 1000:
-        raise Unfit("a URL has no host, or too long a one")
+        raise UnfitArgument("a URL has no host, or too long a one")
     if host.startswith("["):
         return _v6(host)
     labels = [_ascii(label) for label in _DOTS.split(host)]
@@ -47,7 +47,7 @@ def canonical(host: str) -> str:
         return str(_v4(host, labels))
     name = ".".join(labels)
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise Unfit(f"{host!r} is no host")
+        raise UnfitArgument(f"{host!r} is no host")
     return name
 
 
@@ -87,7 +87,7 @@ def _v6(host: str) -> str:
             raise ValueError
         address = ipaddress.IPv6Address(host[1:-1])
     except ValueError:
-        raise Unfit(f"{host!r} is no address") from None
+        raise UnfitArgument(f"{host!r} is no address") from None
     return f"[{address}]" if address.ipv4_mapped is None else str(address.ipv4_mapped)
 
 
@@ -100,7 +100,7 @@ def _v4(host: str, labels: list[str]) -> ipaddress.IPv4Address:
             raise ValueError
         return ipaddress.IPv4Address(last + sum(number << (24 - 8 * place) for place, number in enumerate(first)))
     except ValueError:
-        raise Unfit(f"{host!r} is no address") from None
+        raise UnfitArgument(f"{host!r} is no address") from None
 
 
 def _number(label: str) -> int:
@@ -132,7 +132,7 @@ def _encoded(label: str) -> str:
             raise ValueError
         return prepared if prepared.isascii() else "xn--" + prepared.encode("punycode").decode()
     except ValueError:
-        raise Unfit(f"{label!r} can not be part of a host; write it in its ASCII form (xn--…)") from None
+        raise UnfitArgument(f"{label!r} cannot be part of a host; write it in its ASCII form (xn--…)") from None
 
 
 def _check_encoded(label: str) -> None:
@@ -141,4 +141,4 @@ def _check_encoded(label: str) -> None:
         if label[4:].encode().decode("punycode").isascii():
             raise ValueError
     except ValueError:
-        raise Unfit(f"{label!r} is no international name") from None
+        raise UnfitArgument(f"{label!r} is no international name") from None

@@ -1,7 +1,7 @@
 """Loops: the same call again and again with the same result, or failing again and again, within one run.
 
-`Run` is a value: it is folded over the calls of a run since the last message of the user, `Run()` being the empty one.
-So it can be kept beside a session or made again from the log, and both say the same.
+`RunHistory` is a value: it is folded over the calls of a run since the last message of the user, `RunHistory()` being
+the empty one. So it can be kept beside a session or made again from the log, and both say the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from typing import Any, Literal, NamedTuple
 
 from toolcrib.policy.verdicts import Verdict
-from toolcrib.tools import canonical
+from toolcrib.tool import canonical
 
 WINDOW = 20
 REPEAT = 5
@@ -25,7 +25,7 @@ Repeat = int | Literal["default"] | None
 Action = Literal["run", "warn", "refuse"]
 
 
-class Past(NamedTuple):
+class PastCall(NamedTuple):
     """One call of the run and how it ended."""
 
     signature: str
@@ -43,10 +43,10 @@ def digest(value: Any) -> str:
     return hashlib.blake2b(canonical(value), digest_size=16).hexdigest()
 
 
-class Run(NamedTuple):
+class RunHistory(NamedTuple):
     """The last calls of a run, oldest first."""
 
-    past: tuple[Past, ...] = ()
+    past: tuple[PastCall, ...] = ()
 
     def repeats(self, call: str, repeat: Repeat = "default") -> int:
         """How often this call came in vain, if that is too often; else 0. `repeat` is that of the tool's limits."""
@@ -77,14 +77,14 @@ class Run(NamedTuple):
         told = f"Loop: '{tool}' was called {times} times with the same arguments and the same result"
         return Verdict("deny", "limit", told)
 
-    def note(self, call: str, outcome: str, failed: bool) -> Run:
+    def note(self, call: str, outcome: str, failed: bool) -> RunHistory:
         """The run after a call that ran."""
-        return Run((*self.past[-WINDOW + 1 :], Past(call, outcome, failed)))
+        return RunHistory((*self.past[-WINDOW + 1 :], PastCall(call, outcome, failed)))
 
-    def note_refused(self, call: str) -> Run:
+    def note_refused(self, call: str) -> RunHistory:
         """The run after a call that was refused as a loop: it counts as one more of what came before."""
-        last = next((past for past in reversed(self.past) if past.signature == call), Past(call, "", True))
-        return Run((*self.past[-WINDOW + 1 :], last))
+        last = next((past for past in reversed(self.past) if past.signature == call), PastCall(call, "", True))
+        return RunHistory((*self.past[-WINDOW + 1 :], last))
 
 
 def failures(repeat: int | Literal["default"]) -> int:
@@ -106,7 +106,7 @@ def hint(equal: int, repeat: Repeat = "default") -> str | None:
     return f"This call has given the same result {equal} times"
 
 
-def _row_of_failures(same: list[Past]) -> int:
+def _row_of_failures(same: list[PastCall]) -> int:
     row = 0
     for past in reversed(same):
         if not past.failed:

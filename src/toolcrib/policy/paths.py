@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from toolcrib.policy import globs
-from toolcrib.policy.problems import BadRule, Unfit
+from toolcrib.policy.errors import BadRule, UnfitArgument
 
 EVERYTHING = "/**"
 """The glob of all paths."""
@@ -74,13 +74,13 @@ def is_canonical(path: str) -> bool:
 
 def _absolute(path: str, folders: Folders) -> str:
     if not path:
-        raise Unfit("a path is empty")
+        raise UnfitArgument("a path is empty")
     if path.startswith("/"):
         return path
     if path != "~" and not path.startswith("~/"):
         return f"{folders.workspace}/{path}"
     if folders.home is None:
-        raise Unfit("'~' means nothing here: no home folder is known")
+        raise UnfitArgument("'~' means nothing here: no home folder is known")
     return folders.home + path[1:]
 
 
@@ -91,15 +91,15 @@ def _normal(path: str) -> str:
 def _real(path: str, resolve: Callable[[str], str]) -> str:
     """The path behind all links, which must be the same for who removes the dots first and who follows links first."""
     if "\0" in path:
-        raise Unfit("a path holds a NUL character")
+        raise UnfitArgument("a path holds a NUL character")
     found = _resolved(_normal(path), resolve)
     if "/.." in path and _resolved(path, resolve) != found:
-        raise Unfit(f"the path {path!r} has '..' behind a link; name the folder itself")
+        raise UnfitArgument(f"the path {path!r} has '..' behind a link; name the folder itself")
     real = unicodedata.normalize("NFC", found)
     if real != found or not unicodedata.is_normalized("NFC", path):
         for form in (unicodedata.normalize("NFC", _normal(path)), real):
             if unicodedata.normalize("NFC", _resolved(form, resolve)) != real:
-                raise Unfit(f"the path {path!r} leads elsewhere in another Unicode form")
+                raise UnfitArgument(f"the path {path!r} leads elsewhere in another Unicode form")
     return real
 
 
@@ -108,7 +108,7 @@ def _resolved(path: str, resolve: Callable[[str], str]) -> str:
         found = resolve(path)
         found.encode()
     except (OSError, ValueError):
-        raise Unfit(f"the path {path!r} can not be looked up") from None
+        raise UnfitArgument(f"the path {path!r} cannot be looked up") from None
     return _normal(found)
 
 
@@ -174,7 +174,7 @@ def _segments(whole: str, pattern: str) -> list[str]:
     for segment in whole.split("/"):
         if segment == "..":
             if found and globs.is_pattern(found[-1]):
-                raise BadRule(pattern, "'..' can not follow a wildcard")
+                raise BadRule(pattern, "'..' cannot follow a wildcard")
             del found[-1:]
         elif segment not in ("", "."):
             found.append(segment)
@@ -218,7 +218,7 @@ def behind_links(found: PathGlob, folders: Folders) -> str | None:
     folder = found.prefix if found.exact else found.prefix[: found.prefix.rindex("/") + 1]
     try:
         real = key(canonical(folder, folders))
-    except Unfit:
+    except UnfitArgument:
         return None
     if real == folder or found.name:
         return None
@@ -248,7 +248,7 @@ def asked(pattern: str, folders: Folders) -> PathSet | None:
     start = pattern.rfind("/", 0, mark.start()) + 1
     rest = [segment for segment in pattern[start:].split("/") if segment not in ("", ".")]
     if "\0" in pattern or any(_may_go_up(segment) for segment in rest):
-        raise Unfit(f"the pattern {pattern!r} may lead out of its folder")
+        raise UnfitArgument(f"the pattern {pattern!r} may lead out of its folder")
     folder = canonical(pattern[:start] or ".", folders)
     below = unicodedata.normalize("NFC", "/".join(rest))
     return PathSet(f"{globs.escaped(folder).rstrip('/')}/{below}", folder)

@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from toolcrib.policy import expressions, globs
-from toolcrib.policy.problems import BadRule
-from toolcrib.tools import Tool
+from toolcrib.policy.errors import BadRule
+from toolcrib.tool import Tool
 
 Op = Literal["~", "=", "=~"]
 Step = str | int | None
@@ -126,7 +126,7 @@ def parse(text: str) -> Pattern:
     if at == len(text):
         return Pattern(text, part)
     if text[at] != "(":
-        raise BadRule(text, f"{text[at]!r} can not follow the name of a tool", position=at)
+        raise BadRule(text, f"{text[at]!r} cannot follow the name of a tool", position=at)
     if not text.endswith(")"):
         raise BadRule(text, "the last character must be ')'", position=len(text) - 1)
     return Pattern(text, part, _conditions(text, at + 1))
@@ -193,7 +193,7 @@ def _list(text: str, at: int) -> tuple[Condition, ...]:
         if at == end:
             return tuple(found)
         if text[at] != ",":
-            raise BadRule(text, f"{text[at]!r} can not follow a condition", position=at)
+            raise BadRule(text, f"{text[at]!r} cannot follow a condition", position=at)
         at = _blanks(text, at + 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from toolcrib.policy.grants import Texts
+from toolcrib.policy.grants import GrantTexts
 
 _READ = "fs:read:${workspace}/**"
 _SAFE = ("cat", "ls", "echo", "grep", "jq", "find", "head", "tail", "sort", "wc")
@@ -13,25 +13,27 @@ _SAFE = ("cat", "ls", "echo", "grep", "jq", "find", "head", "tail", "sort", "wc"
 class Preset(NamedTuple):
     """Grants and limits under one name; None sets no limit of its own."""
 
-    grants: Texts
+    grants: GrantTexts
     max_runtime_s: float | None
     calls_per_turn: int | None
 
 
 PRESETS: dict[str, Preset] = {
     "default": Preset(
-        Texts(allow=(_READ, "fs:write:${workspace}/artifacts/**", "exec:cmd:git"), ask=("payments:initiate",)), 30, 256
+        GrantTexts(allow=(_READ, "fs:write:${workspace}/artifacts/**", "exec:cmd:git"), ask=("payments:initiate",)),
+        30,
+        256,
     ),
-    "anonymous": Preset(Texts(allow=(_READ,), ask=("fs:write:**", "net:egress:*", "secrets:read:*")), 30, 5),
+    "anonymous": Preset(GrantTexts(allow=(_READ,), ask=("fs:write:**", "net:egress:*", "secrets:read:*")), 30, 5),
     "free": Preset(
-        Texts(
+        GrantTexts(
             allow=(_READ, "net:egress:*", *(f"exec:cmd:{name}" for name in _SAFE)),
             ask=("fs:write:**", "secrets:read:*"),
         ),
         30,
         15,
     ),
-    "pro": Preset(Texts(allow=("*",)), 60, 50),
-    "enterprise": Preset(Texts(allow=("*",)), 120, 200),
-    "developer": Preset(Texts(allow=(_READ,), ungranted="ask"), None, 64),
+    "pro": Preset(GrantTexts(allow=("*",)), 60, 50),
+    "enterprise": Preset(GrantTexts(allow=("*",)), 120, 200),
+    "developer": Preset(GrantTexts(allow=(_READ,), ungranted="ask"), None, 64),
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from toolcrib.policy.rules import Rule
 from toolcrib.schema import nearest
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 
 def rules(found: Sequence[Rule], tools: Sequence[Tool]) -> list[str]:

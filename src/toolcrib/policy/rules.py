@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from toolcrib.policy import globs
-from toolcrib.policy.conditions import Call, holds, holds_operator, same_operators
+from toolcrib.policy.approvers import ApprovalRequirement
+from toolcrib.policy.conditions import CallArguments, holds, holds_operator, same_operators
 from toolcrib.policy.patterns import Pattern
-from toolcrib.policy.people import Demand
 from toolcrib.policy.verdicts import Subject
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 Effect = Literal["allow", "ask", "deny"]
 STRICTNESS: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -20,7 +20,7 @@ Fact = Literal["agent", "owner", "source", "namespace", "category", "tag", "effe
 OF_SESSION = ("agent", "owner")
 
 
-class Fits(NamedTuple):
+class FactMatch(NamedTuple):
     """One demand of `when`: some value of the fact fits one of the globs."""
 
     fact: Fact
@@ -43,11 +43,11 @@ class Rule:
     id: str
     reason: str = ""
     excepts: tuple[Pattern, ...] = ()
-    when: tuple[Fits, ...] = ()
+    when: tuple[FactMatch, ...] = ()
     named: bool = False
     approved: bool = False
     line: int | None = None
-    demand: Demand | None = None
+    demand: ApprovalRequirement | None = None
 
     @property
     def shown(self) -> str:
@@ -66,7 +66,7 @@ class Rule:
         )
 
 
-class Bound(NamedTuple):
+class BoundRule(NamedTuple):
     """A rule as it stands for one tool: what is left to be looked at in each call."""
 
     rule: Rule
@@ -75,7 +75,7 @@ class Bound(NamedTuple):
     rank: tuple[int, ...]
     conditional: bool
     excepts: tuple[Pattern, ...]
-    when: tuple[Fits, ...]
+    when: tuple[FactMatch, ...]
     whole_line: bool
 
     @property
@@ -87,7 +87,7 @@ class Bound(NamedTuple):
         """Whether it speaks of this agent and owner."""
         return all(fits.any_of((getattr(session, fits.fact, None),)) for fits in self.when)
 
-    def matches(self, call: Call) -> bool:
+    def matches(self, call: CallArguments) -> bool:
         """Whether it speaks of this call, or of the segment of it that is looked at.
 
         Raises:
@@ -100,10 +100,10 @@ class Bound(NamedTuple):
         return not any(_holds(pattern, call, loosens=not self.rule.loosens) for pattern in self.excepts)
 
 
-class Plan(NamedTuple):
+class ToolRules(NamedTuple):
     """The rules that can speak of one tool, in order."""
 
-    rules: tuple[Bound, ...]
+    rules: tuple[BoundRule, ...]
     constant: bool
 
 
@@ -123,15 +123,15 @@ class RuleSet:
             else:
                 self._wide.append(place)
 
-    def plan(self, tool: Tool) -> Plan:
+    def plan(self, tool: Tool) -> ToolRules:
         """What is left of the rules for this tool."""
         places = {*self._exact.get(tool.name, ()), *self._exact.get(tool.id, ()), *self._wide}
         bounds = (_bound(self.rules[place], place, tool) for place in sorted(places))
         rules = tuple(bound for bound in bounds if bound is not None)
-        return Plan(rules, all(bound.constant for bound in rules))
+        return ToolRules(rules, all(bound.constant for bound in rules))
 
 
-def winner(matching: Sequence[Bound]) -> Bound | None:
+def winner(matching: Sequence[BoundRule]) -> BoundRule | None:
     """The one that decides: the first deny, else the most specific, and ask among equals.
 
     What a person allowed for a session comes before all others, except where others are to be asked.
@@ -145,11 +145,11 @@ def winner(matching: Sequence[Bound]) -> Bound | None:
     return max(matching, key=_rank, default=None)
 
 
-def _rank(bound: Bound) -> tuple[int, ...]:
+def _rank(bound: BoundRule) -> tuple[int, ...]:
     return bound.rank
 
 
-def _bound(rule: Rule, place: int, tool: Tool) -> Bound | None:
+def _bound(rule: Rule, place: int, tool: Tool) -> BoundRule | None:
     if not rule.covers(tool):
         return None
     excepts = tuple(pattern for pattern in rule.excepts if pattern.tool.covers(tool, strictly=not rule.loosens))
@@ -157,7 +157,7 @@ def _bound(rule: Rule, place: int, tool: Tool) -> Bound | None:
         return None
     pattern = rule.pattern
     specificity, literal = pattern.specificity, pattern.literal
-    return Bound(
+    return BoundRule(
         rule,
         specificity,
         literal,
@@ -169,7 +169,7 @@ def _bound(rule: Rule, place: int, tool: Tool) -> Bound | None:
     )
 
 
-def _holds(pattern: Pattern, call: Call, loosens: bool) -> bool:
+def _holds(pattern: Pattern, call: CallArguments, loosens: bool) -> bool:
     """All conditions of a pattern; one that loosens reaches no command whose meaning is open."""
     if loosens and pattern.conditions and call.evasive:
         return False

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from toolcrib.policy import hosts
-from toolcrib.policy.problems import BadRule, Unfit
+from toolcrib.policy.errors import BadRule, UnfitArgument
 
 PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 WEB = frozenset({"http", "https", "ws", "wss"})
@@ -18,7 +18,7 @@ _PLACE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}|\*))?")
 _UNCLEAN = re.compile(r"[\s\x00-\x20\x7f-\x9f\\\ud800-\udfff\u2028\u2029\ufeff]")
 
 
-class Target(NamedTuple):
+class UrlTarget(NamedTuple):
     """Where a URL leads."""
 
     scheme: str
@@ -33,27 +33,27 @@ class Target(NamedTuple):
 
 
 @lru_cache(4096)
-def canonical(url: str) -> Target:
+def canonical(url: str) -> UrlTarget:
     """Where a URL leads, however it is written.
 
     Raises:
         Unfit: it holds blanks, control characters or backslashes, has no host, or another scheme.
     """
     if _UNCLEAN.search(url):
-        raise Unfit("a URL holds neither blanks nor control characters nor backslashes")
+        raise UnfitArgument("a URL holds neither blanks nor control characters nor backslashes")
     found = _URL.fullmatch(url)
     if found is None:
-        raise Unfit(f"{_short(url)} is no URL with a scheme and a host")
+        raise UnfitArgument(f"{_short(url)} is no URL with a scheme and a host")
     scheme = found[1].lower()
     if scheme not in PORTS:
-        raise Unfit(f"the scheme of a URL is one of {', '.join(PORTS)}, not {scheme!r}")
+        raise UnfitArgument(f"the scheme of a URL is one of {', '.join(PORTS)}, not {scheme!r}")
     user, _, place = found[2].rpartition("@")
     if any(mark in user for mark in "@[]"):
-        raise Unfit("a URL has '@', '[' or ']' in its user name")
+        raise UnfitArgument("a URL has '@', '[' or ']' in its user name")
     return _target(scheme, place)
 
 
-def requested(resource: str) -> Target:
+def requested(resource: str) -> UrlTarget:
     """What a capability asks for: a URL, or a bare host, which means https.
 
     Raises:
@@ -62,26 +62,26 @@ def requested(resource: str) -> Target:
     if "://" in resource:
         return canonical(resource)
     if _UNCLEAN.search(resource):
-        raise Unfit(f"{_short(resource)} is no host")
+        raise UnfitArgument(f"{_short(resource)} is no host")
     return _target("https", resource)
 
 
-def _target(scheme: str, place: str) -> Target:
+def _target(scheme: str, place: str) -> UrlTarget:
     name, port = _split(place)
     if port == "*":
-        raise Unfit(f"{_short(place)} is no host")
+        raise UnfitArgument(f"{_short(place)} is no host")
     number = int(port) if port else PORTS[scheme]
     if not 1 <= number <= 65535:
-        raise Unfit("the port of a URL is one of 1 to 65535")
+        raise UnfitArgument("the port of a URL is one of 1 to 65535")
     host = hosts.canonical(name)
-    return Target(scheme, host, number, hosts.is_private(host))
+    return UrlTarget(scheme, host, number, hosts.is_private(host))
 
 
 def _split(place: str) -> tuple[str, str]:
     """Host and port, each as written."""
     found = _PLACE.fullmatch(place)
     if found is None:
-        raise Unfit(f"{_short(place)} is no host with a port")
+        raise UnfitArgument(f"{_short(place)} is no host with a port")
     return found[1], found[2] or ""
 
 
@@ -104,11 +104,11 @@ class NetGrant:
     ports: int | None = None  # 0: the scheme's own; None: any
     private: bool = False  # only what is private
 
-    def __call__(self, target: Target) -> bool:
+    def __call__(self, target: UrlTarget) -> bool:
         """Whether the target is covered."""
         return self.widely(target) and (not target.private or self.private or self._names(target.host))
 
-    def widely(self, target: Target) -> bool:
+    def widely(self, target: UrlTarget) -> bool:
         """Whether the target is meant, also where a wildcard does not reach private ones."""
         if target.scheme not in self.schemes or (self.private and not target.private):
             return False
@@ -150,7 +150,7 @@ def grant(pattern: str) -> NetGrant:
         name, port = _split(place)
         below = name.startswith("*.")
         host = None if name == "*" else hosts.canonical(name[2:] if below else name)
-    except Unfit as problem:
+    except UnfitArgument as problem:
         raise BadRule(pattern, str(problem)) from None
     if below and host is not None and re.fullmatch(r"\[.*|[\d.]+", host):
         raise BadRule(pattern, "nothing lies below an address")

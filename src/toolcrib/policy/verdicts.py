@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
-from toolcrib.policy.people import Demand
-from toolcrib.tools import Tool
+from toolcrib.policy.approvers import ApprovalRequirement
+from toolcrib.tool import Tool
 
 
 class Verdict(NamedTuple):
@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
     rule: str | None = None
     capability: str | None = None
     detail: tuple[str, ...] = ()
-    demands: tuple[Demand, ...] = ()
+    demands: tuple[ApprovalRequirement, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """Its form in the log."""

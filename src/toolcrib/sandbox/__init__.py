@@ -1,7 +1,7 @@
 """Code of strangers, run where nothing that it does can hurt: JavaScript in WebAssembly, Python in a small interpreter.
 
 Each run begins from a clean state, has a clock and a memory of its own, and sees nothing of the host. What crosses is
-JSON. Whatever the code does, the host gets a value or a `Fault` in time.
+JSON. Whatever the code does, the host gets a value or a `SandboxError` in time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECK_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class SandboxResult:
     """What one run gave: the JSON text of its value, what it printed, and how long the evaluation took."""
 
     value: bytes
@@ -36,7 +36,7 @@ class Ran:
     duration_ms: float = 0.0
 
 
-class Fault(Exception):
+class SandboxError(Exception):
     """Why a run gave no value; `message` is the code's own where it threw, else empty."""
 
     def __init__(self, code: FaultCode, message: str = "", printed: str = "", duration_ms: float = 0.0) -> None:
@@ -50,7 +50,9 @@ class Fault(Exception):
 class Sandbox(Protocol):
     """Runs code of one language; safe to use from many tasks at once."""
 
-    async def run(self, code: str, args: bytes, *, name: str, role: Role, timeout_s: float, memory_bytes: int) -> Ran:
+    async def run(
+        self, code: str, args: bytes, *, name: str, role: Role, timeout_s: float, memory_bytes: int
+    ) -> SandboxResult:
         """The value that `code` gives for `args` (JSON). `name` is the id whose function is looked for.
 
         Raises:

@@ -14,7 +14,7 @@ from typing import Any
 
 from wasmtime import Config, Engine, Linker, Memory, Module, Store, WasiConfig, WasmtimeError
 
-from toolcrib.sandbox import Fault
+from toolcrib.sandbox import SandboxError
 from toolcrib.sandbox.guest import guest
 
 NATIVE_STACK = 2 * 1024 * 1024
@@ -81,7 +81,7 @@ class Instance:
         """
         place = self.call("malloc", len(data) + 1)
         if not place:
-            raise Fault("memory")
+            raise SandboxError("memory")
         self.write(place, data + b"\0")
         return place
 

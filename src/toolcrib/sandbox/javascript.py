@@ -8,9 +8,9 @@ from random import getrandbits
 
 import msgspec
 
-from toolcrib.sandbox import INPUT, Fault, Ran, Role
-from toolcrib.sandbox.pool import Pool
-from toolcrib.sandbox.quickjs import Machine
+from toolcrib.sandbox import INPUT, Role, SandboxError, SandboxResult
+from toolcrib.sandbox.pool import WorkerPool
+from toolcrib.sandbox.quickjs import QuickJsInterpreter
 
 DECLARED = re.compile(r"(?:\bfunction\b\s*+\*?|\b(?:const|let|var)\b|,)\s*+([\w$]++)(?=\s*+[=(])(?!\s*+==)")
 """A name that is declared or bound; whether it stands at the top level is asked where the code was evaluated.
@@ -25,18 +25,20 @@ class JavaScript:
     """QuickJS in WebAssembly, on worker threads; a `Sandbox`."""
 
     def __init__(self) -> None:
-        self._pool = Pool(Machine)
+        self._pool = WorkerPool(QuickJsInterpreter)
 
-    async def run(self, code: str, args: bytes, *, name: str, role: Role, timeout_s: float, memory_bytes: int) -> Ran:
+    async def run(
+        self, code: str, args: bytes, *, name: str, role: Role, timeout_s: float, memory_bytes: int
+    ) -> SandboxResult:
         """The value that the code gives.
 
         Raises:
             Fault: it gave none.
         """
         if len(args) > INPUT:
-            raise Fault("too_large")
+            raise SandboxError("too_large")
         if not code.strip():
-            raise Fault("no_function")
+            raise SandboxError("no_function")
         source, setup = code.encode(errors="replace"), _setup(code, args, name, role)
         return await self._pool.do(lambda machine: machine.run(source, setup, memory_bytes), timeout_s)
 

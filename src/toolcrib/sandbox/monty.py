@@ -25,7 +25,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from toolcrib.sandbox import CHECK_BYTES, MESSAGE, PRINTED, RESULT, Fault, FaultCode, Ran
+from toolcrib.sandbox import CHECK_BYTES, MESSAGE, PRINTED, RESULT, FaultCode, SandboxError, SandboxResult
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
@@ -63,7 +63,7 @@ Then = Callable[[MontySession, Printed], T]
 """What is done in a session."""
 
 
-class Machine:
+class MontyInterpreter:
     """Runs one piece of code at a time, in a process of its own; any thread may interrupt it."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Machine:
         """Ends the process."""
         self._pool.__exit__(None, None, None)
 
-    def run(self, code: str, args: Any, name: str, timeout_s: float, memory_bytes: int) -> Ran:
+    def run(self, code: str, args: Any, name: str, timeout_s: float, memory_bytes: int) -> SandboxResult:
         """What the code gives: the result of its function, or what it set as `result`.
 
         Raises:
@@ -95,7 +95,7 @@ class Machine:
         limits: ResourceLimits = {"max_feed_duration_secs": timeout_s, "max_memory": memory_bytes}
         try:
             return self._fed(code, {"args": args}, limits, lambda *to: encoded(to[0], _called(code, name, *to)))
-        except Fault as fault:
+        except SandboxError as fault:
             if fault.code == "syntax" and self._reads(code):
                 fault.code = "threw"
             raise
@@ -104,7 +104,7 @@ class Machine:
         """Reads the code without running it: a script may return, and all of it is read before.
 
         Raises:
-            Fault: it can not be read.
+            Fault: it cannot be read.
         """
         self._fed(f"return\n{code}", {}, {"max_memory": CHECK_BYTES}, lambda *_: b"null")
 
@@ -112,16 +112,16 @@ class Machine:
         """Whether the code can be read; a SyntaxError may also come from what it did."""
         try:
             self.check(code)
-        except Fault:
+        except SandboxError:
             return False
         return True
 
-    def _fed(self, code: str, inputs: dict[str, Any], limits: ResourceLimits, then: Then[bytes]) -> Ran:
+    def _fed(self, code: str, inputs: dict[str, Any], limits: ResourceLimits, then: Then[bytes]) -> SandboxResult:
         def fed(session: MontySession, printed: Printed) -> bytes:
             session.feed_run(code, inputs=inputs, print_callback=printed)
             return then(session, printed)
 
-        return Ran(*self.use(fed, limits))
+        return SandboxResult(*self.use(fed, limits))
 
     def use(
         self, do: Then[T], limits: ResourceLimits, policy: OSPolicy | None = None, most: int = PRINTED
@@ -139,18 +139,18 @@ class Machine:
                 return do(session, printed), printed.text, _since(start)
         except MontyError as error:
             raise self._fault(error, printed.text, start) from None
-        except Fault as fault:
+        except SandboxError as fault:
             fault.printed, fault.duration_ms = printed.text, _since(start)
             raise
         finally:
             self._process = None
 
-    def _fault(self, error: MontyError, printed: str, start: float) -> Fault:
+    def _fault(self, error: MontyError, printed: str, start: float) -> SandboxError:
         spent = _since(start)
         if isinstance(error, MontyCrashedError):
-            return Fault("timeout" if self._interrupted else "crashed", "", printed, spent)
+            return SandboxError("timeout" if self._interrupted else "crashed", "", printed, spent)
         code = code_of(error)
-        return Fault(code, "" if code in ("timeout", "memory") else _message(error), printed, spent)
+        return SandboxError(code, "" if code in ("timeout", "memory") else _message(error), printed, spent)
 
 
 def _called(code: str, name: str, session: MontySession, printed: Printed) -> Any:
@@ -169,7 +169,7 @@ def _called(code: str, name: str, session: MontySession, printed: Printed) -> An
             if not isinstance(error.exception(), NameError):
                 raise
     if not functions:
-        raise Fault("no_function")
+        raise SandboxError("no_function")
     meant = meant or list(functions)[-1]
     wait = "await " if functions[meant] else ""
     return session.feed_run(f"{VALUE} = {wait}{meant}(args)\n{VALUE}", print_callback=printed)
@@ -184,17 +184,17 @@ def encoded(session: MontySession, value: Any) -> bytes:
     try:
         encoded = msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Fault("bad_return", str(error)[:MESSAGE]) from None
+        raise SandboxError("bad_return", str(error)[:MESSAGE]) from None
     if len(encoded) > RESULT:
-        raise Fault("too_large")
+        raise SandboxError("too_large")
     if LONG.search(encoded) and _big(value):
-        raise Fault("bad_return", "an integer of more than 64 bits")
+        raise SandboxError("bad_return", "an integer of more than 64 bits")
     if any(mark in encoded for mark in CYCLES):
         try:
             session.feed_run(f"import json\njson.dumps({VALUE})")
         except MontyRuntimeError as error:
             if "ircular" in str(error):
-                raise Fault("bad_return", "circular reference") from None
+                raise SandboxError("bad_return", "circular reference") from None
     return encoded
 
 

@@ -16,7 +16,7 @@ from math import inf
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
-from toolcrib.sandbox import Fault
+from toolcrib.sandbox import SandboxError
 
 WAIT_S = 5.0
 """How long a job waits for a worker before it is told that all are busy."""
@@ -36,7 +36,7 @@ THREAD_STACK = 8 * 1024 * 1024
 """More than any machine uses of it; what a system gives by default may be less."""
 
 
-class Machine(Protocol):
+class Interpreter(Protocol):
     """Something that does one job at a time and can be stopped while it does."""
 
     def interrupt(self) -> None:
@@ -46,11 +46,11 @@ class Machine(Protocol):
         """Lets go of what it holds."""
 
 
-M = TypeVar("M", bound=Machine)
+M = TypeVar("M", bound=Interpreter)
 T = TypeVar("T")
 
 
-class _Job:
+class _PoolJob:
     """What is to be done, how long it may take, and until when."""
 
     def __init__(self, work: Callable[[Any], Any], timeout_s: float) -> None:
@@ -87,8 +87,8 @@ class _Thread:
 class _Worker(Generic[M]):
     """A thread and its machine; `job` is what it does now, `lost` says that nobody waits for it any more."""
 
-    def __init__(self, crew: _Crew[M]) -> None:
-        self.job: _Job | None = None
+    def __init__(self, crew: _WorkerGroup[M]) -> None:
+        self.job: _PoolJob | None = None
         self.machine: M | None = None
         self.lost = False
         self._crew = crew
@@ -100,16 +100,16 @@ class _Worker(Generic[M]):
                 self._do(job)
         self._drop()
 
-    def _do(self, job: _Job) -> None:
+    def _do(self, job: _PoolJob) -> None:
         value, failure = None, None
         try:
             self.machine = self.machine or self._crew.make()
             self._crew.begin(self, job)
             value = job.work(self.machine)
-        except Fault as fault:
+        except SandboxError as fault:
             failure = fault
         except Exception as broken:  # noqa: BLE001 - whatever it is, it costs this run and this machine
-            failure = Fault("crashed", str(broken))
+            failure = SandboxError("crashed", str(broken))
         self._crew.end(self)
         if failure and failure.code == "crashed":
             self._drop()
@@ -126,12 +126,12 @@ class _Worker(Generic[M]):
             machine.close()
 
 
-class _Crew(Generic[M]):
+class _WorkerGroup(Generic[M]):
     """The workers of one queue, and the thread that looks at the clock for them."""
 
     def __init__(self, make: Callable[[], M]) -> None:
         self.make = make
-        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self.jobs: SimpleQueue[_PoolJob | None] = SimpleQueue()
         self._changed = threading.Condition()
         self._wakes = inf
         self._closing = self._closed = False
@@ -143,7 +143,7 @@ class _Crew(Generic[M]):
         while not self.jobs.empty():
             job = self.jobs.get()
             if job and job.answer.set_running_or_notify_cancel():
-                job.answer.set_exception(Fault("crashed", "the sandbox was closed"))
+                job.answer.set_exception(SandboxError("crashed", "the sandbox was closed"))
         with self._changed:
             self._closing = True
             for worker in self._workers:
@@ -159,7 +159,7 @@ class _Crew(Generic[M]):
             self._changed.notify()
         await self._watch.ended()
 
-    def begin(self, worker: _Worker[M], job: _Job) -> None:
+    def begin(self, worker: _Worker[M], job: _PoolJob) -> None:
         """The time of the job begins."""
         with self._changed:
             worker.job = job
@@ -172,7 +172,7 @@ class _Crew(Generic[M]):
         with self._changed:
             worker.job = None
 
-    def expire(self, job: _Job) -> None:
+    def expire(self, job: _PoolJob) -> None:
         """Nobody wants to know what the job gives."""
         with self._changed:
             job.deadline = 0.0
@@ -198,16 +198,16 @@ class _Crew(Generic[M]):
         job.overdue = job.overdue or now
         if now - job.overdue > HEED_S:
             worker.lost, worker.job = True, None
-            job.answer.set_exception(Fault("timeout", duration_ms=(job.timeout_s + now - job.overdue) * 1e3))
+            job.answer.set_exception(SandboxError("timeout", duration_ms=(job.timeout_s + now - job.overdue) * 1e3))
             self._workers[self._workers.index(worker)] = _Worker(self)
 
 
-class Pool(Generic[M]):
+class WorkerPool(Generic[M]):
     """As many workers as there are processors, at most eight; they start with the first job."""
 
     def __init__(self, make: Callable[[], M]) -> None:
         self._make = make
-        self._crew: _Crew[M] | None = None
+        self._crew: _WorkerGroup[M] | None = None
         self._lock = threading.Lock()
 
     async def do(self, work: Callable[[M], T], timeout_s: float) -> T:
@@ -216,15 +216,15 @@ class Pool(Generic[M]):
         Raises:
             Fault: it took too long, no worker was free in time, or the work raised it.
         """
-        job = _Job(work, timeout_s)
+        job = _PoolJob(work, timeout_s)
         with self._lock:
-            crew = self._crew = self._crew or _Crew(self._make)
+            crew = self._crew = self._crew or _WorkerGroup(self._make)
             crew.jobs.put(job)
         waiting = asyncio.wrap_future(job.answer)
         try:
             done, _ = await asyncio.wait({waiting}, timeout=WAIT_S)
             if not done and job.answer.cancel():
-                raise Fault("busy")
+                raise SandboxError("busy")
             given: T = await waiting
             return given
         except asyncio.CancelledError:
@@ -241,7 +241,7 @@ class Pool(Generic[M]):
         """
         try:
             await self.do(work, CHECK_S)
-        except Fault as fault:
+        except SandboxError as fault:
             if fault.code in ("busy", "crashed"):
                 raise
             return fault.message or fault.code

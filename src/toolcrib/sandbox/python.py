@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.sandbox import INPUT, Fault, Ran, Role
-from toolcrib.sandbox.monty import Machine
-from toolcrib.sandbox.pool import Pool
+from toolcrib.sandbox import INPUT, Role, SandboxError, SandboxResult
+from toolcrib.sandbox.monty import MontyInterpreter
+from toolcrib.sandbox.pool import WorkerPool
 
 HEED_S = 0.03
 """The interpreter ends by itself what takes too long; it is killed when it has not done so this much later."""
@@ -18,16 +18,18 @@ class Python:
     """The Monty interpreter in processes, each behind a worker thread; a `Sandbox`."""
 
     def __init__(self) -> None:
-        self._pool = Pool(Machine)
+        self._pool = WorkerPool(MontyInterpreter)
 
-    async def run(self, code: str, args: bytes, *, name: str, role: Role, timeout_s: float, memory_bytes: int) -> Ran:
+    async def run(
+        self, code: str, args: bytes, *, name: str, role: Role, timeout_s: float, memory_bytes: int
+    ) -> SandboxResult:
         """The value that the code gives.
 
         Raises:
             Fault: it gave none.
         """
         if len(args) > INPUT:
-            raise Fault("too_large")
+            raise SandboxError("too_large")
         given = _given(args, role)
         return await self._pool.do(
             lambda machine: machine.run(code, given, name, timeout_s, memory_bytes), timeout_s + HEED_S
@@ -51,7 +53,7 @@ def _given(args: bytes, role: Role) -> Any:
     try:
         given = msgspec.json.decode(args) if args.strip() else None
     except RecursionError:
-        raise Fault("too_large") from None
+        raise SandboxError("too_large") from None
     given = {} if given is None else given
     if role == "helper":
         return given

@@ -14,7 +14,7 @@ import msgspec
 import wasmtime
 from wasmtime import FuncType, Linker, Module, Trap, TrapCode
 
-from toolcrib.sandbox import CHECK_BYTES, MESSAGE, PRINTED, RESULT, Fault, FaultCode, Ran
+from toolcrib.sandbox import CHECK_BYTES, MESSAGE, PRINTED, RESULT, FaultCode, SandboxError, SandboxResult
 from toolcrib.sandbox.image import BAD_SETUP, THROWN, Image, Instance, engine, new_store, prepared
 
 ROOM = 1024 * 1024
@@ -39,7 +39,7 @@ ESCAPE = re.compile(rb"\\(?:u(d[89a-f][0-9a-f]{2})|.)")
 """One escape in JSON. JavaScript writes half of a pair so, and only that."""
 
 
-class Machine:
+class QuickJsInterpreter:
     """Runs one piece of code at a time, on the thread that calls; any other thread may interrupt it."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Machine:
         if instance:
             instance.close()
 
-    def run(self, code: bytes, setup: bytes, memory_bytes: int) -> Ran:
+    def run(self, code: bytes, setup: bytes, memory_bytes: int) -> SandboxResult:
         """What the code gives; `setup` is what the prelude wants to know of the run.
 
         Raises:
@@ -83,7 +83,7 @@ class Machine:
         """
         self._guarded(lambda session: session.compiled(code), CHECK_BYTES)
 
-    def _guarded(self, work: Callable[[_Session], bytes], memory_bytes: int) -> Ran:
+    def _guarded(self, work: Callable[[_Session], bytes], memory_bytes: int) -> SandboxResult:
         instance = self._restored(memory_bytes)
         session = _Session(self._image, instance, self._image.used + memory_bytes)
         start = time.perf_counter()
@@ -93,7 +93,7 @@ class Machine:
             fault = session.trapped(trap, start)
             self.close()
             raise fault from None
-        except Fault as fault:
+        except SandboxError as fault:
             if fault.code in ("denied", "crashed"):
                 self.close()
             fault.duration_ms = _since(start)
@@ -145,16 +145,16 @@ class _Session:
             return self._described()
         return b'V""\nnull'
 
-    def trapped(self, trap: Trap, start: float) -> Fault:
+    def trapped(self, trap: Trap, start: float) -> SandboxError:
         """What a trap means."""
         spent = _since(start)
         if trap.trap_code is TrapCode.INTERRUPT:
-            return Fault("timeout", duration_ms=spent)
+            return SandboxError("timeout", duration_ms=spent)
         if trap.trap_code is TrapCode.STACK_OVERFLOW and self._instance.read(self._image.begun, 1) == b"\0":
-            return Fault("too_large", duration_ms=spent)
+            return SandboxError("too_large", duration_ms=spent)
         if trap.trap_code is TrapCode.STACK_OVERFLOW:
-            return Fault("threw", "Maximum call stack size exceeded", duration_ms=spent)
-        return Fault(self._broken(), duration_ms=spent)
+            return SandboxError("threw", "Maximum call stack size exceeded", duration_ms=spent)
+        return SandboxError(self._broken(), duration_ms=spent)
 
     def _described(self) -> bytes:
         """The prelude's answer for the exception that is pending."""
@@ -166,10 +166,10 @@ class _Session:
 
     def _text(self, place: int) -> bytes:
         if not place:
-            raise Fault(self._broken())
+            raise SandboxError(self._broken())
         size = int.from_bytes(self._instance.read(self._image.scratch, 4), "little")
         if size > RESULT + 8 * PRINTED:
-            raise Fault("too_large")
+            raise SandboxError("too_large")
         return self._instance.read(place, size)
 
     def _broken(self) -> FaultCode:
@@ -177,7 +177,7 @@ class _Session:
         return "memory" if self._instance.size > len(self._image.memory) else "crashed"
 
 
-def _told(answer: bytes, start: float) -> Ran:
+def _told(answer: bytes, start: float) -> SandboxResult:
     """The run that an answer of the prelude tells of.
 
     Raises:
@@ -188,10 +188,10 @@ def _told(answer: bytes, start: float) -> Ran:
     printed = msgspec.json.decode(_whole(line), type=str)
     if answer[:1] != b"V":
         message = payload.decode(errors="replace")[:MESSAGE] if answer[:1] in SPEAKING else ""
-        raise Fault(KINDS[answer[:1]], message, printed, spent)
+        raise SandboxError(KINDS[answer[:1]], message, printed, spent)
     if len(payload) > RESULT:
-        raise Fault("too_large", "", printed, spent)
-    return Ran(_whole(payload), printed, spent)
+        raise SandboxError("too_large", "", printed, spent)
+    return SandboxResult(_whole(payload), printed, spent)
 
 
 def _whole(text: bytes) -> bytes:
@@ -206,4 +206,4 @@ def _since(start: float) -> float:
 
 
 def _deny(*_: object) -> int:
-    raise Fault("denied")
+    raise SandboxError("denied")

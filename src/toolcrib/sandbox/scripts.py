@@ -29,9 +29,9 @@ from pydantic_monty import (
     __version__,
 )
 
-from toolcrib.sandbox import MESSAGE, Fault
-from toolcrib.sandbox.monty import NOT_KNOWN, Machine, Printed, code_of, encoded
-from toolcrib.sandbox.pool import Pool
+from toolcrib.sandbox import MESSAGE, SandboxError
+from toolcrib.sandbox.monty import NOT_KNOWN, MontyInterpreter, Printed, code_of, encoded
+from toolcrib.sandbox.pool import WorkerPool
 
 VERSION: str = __version__
 """A state is read only by the release that wrote it."""
@@ -60,7 +60,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class HostCall:
     """A call that a script makes; `id` is its number in the script."""
 
     id: int
@@ -69,22 +69,22 @@ class Wanted:
     kwargs: Mapping[str, Any]
 
 
-Driven = tuple[list[Wanted], bytes | None, bytes | None]
+Driven = tuple[list[HostCall], bytes | None, bytes | None]
 """The calls that were made, and the state or the value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class ScriptLeg:
     """How far a script came: the calls that it made, and its state; or the JSON text of its value, where it is over."""
 
-    calls: tuple[Wanted, ...]
+    calls: tuple[HostCall, ...]
     state: bytes | None
     value: bytes | None
     printed: str
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ScriptRules:
     """What holds for a script: the functions that it may call, its clock and its chance, and its bounds."""
 
     functions: Collection[str]
@@ -111,13 +111,13 @@ class Rules:
         return {"datetime": datetime.fromtimestamp(self.now, UTC), "random_start": {"seed": self.seed}}
 
 
-class Scripts:
+class ScriptRunner:
     """The interpreters that run scripts, apart from those of validators, which are short."""
 
     def __init__(self) -> None:
-        self._pool = Pool(Machine)
+        self._pool = WorkerPool(MontyInterpreter)
 
-    async def start(self, code: str, rules: Rules) -> Leg:
+    async def start(self, code: str, rules: ScriptRules) -> ScriptLeg:
         """The first leg of a script.
 
         Raises:
@@ -125,7 +125,7 @@ class Scripts:
         """
         return await self._do(rules, lambda session, printed: session.feed_start(code, print_callback=printed), code)
 
-    async def go_on(self, state: bytes, answers: Mapping[int, Any], rules: Rules, code: str) -> Leg:
+    async def go_on(self, state: bytes, answers: Mapping[int, Any], rules: ScriptRules, code: str) -> ScriptLeg:
         """The next leg, with what calls gave: a value, or an `Exception`.
 
         Raises:
@@ -141,7 +141,9 @@ class Scripts:
         """Ends its threads and processes; they start again when they are needed."""
         await self._pool.close()
 
-    async def _do(self, rules: Rules, begin: Callable[[MontySession, Printed], SyncSnapshot], code: str) -> Leg:
+    async def _do(
+        self, rules: ScriptRules, begin: Callable[[MontySession, Printed], SyncSnapshot], code: str
+    ) -> ScriptLeg:
         def run(session: MontySession, printed: Printed) -> Driven:
             try:
                 return _driven(session, printed, begin(session, printed), rules, code)
@@ -153,16 +155,16 @@ class Scripts:
                 (calls, state, value), printed, _ = await self._pool.do(
                     lambda machine: machine.use(run, rules.limits, rules.policy, rules.printed), rules.time_s + HEED_S
                 )
-            except Fault as fault:
+            except SandboxError as fault:
                 if fault.code != "busy":
                     raise
             else:
-                return Leg(tuple(calls), state, value, printed)
+                return ScriptLeg(tuple(calls), state, value, printed)
 
 
-def _driven(session: MontySession, printed: Printed, at: SyncSnapshot, rules: Rules, code: str) -> Driven:
+def _driven(session: MontySession, printed: Printed, at: SyncSnapshot, rules: ScriptRules, code: str) -> Driven:
     """Goes on as far as it goes without an answer. A script that awaits nothing gets each value where it calls."""
-    calls: list[Wanted] = []
+    calls: list[HostCall] = []
     direct = AWAIT.search(code) is None
     while not isinstance(at, MontyComplete):
         if isinstance(at, FutureSnapshot):
@@ -175,15 +177,17 @@ def _driven(session: MontySession, printed: Printed, at: SyncSnapshot, rules: Ru
             name = str(at.function_name)
             at = at.resume({"exc_type": "NameError", "message": f"name '{name}' is not defined"})
         else:
-            calls.append(Wanted(at.call_id, str(at.function_name), at.args, at.kwargs))
+            calls.append(HostCall(at.call_id, str(at.function_name), at.args, at.kwargs))
             if len(calls) > rules.calls:
-                raise Fault("too_large")
+                raise SandboxError("too_large")
             if direct:
                 return calls, at.dump(), None
             at = at.resume({"future": ...})
     value = encoded(session, _value(session, printed, at, code))
     if UNAWAITED in value:
-        raise Fault("bad_return", "a call of a tool that was not awaited is part of it. Tools are called with await.")
+        raise SandboxError(
+            "bad_return", "a call of a tool that was not awaited is part of it. Tools are called with await."
+        )
     return calls, None, value
 
 
@@ -219,7 +223,7 @@ def _function(name: str) -> Callable[..., None]:
     return called
 
 
-def _told(error: MontyError, rules: Rules) -> Fault | MontyError:
+def _told(error: MontyError, rules: ScriptRules) -> SandboxError | MontyError:
     """What went wrong and where, in words that help to write it better."""
     code = "crashed" if isinstance(error, MontyCrashedError) else code_of(error)
     frames = error.traceback() if hasattr(error, "traceback") else []
@@ -227,7 +231,7 @@ def _told(error: MontyError, rules: Rules) -> Fault | MontyError:
     if code in ("crashed", "timeout"):
         return error
     if code == "memory":
-        return Fault("memory", where)
+        return SandboxError("memory", where)
     inner = error.exception()
     said = str(error).replace(f"NotImplementedError: {NOT_KNOWN}", "Scripts do not support")
     advice = next((what for mark, what in ADVICE if mark in str(error)), None)
@@ -235,7 +239,7 @@ def _told(error: MontyError, rules: Rules) -> Fault | MontyError:
         advice = _meant(str(inner), rules.functions)
     line = frames[-1].source_line if frames else None
     shown = f"\n    {line.strip().splitlines()[0]}" if line and line.strip() else ""
-    return Fault(code, f"{where}{said}"[:MESSAGE] + shown[:200] + (f"\n{advice}" if advice else ""))
+    return SandboxError(code, f"{where}{said}"[:MESSAGE] + shown[:200] + (f"\n{advice}" if advice else ""))
 
 
 def _meant(said: str, functions: Collection[str]) -> str | None:

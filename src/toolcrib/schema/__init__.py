@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.schema.coercion import read_arguments
 from toolcrib.schema.model_view import llm_schema, with_topic
 from toolcrib.schema.names import nearest, title
-from toolcrib.schema.parser import Parsed, Parser, schema_parser
-from toolcrib.schema.problems import BadArguments, Problem, SchemaError
-from toolcrib.schema.reading import read_arguments
-from toolcrib.schema.rules import check_schema, output_check
+from toolcrib.schema.parser import ParsedArguments, Parser, schema_parser
+from toolcrib.schema.problems import ArgumentProblem, BadArguments, SchemaError
+from toolcrib.schema.validator import check_schema, output_check
 
 if TYPE_CHECKING:
     from toolcrib.schema.signature import FunctionSignature, function_parser
-    from toolcrib.schema.typed import schema_of, type_parser
+    from toolcrib.schema.typed_parser import schema_of, type_parser
 
 __all__ = [
+    "ArgumentProblem",
     "BadArguments",
     "FunctionSignature",
-    "Parsed",
+    "ParsedArguments",
     "Parser",
-    "Problem",
     "SchemaError",
     "check_schema",
     "function_parser",
@@ -43,8 +43,8 @@ __all__ = [
 _LATER = {
     "FunctionSignature": "toolcrib.schema.signature",
     "function_parser": "toolcrib.schema.signature",
-    "schema_of": "toolcrib.schema.typed",
-    "type_parser": "toolcrib.schema.typed",
+    "schema_of": "toolcrib.schema.typed_parser",
+    "type_parser": "toolcrib.schema.typed_parser",
 }
 
 

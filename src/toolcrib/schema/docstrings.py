@@ -13,19 +13,19 @@ NUMPY = re.compile(rf"^(?:{HEADINGS})\s*\n-{{3,}}\s*$", re.MULTILINE)
 SPHINX = re.compile(r"^:(?:param|parameter|arg|argument|key|keyword|type)\s[^:]*:", re.MULTILINE)
 
 
-class Documented(NamedTuple):
+class ParsedDocstring(NamedTuple):
     """A docstring taken apart."""
 
     description: str
     parameters: dict[str, str]
 
 
-def read_docstring(text: str | None) -> Documented:
+def read_docstring(text: str | None) -> ParsedDocstring:
     """Take a Google, NumPy or Sphinx docstring apart; the description keeps all but the parameters."""
     text = inspect.cleandoc(text or "")
     if not (GOOGLE.search(text) or NUMPY.search(text) or SPHINX.search(text)):
-        return Documented(text, {})
-    return Documented(_without_parameters(text), _parameters(text))
+        return ParsedDocstring(text, {})
+    return ParsedDocstring(_without_parameters(text), _parameters(text))
 
 
 def _parameters(text: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from toolcrib.schema.nullable import nullable
+from toolcrib.schema.nullability import nullable
 from toolcrib.schema.positions import Schema, map_subschemas, resolve
 
 TOPIC = {"type": "string", "description": "One-liner topic of this operation"}
@@ -28,7 +28,7 @@ KEYWORDS_BY_TYPE = {
 def llm_schema(schema: Mapping[str, Any], dialect: Literal["plain", "strict"] = "plain") -> dict[str, Any]:
     """Make the schema that a model sees; `strict` has every property required and the optional ones nullable."""
     root = copy.deepcopy(dict(schema))
-    view = _Rewriting(root).rewrite(root, ("#",))
+    view = _SchemaRewriter(root).rewrite(root, ("#",))
     shown = view if isinstance(view, dict) else {"not": {}}
     return _strict(shown) if dialect == "strict" else shown
 
@@ -46,7 +46,7 @@ def with_topic(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**dressed, "properties": properties, "required": names}
 
 
-class _Rewriting:
+class _SchemaRewriter:
     """One pass over a schema for the plain dialect."""
 
     def __init__(self, root: dict[str, Any]) -> None:
@@ -172,7 +172,7 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
 
 
 def _with_rule(schema: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Set a keyword; one that can not stand twice goes on holding from inside `allOf`."""
+    """Set a keyword; one that cannot stand twice goes on holding from inside `allOf`."""
     if key == "allOf":
         return {**schema, "allOf": [*schema.get("allOf", ()), *value]}
     if key in ("anyOf", "oneOf", "not", "if") and key in schema:

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from toolcrib.schema.coercion import decode, encode
 from toolcrib.schema.problems import BadArguments, in_order
-from toolcrib.schema.reading import decode, encode
-from toolcrib.schema.rules import Rules, object_schema
+from toolcrib.schema.validator import JsonSchemaValidator, object_schema
 
 POINT = ord(".")
 
 
-class Parsed(msgspec.Struct, frozen=True, gc=False):
+class ParsedArguments(msgspec.Struct, frozen=True, gc=False):
     """The final arguments of a call: their JSON text, and the values that the body receives."""
 
     # A msgspec Struct since it is made for every call, four times as fast as a named tuple.
@@ -31,11 +31,11 @@ class Parser:
 
     __slots__ = ("rules", "schema")
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: JsonSchemaValidator) -> None:
         self.rules = rules
         self.schema: dict[str, Any] = rules.schema
 
-    def parse(self, raw: bytes) -> Parsed:
+    def parse(self, raw: bytes) -> ParsedArguments:
         """Parse the JSON text of a call.
 
         Raises:
@@ -43,7 +43,7 @@ class Parser:
         """
         raise NotImplementedError
 
-    def normalised(self, parsed: Parsed) -> dict[str, Any]:
+    def normalised(self, parsed: ParsedArguments) -> dict[str, Any]:
         """Give the final arguments as plain JSON data with defaults filled in."""
         raise NotImplementedError
 
@@ -58,13 +58,13 @@ class SchemaParser(Parser):
 
     __slots__ = ("_counts", "_fills", "_valid")
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: JsonSchemaValidator) -> None:
         super().__init__(rules)
         self._valid = rules.compile().is_valid
         self._counts = rules.counts()
         self._fills = rules.fills()
 
-    def parse(self, raw: bytes) -> Parsed:
+    def parse(self, raw: bytes) -> ParsedArguments:
         """Parse the JSON text of a call."""
         data = decode(raw)
         if not self._valid(data):
@@ -73,9 +73,9 @@ class SchemaParser(Parser):
             raw, data = self.read(raw, data)  # 5.0 is a valid integer, but a body wants 5
         if self._fills and self.rules.fill_defaults(data):
             raw = encode(data)
-        return Parsed(raw, data)
+        return ParsedArguments(raw, data)
 
-    def normalised(self, parsed: Parsed) -> dict[str, Any]:
+    def normalised(self, parsed: ParsedArguments) -> dict[str, Any]:
         """Give the values: they are plain JSON data."""
         return parsed.values
 
@@ -92,7 +92,7 @@ def schema_parser(schema: Mapping[str, Any]) -> Parser:
     Raises:
         SchemaError: the schema is not valid, does not describe an object or refers to something outside.
     """
-    rules = Rules(object_schema(schema))
+    rules = JsonSchemaValidator(object_schema(schema))
     rules.compile()
     rules.shape()
     return SchemaParser(rules)

@@ -14,7 +14,7 @@ PLAIN_KEY = re.compile(r"[^\s.\[\]\"']{1,60}")
 Path = tuple[str | int, ...]
 
 
-class Problem(NamedTuple):
+class ArgumentProblem(NamedTuple):
     """One thing that is wrong with the arguments; `kind` is missing, type, value, unknown or json."""
 
     path: str
@@ -32,12 +32,12 @@ class SchemaError(Exception):
 class BadArguments(Exception):
     """Arguments that do not parse or break the schema, with at most ten problems."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[ArgumentProblem]) -> None:
         self.problems = list(problems)[:MOST]
         super().__init__("\n".join(map(str, self.problems)))
 
 
-class Finding(NamedTuple):
+class LocatedProblem(NamedTuple):
     """A problem whose place is still a list of steps, so that it can be sorted."""
 
     path: Path
@@ -47,18 +47,18 @@ class Finding(NamedTuple):
 
 def bad_json(text: str) -> BadArguments:
     """Arguments that are not JSON at all."""
-    return BadArguments([Problem("", "json", text)])
+    return BadArguments([ArgumentProblem("", "json", text)])
 
 
-def in_order(findings: Iterable[Finding], data: Any) -> list[Problem]:
+def in_order(findings: Iterable[LocatedProblem], data: Any) -> list[ArgumentProblem]:
     """Sort findings for a reader: missing fields first, then in the order given, each said once."""
     findings = _without_echoes(list(dict.fromkeys(findings)))
     ranks: dict[int, dict[Any, int]] = {}
     findings.sort(key=lambda finding: (finding.kind != "missing", _position(finding.path, data, ranks)))
-    return [Problem(spell(path), kind, text) for path, kind, text in findings]
+    return [ArgumentProblem(spell(path), kind, text) for path, kind, text in findings]
 
 
-def _without_echoes(findings: list[Finding]) -> list[Finding]:
+def _without_echoes(findings: list[LocatedProblem]) -> list[LocatedProblem]:
     """Drop what else is said about a value that is of the wrong type anyway."""
     mistyped = {finding.path for finding in findings if finding.kind == "type"}
     return [finding for finding in findings if finding.kind == "type" or finding.path not in mistyped]

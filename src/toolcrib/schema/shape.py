@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from toolcrib.schema.nullable import NOTES
+from toolcrib.schema.nullability import NOTES
 from toolcrib.schema.positions import look_up, reference_to, steps_of
 from toolcrib.schema.problems import SchemaError
 

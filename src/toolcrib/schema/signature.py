@@ -17,12 +17,12 @@ from pydantic.fields import FieldInfo
 from toolcrib.schema.docstrings import read_docstring
 from toolcrib.schema.parser import Parser
 from toolcrib.schema.problems import SchemaError
-from toolcrib.schema.typed import arguments_parser
+from toolcrib.schema.typed_parser import arguments_parser
 
 REFUSED = {
-    inspect.Parameter.VAR_POSITIONAL: "a tool takes its arguments by name, so *{} can not be filled",
-    inspect.Parameter.VAR_KEYWORD: "a tool takes no unknown arguments, so **{} can not be filled",
-    inspect.Parameter.POSITIONAL_ONLY: "a tool takes its arguments by name, so '{}' can not be positional-only",
+    inspect.Parameter.VAR_POSITIONAL: "a tool takes its arguments by name, so *{} cannot be filled",
+    inspect.Parameter.VAR_KEYWORD: "a tool takes no unknown arguments, so **{} cannot be filled",
+    inspect.Parameter.POSITIONAL_ONLY: "a tool takes its arguments by name, so '{}' cannot be positional-only",
 }
 
 
@@ -42,17 +42,17 @@ def function_parser(
     """Read a function: its parameters but the context and `deps` are the arguments.
 
     Raises:
-        SchemaError: a parameter can not be an argument; the message names it.
+        SchemaError: a parameter cannot be an argument; the message names it.
     """
     documented = read_docstring(inspect.getdoc(_written(fn)) or inspect.getdoc(fn))
-    reading = _Reading(fn, context_type, deps)
+    reading = _SignatureReader(fn, context_type, deps)
     for parameter in reading.parameters():
         reading.take(parameter, documented.parameters.get(parameter.name))
     parser = arguments_parser(reading.fields, reading.names)
     return FunctionSignature(parser, reading.context, reading.deps, documented.description)
 
 
-class _Reading:
+class _SignatureReader:
     """One walk over the parameters of a function."""
 
     def __init__(self, fn: Callable[..., Any], context_type: type, deps: Collection[str]) -> None:
@@ -68,7 +68,7 @@ class _Reading:
         try:
             return inspect.signature(self.fn).parameters.values()
         except (ValueError, TypeError, NameError) as error:
-            raise SchemaError(f"the signature can not be read: {error}") from None
+            raise SchemaError(f"the signature cannot be read: {error}") from None
 
     def take(self, parameter: inspect.Parameter, description: str | None) -> None:
         name = parameter.name
@@ -91,7 +91,7 @@ class _Reading:
         try:
             return typing.get_type_hints(carrier, self.globals, self.names, include_extras=True)[parameter.name]
         except Exception as error:  # noqa: BLE001 - an annotation is code, and may raise anything
-            raise SchemaError(f"parameter '{parameter.name}': its annotation can not be read: {error}") from None
+            raise SchemaError(f"parameter '{parameter.name}': its annotation cannot be read: {error}") from None
 
 
 def _written(fn: Any) -> Any:

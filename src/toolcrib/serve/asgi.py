@@ -21,7 +21,7 @@ STREAM: tuple[Header, ...] = (
 )
 
 
-class Unreadable(Exception):
+class UnreadableBody(Exception):
     """A body that was not read to its end, with the status that says why."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -30,7 +30,7 @@ class Unreadable(Exception):
         self.message = message
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The other side hung up."""
 
 
@@ -48,11 +48,11 @@ async def read(receive: Receive, largest: int, seconds: float) -> bytes:
             if message.get("more_body"):
                 body = await _rest(receive, body, largest)
     except TimeoutError:
-        raise Unreadable(408, "The request took too long to arrive") from None
+        raise UnreadableBody(408, "The request took too long to arrive") from None
     if message["type"] == "http.disconnect":
-        raise Gone
+        raise ClientDisconnected
     if len(body) > largest:
-        raise Unreadable(413, f"The request has more than {largest} bytes")
+        raise UnreadableBody(413, f"The request has more than {largest} bytes")
     return body
 
 
@@ -61,11 +61,11 @@ async def _rest(receive: Receive, begun: bytes, largest: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise ClientDisconnected
         pieces.append(message.get("body", b""))
         size += len(pieces[-1])
         if size > largest:
-            raise Unreadable(413, f"The request has more than {largest} bytes")
+            raise UnreadableBody(413, f"The request has more than {largest} bytes")
         if not message.get("more_body"):
             return b"".join(pieces)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolcrib.calls.tracing import joined, tracer
+from toolcrib._call.spans import joined, tracer
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError
 from toolcrib.serve.api.errors import problem_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from toolcrib.serve.api import Api, ServeLimits
-    from toolcrib.serve.mcp import Settings, Shelf
+    from toolcrib.serve.mcp import McpLibrary, McpServerSettings
 
 MCP = "/mcp"
 API = "/v1"
@@ -59,8 +59,8 @@ class Site:
         self,
         crib: Crib,
         *,
-        shelf: Shelf | None = None,
-        mcp: Settings | None = None,
+        shelf: McpLibrary | None = None,
+        mcp: McpServerSettings | None = None,
         guard: Guard | None = None,
         hosts: Sequence[str] = LOCAL,
         origins: Sequence[str] = (),
@@ -157,17 +157,17 @@ class Site:
         """Opens the doors of a crib that was started."""
         from toolcrib.serve.keyring import keyring
         from toolcrib.serve.mcp.http import McpHttp
-        from toolcrib.serve.mcp.seal import Seal, kept_secret
-        from toolcrib.serve.mcp.server import Server
+        from toolcrib.serve.mcp.server import McpServer
+        from toolcrib.serve.mcp.signed_state import Signer, kept_secret
         from toolcrib.serve.mcp.sse import LISTEN, POST, McpSse
         from toolcrib.serve.metrics import Metrics
 
         await started(self._guard)
         secret = await kept_secret(self._crib.store, self._crib.pipeline.clock.now())
-        self.api.seal = Seal(secret)
+        self.api.seal = Signer(secret)
         if self._guard is not None:
             self.api.cookies, self.api.keys = Cookies(secret), keyring(self._guard)
-        server = await Server.over(self._crib, self._shelf, self._mcp)
+        server = await McpServer.over(self._crib, self._shelf, self._mcp)
         self._doors[MCP] = McpHttp(server, self.api)
         self._doors[LISTEN] = self._doors[POST] = McpSse(server, self.api)
         if self._crib.agents is not None and API in self._wings:
@@ -264,10 +264,10 @@ def config(site: App, **more: Any) -> uvicorn.Config:
     """How a site is served by uvicorn: one loop, no logs of its own, and no patience with senders of slow headers."""
     import uvicorn
 
-    from toolcrib.serve.patience import PatientProtocol
+    from toolcrib.serve.http_protocol import BoundedProtocol
 
     options: dict[str, Any] = {
-        "http": PatientProtocol,
+        "http": BoundedProtocol,
         "ws": "none",
         "log_level": "warning",
         "access_log": False,

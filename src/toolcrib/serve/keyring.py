@@ -25,7 +25,7 @@ USED_S = 3600.0
 log = logging.getLogger("toolcrib.serve")
 
 
-class Key(msgspec.Struct, omit_defaults=True):
+class ApiKey(msgspec.Struct, omit_defaults=True):
     """What is known of a key; never the key itself. `last_used` may be an hour behind."""
 
     id: str
@@ -56,8 +56,8 @@ class Keyring:
     def __init__(self, store: Callable[[], Store], now: Callable[[], float]) -> None:
         self._store = store
         self._now = now
-        self._keys: dict[str, Key] = {}
-        self._holders: dict[str, tuple[Key, Principal]] = {}
+        self._keys: dict[str, ApiKey] = {}
+        self._holders: dict[str, tuple[ApiKey, Principal]] = {}
         self._seq = 0
         self._following: asyncio.Task[None] | None = None
         self._noting: set[asyncio.Task[None]] = set()
@@ -109,7 +109,7 @@ class Keyring:
         said = event.fields
         if event.kind == "key_added":
             fields = {name: value for name, value in said.items() if name not in ("digest", "id")}
-            key = msgspec.convert({"id": said["id"], "created_at": event.at, **fields}, Key)
+            key = msgspec.convert({"id": said["id"], "created_at": event.at, **fields}, ApiKey)
             self._keys[key.id] = key
             self._holders[said["digest"]] = key, key.principal()
         elif (known := self._keys.get(said.get("id", ""))) is not None and event.kind == "key_revoked":
@@ -118,7 +118,7 @@ class Keyring:
             known.last_used = event.at
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[ApiKey]:
         """All keys, the first made first; also those that open nothing any more."""
         return list(self._keys.values())
 
@@ -142,7 +142,7 @@ class Keyring:
             self._note(key)
         return principal
 
-    def _note(self, key: Key) -> None:
+    def _note(self, key: ApiKey) -> None:
         """Writes down that a key was used; where that fails it is only not known."""
 
         async def write() -> None:
@@ -166,7 +166,7 @@ class Keyring:
         scopes: Iterable[str] = (),
         namespaces: Iterable[str] | None = None,
         expires_at: float | None = None,
-    ) -> tuple[str, Key]:
+    ) -> tuple[str, ApiKey]:
         """A new key, which nobody can be shown again, and what is kept of it.
 
         Raises:
@@ -188,7 +188,7 @@ class Keyring:
         await self._read()
         return key, self._keys[added.id]
 
-    async def revoke(self, id: str, *, by: str) -> Key:
+    async def revoke(self, id: str, *, by: str) -> ApiKey:
         """From now on the key opens nothing.
 
         Raises:

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from toolcrib.calls.live import LiveCall
+    from toolcrib._call.live_call import LiveCall
     from toolcrib.crib import Crib
     from toolcrib.serve.api import Api
 

@@ -28,7 +28,7 @@ MOST_KNOWN = 10_000
 FETCH_S = 10.0
 AGAIN_S = 5.0
 KEPT_S = 300.0
-AWAY = "the issuer can not be asked for its keys now"
+AWAY = "the issuer cannot be asked for its keys now"
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
@@ -228,7 +228,7 @@ class OAuth:
             self._away = False
         except (OSError, ValueError, jwt.PyJWTError) as error:
             self._away = True
-            log.warning("%s can not be asked for its keys: %s", self._issuer, error)
+            log.warning("%s cannot be asked for its keys: %s", self._issuer, error)
         finally:
             self._ask_at = time.monotonic() + AGAIN_S
 
@@ -241,8 +241,8 @@ def discovered(issuer: str) -> str:
     """Where an issuer has its keys, as it says itself.
 
     Raises:
-        OSError: it can not be asked now.
-        ValueError: what it says can not be read, does not say it, or is somebody else's.
+        OSError: it cannot be asked now.
+        ValueError: what it says cannot be read, does not say it, or is somebody else's.
     """
     import json
     from http.client import HTTPException
@@ -255,7 +255,7 @@ def discovered(issuer: str) -> str:
         with urlopen(Request(address, headers={"accept": "application/json"}), timeout=FETCH_S) as answer:
             said = json.load(answer)
     except HTTPException as error:
-        raise OSError(f"{address} can not be read: {error}") from None
+        raise OSError(f"{address} cannot be read: {error}") from None
     if not isinstance(said, dict) or said.get("issuer") != issuer or not isinstance(said.get("jwks_uri"), str):
         raise ValueError("the issuer does not say where its keys are")
     found: str = said["jwks_uri"]

@@ -132,7 +132,7 @@ class Guards:
 
 
 async def refused(guard: Guard | None, headers: Headers) -> NotAdmitted | None:
-    """Why somebody who was let in would not be any more. A guard that can not tell now is asked again later."""
+    """Why somebody who was let in would not be any more. A guard that cannot tell now is asked again later."""
     try:
         if guard is not None:
             await guard.admit(headers)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from toolcrib.errors import BadTool
 from toolcrib.sources.functions import as_tool
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 
 class Health(NamedTuple):
@@ -73,7 +73,7 @@ def as_source(given: Any, workspace: str | PathLike[str] | None = None) -> Sourc
             raise BadTool(given.__name__, "source", "the module has no tools; mark functions with @tool")
         return Fixed(given.__name__, tools)
     if isinstance(given, str | PathLike):
-        from toolcrib.sources.files.source import FileSource
+        from toolcrib.definitions.source import FileSource
 
         return FileSource([Path(given)], project=Path.cwd(), workspace=None if workspace is None else Path(workspace))
     if isinstance(given, Source):

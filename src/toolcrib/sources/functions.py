@@ -10,7 +10,7 @@ from typing import Any, overload
 from toolcrib.context import Context
 from toolcrib.errors import BadTool
 from toolcrib.schema import SchemaError, nearest
-from toolcrib.tools import Body, Mode, Tool
+from toolcrib.tool import Body, Mode, Tool
 from toolcrib.types import Annotations, AntiPattern, Example, Knowledge, Limits
 
 _ANNOTATIONS = ("read_only", "destructive", "idempotent", "open_world", "requires_confirmation")
@@ -56,7 +56,7 @@ def as_tool(function: Any, **fields: Any) -> Tool:
         raise BadTool(name, "arguments", str(error), _where(function)) from None
     mode = _mode(function, fields.get("isolate", False), name)
     if mode == "process" and signature.dep_params:
-        raise BadTool(name, "deps", "can not be handed to a process of its own; make them inside the function")
+        raise BadTool(name, "deps", "cannot be handed to a process of its own; make them inside the function")
     given = {
         "name": name,
         "description": signature.description,
@@ -172,7 +172,7 @@ def _check(check: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], Any]
 
 def _class_tool(cls: type, fields: dict[str, Any]) -> Tool:
     """A class with `Args`, a `run` method and, if it likes, `validate` and `reconcile` methods."""
-    from toolcrib.schema.typed import WHOLE, type_parser
+    from toolcrib.schema.typed_parser import WHOLE, type_parser
 
     made = cls()
     name = fields.pop("name", None) or getattr(cls, "name", cls.__name__)

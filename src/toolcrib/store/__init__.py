@@ -17,7 +17,7 @@ import msgspec
 
 from toolcrib.errors import StoreError
 from toolcrib.events import Event, EventData
-from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent
+from toolcrib.store.codec import WHOLE, CompactData, CompactWrite, PageLimit
 
 State = Literal["queued", "waiting", "running", "done", "held", "released", "ended"]
 LEASES = ("held", "released", "ended")
@@ -35,7 +35,7 @@ INFINITE = float("inf")
 SLACK_S = 1e-6
 """A rate gives so much too early: sums of times are not exact, and who waited as long as told must not be refused."""
 
-Draft = tuple[float, str | None, str, EventData | Compact]
+Draft = tuple[float, str | None, str, EventData | CompactData]
 """An event that has no number yet: time, call, kind, data."""
 
 
@@ -83,8 +83,8 @@ class Write:
     `expect` is None for a new row, else the (state, attempt) that must still stand; otherwise nothing is written.
     `revision` is (expected, new) for a write that changes the session's state. `first` marks a write that must outlive
     even a power cut before it is acknowledged: the start of what may happen only once. `bounded` marks a claim that a
-    `Shared` store refuses while its session or its owner has as many running calls as they may have, or where it is
-    `serial` and another call of its tool runs in its session. Calls that others made are not counted. `cursor` is
+    `SharedStore` store refuses while its session or its owner has as many running calls as they may have, or where it
+    is `serial` and another call of its tool runs in its session. Calls that others made are not counted. `cursor` is
     (consumer, seq) of a cursor that moves with the events, forward only, and not at all where a guard refuses them.
 
     `holder` is (call, attempt) of a call of the same session on whose behalf it is made: unless that call is still
@@ -117,7 +117,7 @@ class Write:
     def __init__(
         self,
         session: str,
-        events: list[Draft] | Drafts,
+        events: list[Draft] | CompactWrite,
         row: Row | None = None,
         expect: tuple[str, int] | None = None,
         *,
@@ -193,7 +193,7 @@ class Archive(NamedTuple):
         return doors[-1:] == ["closing"]
 
 
-class Mark(NamedTuple):
+class LogPosition(NamedTuple):
     """A place in the logs of all sessions: by time, then by the numbers of the session and of the event."""
 
     at: float
@@ -201,7 +201,7 @@ class Mark(NamedTuple):
     seq: int
 
 
-class Where(NamedTuple):
+class WalkFilter(NamedTuple):
     """Which calls a walk finds, and in which direction it goes.
 
     `over` says what it goes by: when calls were accepted, or when they ended, once more where one was settled. `tool`
@@ -220,25 +220,25 @@ class Where(NamedTuple):
     oldest_first: bool = False
 
 
-class Spot(NamedTuple):
+class WalkedCall(NamedTuple):
     """A call that was found on a walk: as it is now, whose it is, and the event that it was found by."""
 
     row: Row
     owner: str
-    mark: Mark
+    mark: LogPosition
 
 
 class Walk(NamedTuple):
     """What was found, and the place from which to go on; None at the end."""
 
-    spots: list[Spot]
-    next: Mark | None
+    spots: list[WalkedCall]
+    next: LogPosition | None
 
 
-class Lost(NamedTuple):
+class LostCalls(NamedTuple):
     """Calls whose process is gone, and after how many seconds to look again; None where no other process can be.
 
-    `sure` is False while the store can not tell yet of every worker whether it lives.
+    `sure` is False while the store cannot tell yet of every worker whether it lives.
     """
 
     rows: list[Row]
@@ -259,7 +259,7 @@ class Store(Protocol):
         """Connects, brings the schema up to date and makes this worker known as alive.
 
         Raises:
-            StoreUnavailable: it can not be reached or opened.
+            StoreUnavailable: it cannot be reached or opened.
             StoreTooNew: it was written by a newer program.
         """
 
@@ -293,7 +293,7 @@ class Store(Protocol):
         limit: int = 1000,
         until: int | None = None,
         call: str | None = None,
-        extent: Extent = WHOLE,
+        extent: PageLimit = WHOLE,
     ) -> list[Event]:
         """Committed events past `after`, in order; with `call` only its own, with `""` those without a call.
 
@@ -335,7 +335,7 @@ class Store(Protocol):
         Without `states` all calls are listed, and no leases.
         """
 
-    async def walk(self, where: Where, past: Mark | None = None, *, limit: int = 100) -> Walk:
+    async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
         """Calls of all sessions by time, the newest first unless said otherwise; of one session by its log.
 
         At most `limit`, perhaps fewer, and perhaps none where there are more: it looks at so many calls and no more at
@@ -373,7 +373,7 @@ class Store(Protocol):
     async def alive(self, worker: str) -> bool:
         """Whether that worker's process still lives; False when in doubt is wrong."""
 
-    async def lost(self) -> Lost:
+    async def lost(self) -> LostCalls:
         """Queued and running calls of workers that are not alive, in order of acceptance.
 
         Where a worker may turn out to be dead, it is to be asked again when that worker's lease ends.
@@ -413,7 +413,7 @@ class Store(Protocol):
         """
 
 
-class Taken(NamedTuple):
+class TakenCall(NamedTuple):
     """A call as whoever runs it needs it: its row, its events, its session, and the session's last own event."""
 
     row: Row
@@ -432,7 +432,7 @@ class Node(NamedTuple):
     alive: bool
 
 
-class Shared(Store, Protocol):
+class SharedStore(Store, Protocol):
     """What a store past one machine promises beside: it knows its nodes, keeps bounds, and finds what nobody runs.
 
     Its own clock decides what is old, so that no machine's clock matters. `facts` is what this node tells of itself
@@ -460,7 +460,7 @@ class Shared(Store, Protocol):
     async def cluster(self) -> str:
         """A short id, made with the store's schema, by which its nodes find each other."""
 
-    async def take(self, ids: list[str]) -> dict[str, Taken]:
+    async def take(self, ids: list[str]) -> dict[str, TakenCall]:
         """Calls by id, in one look; one that does not exist is missing."""
 
     async def stale(self, queued_s: float, limit: int = 1000, tools: list[str] | None = None) -> list[Row]:
@@ -495,11 +495,11 @@ def open_store(url: str) -> Store:
 
         return MemoryStore()
     if scheme == "sqlite":
-        from toolcrib.store.sqlite import SqliteStore
+        from toolcrib.store.sqlite.store import SqliteStore
 
         return SqliteStore(url)
     if scheme in ("postgresql", "postgres"):
-        from toolcrib.store.postgres import PostgresStore
+        from toolcrib.store.postgres.store import PostgresStore
 
         return PostgresStore(url)
     shown = url.partition("?")[0].rpartition("@")[2]

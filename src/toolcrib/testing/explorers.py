@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from toolcrib.chain.abi import decode, encode_call
+from toolcrib.chain.signatures import parse_types
+from toolcrib.chain.values import address
 from toolcrib.errors import ToolFailure
 from toolcrib.testing.services import ServiceError
-from toolcrib.toolkits.chain.abi import decode, encode_call
-from toolcrib.toolkits.chain.signatures import parse_types
-from toolcrib.toolkits.chain.values import address
 
 UNVERIFIED = "Contract source code not verified"
 TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
@@ -97,7 +97,7 @@ def _number(value: str | None) -> str:
     return str(int(value or "0x0", 16))
 
 
-class Sourcify:
+class FakeSourcify:
     """`GET /server/v2/contract/{chain}/{address}?fields=...`."""
 
     def __init__(self, ledger: Ledger, artifacts: Mapping[str, Artifact]) -> None:
@@ -139,7 +139,7 @@ def _error(code: str, message: str) -> dict[str, str]:
     return {"customCode": code, "message": message, "errorId": "00000000-0000-4000-8000-000000000000"}
 
 
-class Etherscan:
+class FakeEtherscan:
     """`GET /v2/api?chainid&module&action&...&apikey`: HTTP 200, whatever happens."""
 
     def __init__(self, ledger: Ledger, artifacts: Mapping[str, Artifact]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.calls.answering import ACTIONS
+from toolcrib._call.answers import ACTIONS
 
 
 @dataclass(frozen=True, slots=True)

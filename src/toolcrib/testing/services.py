@@ -62,7 +62,7 @@ class ServiceError(ToolcribError):
     """A server of ours is not installed, or does not start."""
 
 
-class Watch:
+class ParentWatch:
     """Stops a process when ours is gone, and then removes what it left."""
 
     def __init__(self, pid: int, end: str = "INT", litter: str = "") -> None:
@@ -94,7 +94,7 @@ class Service(ABC):
         self._fixed = port is not None
         self._temporary = folder is None
         self._process: subprocess.Popen[bytes] | None = None
-        self._watch: Watch | None = None
+        self._watch: ParentWatch | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -207,7 +207,7 @@ class Service(ABC):
                 **given,
             )
         litter = str(self.folder) if self._temporary else ""
-        self._watch = Watch(self._process.pid, litter=litter)
+        self._watch = ParentWatch(self._process.pid, litter=litter)
         if not _await(lambda: self.pid is None or self._answers(), READY_S):
             self.kill()
             self._fail(f"did not answer within {READY_S:g} s")
@@ -225,7 +225,7 @@ class Service(ABC):
         raise ServiceError(f"{type(self).__name__} {what}:\n{said}")
 
 
-class Postgres(Service):
+class PostgresServer(Service):
     """A PostgreSQL server: commits wait for the disk, clients need the password that stands in its URL.
 
     PostgreSQL refuses to run as root; for root it runs as a system user `pgserver`, which is made where there is none,
@@ -292,7 +292,7 @@ class Postgres(Service):
         )
         if done.returncode != 0:
             shutil.rmtree(data, ignore_errors=True)
-            raise ServiceError(f"Postgres can not make its data in {data}: {done.stderr.strip()}")
+            raise ServiceError(f"Postgres cannot make its data in {data}: {done.stderr.strip()}")
 
     def _answers(self) -> bool:
         return _listens(self.port) and _psql(self.url, "SELECT 1").returncode == 0
@@ -301,7 +301,7 @@ class Postgres(Service):
         return _system_user() if os.geteuid() == 0 else None
 
 
-class Nats(Service):
+class NatsServer(Service):
     """A NATS server, with JetStream unless that is not wanted; `sync_always` waits for the disk at every message."""
 
     name = "nats"
@@ -386,7 +386,7 @@ def _system_user() -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(USER)  # also where another process made it at the same time
     except KeyError:
-        raise ServiceError(f"Can not make the system user '{USER}': {made.stderr.strip()}") from None
+        raise ServiceError(f"Cannot make the system user '{USER}': {made.stderr.strip()}") from None
 
 
 def _nats() -> str:
@@ -458,8 +458,8 @@ def main() -> None:
         signal.signal(end, signal.default_int_handler)
     try:
         with ExitStack() as stack:
-            postgres = stack.enter_context(Postgres(data and data / "postgres"))
-            nats = stack.enter_context(Nats(data and data / "nats"))
+            postgres = stack.enter_context(PostgresServer(data and data / "postgres"))
+            nats = stack.enter_context(NatsServer(data and data / "nats"))
             _tell("Both run; Ctrl-C stops them. For the tests of another terminal:")
             _tell(f"export TOOLCRIB_TEST_POSTGRES={postgres.url}")
             _tell(f"export TOOLCRIB_TEST_NATS={nats.url}")

@@ -21,7 +21,7 @@ def toolkit(name: str) -> ModuleType:
     Raises:
         KeyError: there is none of that name.
     """
-    for place in (f"{__name__}.{name}", f"{__name__}.chain.{name}") if name in NAMES else ():
+    for place in (f"{__name__}.{name}", f"toolcrib.chain.{name}") if name in NAMES else ():
         try:
             return import_module(place)
         except ModuleNotFoundError as error:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from toolcrib.definitions.runners.environment import masks
 from toolcrib.errors import ToolFailure
 from toolcrib.http import Egress, target_of
 from toolcrib.http.message import has_user
 from toolcrib.policy import hosts, urls
-from toolcrib.policy.problems import BadRule, Unfit
-from toolcrib.policy.urls import Target
-from toolcrib.sources.files.running.environment import masks
-from toolcrib.toolkits.granted import Granted
+from toolcrib.policy.errors import BadRule, UnfitArgument
+from toolcrib.policy.urls import UrlTarget
+from toolcrib.toolkits.grants import GrantGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class WebSettings:
         """The texts that nobody may see."""
         return masks_of(self.headers.values())
 
-    def check(self, target: Target) -> None:
+    def check(self, target: UrlTarget) -> None:
         """Check that an origin may be asked.
 
         Raises:
@@ -66,26 +66,26 @@ class WebSettings:
 class WebEgress(Egress):
     """The rules for the requests of one call."""
 
-    def __init__(self, settings: WebSettings, granted: Granted) -> None:
+    def __init__(self, settings: WebSettings, granted: GrantGuard) -> None:
         self._settings, self._granted = settings, granted
 
-    def check_target(self, target: Target) -> None:
+    def check_target(self, target: UrlTarget) -> None:
         """Check ports and hosts."""
         self._settings.check(target)
 
-    def check_addresses(self, target: Target, inner: Sequence[str]) -> None:
+    def check_addresses(self, target: UrlTarget, inner: Sequence[str]) -> None:
         """Allow inner addresses that a grant names."""
         if not self._granted.private(target, inner):
             raise ToolFailure("denied", "Address not allowed")
 
-    def check_redirect(self, target: Target, url: str, status: int) -> None:
+    def check_redirect(self, target: UrlTarget, url: str, status: int) -> None:
         """Follow where the same call with that address would run without a question."""
         self._settings.check(target_of(url))
         if not self._granted.redirect(url):
             hint = None if has_user(url) else f"It leads to {url[:300]}: ask for that, if it is meant."
             raise ToolFailure("denied", "The answer leads to another place, which is not allowed", hint=hint)
 
-    def headers(self, target: Target) -> Mapping[str, str]:
+    def headers(self, target: UrlTarget) -> Mapping[str, str]:
         """Return the configured headers of one place."""
         merged: dict[str, str] = {}
         for place, headers in self._settings.headers.items():
@@ -105,7 +105,7 @@ def _canonical(names: Iterable[str]) -> tuple[str, ...]:
         below = name.startswith("*.")
         try:
             return ("*." if below else "") + hosts.canonical(name[2:] if below else name)
-        except Unfit:
+        except UnfitArgument:
             raise ValueError(f"{name!r} is no host, nor *.example.com") from None
 
     return tuple(map(canonical, names))

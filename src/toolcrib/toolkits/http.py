@@ -17,10 +17,10 @@ from toolcrib.context import Context
 from toolcrib.errors import BadTool, ToolFailure
 from toolcrib.http import Client, Request, Resolve, Response, Unanswered, resolve
 from toolcrib.http.message import SAFE
-from toolcrib.schema.hidden import without
+from toolcrib.schema.redaction import without
+from toolcrib.toolkits.collection import Toolkit, kit
 from toolcrib.toolkits.egress import WebEgress, WebSettings
-from toolcrib.toolkits.granted import Granted
-from toolcrib.toolkits.kit import Toolkit, kit
+from toolcrib.toolkits.grants import GrantGuard
 from toolcrib.toolkits.markdown import markdown
 from toolcrib.types import AntiPattern, Example
 
@@ -35,7 +35,7 @@ _MISTAKES = [
     AntiPattern("Address not allowed", "It lies inside this network. Only an operator can open it; do not try others."),
     AntiPattern("Port", "Leave the port out: http uses 80 and https 443."),
     AntiPattern("user name or a password", "Write the URL without what stands before the @."),
-    AntiPattern("can not be shown as text", "It is a picture, a program or an archive. Look for a page about it."),
+    AntiPattern("cannot be shown as text", "It is a picture, a program or an archive. Look for a page about it."),
     AntiPattern("is not known", "Check the spelling of the host; use addresses that you found, not ones you guess."),
 ]
 
@@ -150,7 +150,7 @@ class _Web:
 
     async def _send(self, ctx: Context, request: Request) -> Response:
         try:
-            return await self._client.send(request, WebEgress(self._settings, Granted(ctx)), total_s=self._total_s)
+            return await self._client.send(request, WebEgress(self._settings, GrantGuard(ctx)), total_s=self._total_s)
         except Unanswered as error:
             if not error.sent or request.method in SAFE:
                 raise ToolFailure(error.code, error.message) from None
@@ -165,7 +165,7 @@ class _Web:
         """Return a piece of a response without the texts that nobody may see."""
         kind = answer.content_type
         if answer.body and (b"\0" in answer.body[:4096] or not (kind == "" or _TEXT.fullmatch(kind))):
-            raise ToolFailure("failed", f"The answer ({kind or 'no type'}) can not be shown as text")
+            raise ToolFailure("failed", f"The answer ({kind or 'no type'}) cannot be shown as text")
         text = answer.text
         if not raw and kind in ("text/html", "application/xhtml+xml"):
             text = await asyncio.to_thread(markdown, text, answer.url)
@@ -179,7 +179,7 @@ def _headers(given: Mapping[str, str]) -> dict[str, str]:
         if name.lower() in _CONFIGURED:
             raise ToolFailure("denied", f"The header {name} is set by the operator alone")
         if not _NAME.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("proxy-"):
-            raise ToolFailure("invalid_arguments", f"The header {name[:60]!r} can not be set")
+            raise ToolFailure("invalid_arguments", f"The header {name[:60]!r} cannot be set")
         if not (value.isascii() and (value.isprintable() or not value)):
-            raise ToolFailure("invalid_arguments", f"The header {name} holds a character that it can not")
+            raise ToolFailure("invalid_arguments", f"The header {name} holds a character that it cannot")
     return dict(given)

@@ -17,11 +17,11 @@ from pydantic import Field
 from toolcrib.errors import BadTool, ToolFailure
 from toolcrib.http import Anywhere, Client, Request, Response, Unanswered
 from toolcrib.policy import urls
-from toolcrib.policy.problems import Unfit
-from toolcrib.schema.hidden import without
-from toolcrib.toolkits.documents import Documents
+from toolcrib.policy.errors import UnfitArgument
+from toolcrib.schema.redaction import without
+from toolcrib.toolkits.collection import Given, Toolkit, kit
+from toolcrib.toolkits.document_index import Documents
 from toolcrib.toolkits.egress import masks_of
-from toolcrib.toolkits.kit import Given, Toolkit, kit
 from toolcrib.types import AntiPattern, Example, Result, block
 
 BRAVE = "https://api.search.brave.com"
@@ -49,7 +49,7 @@ def tools(
         raise BadTool("search", "toolkit", "needs httpx: pip install 'toolcrib[http]'") from None
     try:
         urls.canonical(url)
-    except Unfit as problem:
+    except UnfitArgument as problem:
         raise BadTool("search", "url", str(problem)) from None
     brave = _Brave(key, url.rstrip("/"), timeout)
     said: dict[str, Any] = {

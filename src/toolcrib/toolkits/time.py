@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.kit import Toolkit, kit
+from toolcrib.toolkits.collection import Toolkit, kit
 from toolcrib.types import AntiPattern, Example, Result, block
 
 _ZONE = AntiPattern(

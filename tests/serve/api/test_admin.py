@@ -11,7 +11,7 @@ from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
-from toolcrib.calls.auditing import flaws
+from toolcrib._session.audit import flaws
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
 

@@ -12,7 +12,7 @@ from tests.serve.api.place import Desk, desk, until
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.agent import Agent, Agents
-from toolcrib.agent.scripted import ScriptedModel
+from toolcrib.agent.scripted_model import ScriptedModel
 from toolcrib.serve.keyring import Keyring
 
 SCRIPT: dict[str, list[dict[str, Any]]] = {

@@ -21,7 +21,7 @@ from tests.serve.api.place import Desk, desk, until
 from tests.serve.tools import TOOLS
 from toolcrib import Crib, tool
 from toolcrib.serve.api import ServeLimits
-from toolcrib.serve.api.table import ROUTES as ALL
+from toolcrib.serve.api.routes import ROUTES as ALL
 from toolcrib.serve.keyring import Keyring
 from toolcrib.serve.keys import new_key
 from toolcrib.serve.oauth import Claims, OAuth

@@ -9,8 +9,8 @@ import msgspec
 from tests.shared import nonempty
 from toolcrib.serve.api.errors import STATUS
 from toolcrib.serve.api.openapi import document
-from toolcrib.serve.api.routing import Table
-from toolcrib.serve.api.table import ROUTES
+from toolcrib.serve.api.router import Table
+from toolcrib.serve.api.routes import ROUTES
 from toolcrib.types import CODES
 
 DOCUMENT = document(ROUTES)

@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.serve.api.openapi import document
-from toolcrib.serve.api.table import ROUTES
+from toolcrib.serve.api.routes import ROUTES
 from toolcrib.serve.http import Site, server
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

@@ -16,8 +16,8 @@ from tests.serve.place import TASKS, Place
 from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.events import Event
-from toolcrib.serve.api.routing import Route
-from toolcrib.serve.api.table import ROUTES
+from toolcrib.serve.api.router import Route
+from toolcrib.serve.api.routes import ROUTES
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
 

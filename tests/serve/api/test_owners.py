@@ -12,8 +12,8 @@ from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
-from toolcrib.serve.api.routing import Route
-from toolcrib.serve.api.table import ROUTES as ALL
+from toolcrib.serve.api.router import Route
+from toolcrib.serve.api.routes import ROUTES as ALL
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
 

@@ -15,9 +15,9 @@ from toolcrib.events import Event
 from toolcrib.serve.api import questions
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
-from toolcrib.store import Row, Walk, Where
+from toolcrib.store import Row, Walk, WalkFilter
 from toolcrib.store.memory import MemoryStore
-from toolcrib.testing.stores.frame import AT, commit, new, park, submit
+from toolcrib.testing.stores.fixture import AT, commit, new, park, submit
 
 PEOPLE = ("ada", "bob", "eve", "root")
 
@@ -174,7 +174,7 @@ class Walked(MemoryStore):
         super().__init__()
         self.owners: list[str | None] = []
 
-    async def walk(self, where: Where, *given: Any, **more: Any) -> Walk:
+    async def walk(self, where: WalkFilter, *given: Any, **more: Any) -> Walk:
         """Takes it down."""
         self.owners.append(where.owner)
         return await super().walk(where, *given, **more)

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.agent.models import Delta, Finish, Kept, ModelError, Request
+from toolcrib.agent.models import CompletionRequest, Delta, Finish, ModelError, ProviderData
 from toolcrib.agent.providers import failures, wire
-from toolcrib.agent.providers.address import Address, read_options, read_settings
-from toolcrib.tools import canonical
+from toolcrib.agent.providers.endpoint import ModelEndpoint, read_options, read_settings
+from toolcrib.tool import canonical
 
 _CALLING = ("stop", "tool_call")
 """Why a reply with calls ended, in the words of providers."""
@@ -35,10 +35,10 @@ class ProviderModel:
 
     def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
         self.name = name
-        self._address = Address.read(name, options or {})
+        self._address = ModelEndpoint.read(name, options or {})
         self._lines: dict[bytes, _Line] = {}
 
-    async def respond(self, request: Request) -> AsyncIterator[Delta]:
+    async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         """What the provider's model says, while it says it.
 
         Raises:
@@ -47,7 +47,7 @@ class ProviderModel:
         """
         address, model = await self._reached(request.settings)
         settings = read_settings(address, request.settings)
-        names = wire.Names(tool.name for tool in request.tools)
+        names = wire.ToolNames(tool.name for tool in request.tools)
         begun = False
         try:
             async with wire.stream(model, request, settings, names) as stream:
@@ -66,19 +66,19 @@ class ProviderModel:
         """How many tokens it takes in one request, its reply included; None where nobody knows.
 
         Raises:
-            ModelError: it can not be reached in that way.
+            ModelError: it cannot be reached in that way.
         """
         _, model = await self._reached(settings)
         window: int | None = model.context_window
         return window
 
-    async def _reached(self, settings: Mapping[str, Any]) -> tuple[Address, Any]:
+    async def _reached(self, settings: Mapping[str, Any]) -> tuple[ModelEndpoint, Any]:
         """The model as `model_settings` reach it, and where that is."""
         options = read_options(settings)
         address = self._address.with_options(options)
         return address, await self._model(address, canonical(options))
 
-    async def _model(self, address: Address, key: bytes) -> Any:
+    async def _model(self, address: ModelEndpoint, key: bytes) -> Any:
         """The model at an address, connected once for each event loop."""
         loop = asyncio.get_running_loop()
         line = self._lines.get(key)
@@ -125,7 +125,7 @@ class Providers:
             ModelError: `invalid_arguments`, it does not say which provider.
         """
         if name not in self._models:
-            provider = Address.read(name, {}).provider
+            provider = ModelEndpoint.read(name, {}).provider
             self._models[name] = ProviderModel(name, self._places.get(provider))
         return self._models[name]
 
@@ -135,7 +135,7 @@ class Providers:
             await model.aclose()
 
 
-async def _connected(address: Address) -> Any:
+async def _connected(address: ModelEndpoint) -> Any:
     """The model at an address, ready to be asked. Its packages are slow to import, so another thread does."""
     try:
         model = await asyncio.to_thread(address.model)
@@ -145,7 +145,7 @@ async def _connected(address: Address) -> Any:
     return model
 
 
-def _rest(response: Any, names: wire.Names, address: Address) -> list[Delta]:
+def _rest(response: Any, names: wire.ToolNames, address: ModelEndpoint) -> list[Delta]:
     """What is only known when a reply is over.
 
     Raises:
@@ -161,7 +161,7 @@ def _rest(response: Any, names: wire.Names, address: Address) -> list[Delta]:
             raise ModelError("unavailable", f"{address.provider} ended the reply with an error")
     kept = wire.kept(response)
     rest: list[Delta] = [*calls, wire.usage(response), Finish("calls" if calls and finish in _CALLING else finish)]
-    return [*rest, Kept(kept)] if kept is not None else rest
+    return [*rest, ProviderData(kept)] if kept is not None else rest
 
 
 __all__ = ["ProviderModel", "Providers"]

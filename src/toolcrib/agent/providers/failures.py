@@ -8,7 +8,7 @@ from typing import Any
 
 from toolcrib.agent.models import ModelError
 from toolcrib.agent.problems import meant
-from toolcrib.agent.providers.address import Address
+from toolcrib.agent.providers.endpoint import ModelEndpoint
 
 EXTRA = "pip install 'toolcrib[models]'"
 LONGEST = 300
@@ -20,14 +20,14 @@ _RULES = (
     ("ModelServerError", "unavailable", "{provider} failed"),
     ("ModelRequestTimeout", "timeout", "{provider} took too long"),
     ("ModelTimeoutError", "timeout", "{provider} took too long"),
-    ("ModelConnectionError", "unavailable", "{provider} can not be reached"),
+    ("ModelConnectionError", "unavailable", "{provider} cannot be reached"),
     ("ModelContextWindowExceededError", "too_large", "The conversation is too long for {model}"),
     ("ModelAuthenticationError", "denied", "{provider} does not accept the key: set {variables}"),
     ("ModelNotFoundError", "not_found", "{provider} knows no model '{model}'"),
     ("ModelRequestRejectedError", "invalid_arguments", "{provider} rejected the request"),
     ("ContentFilterError", "denied", "The content filter of {provider} stopped the reply"),
-    ("AgentRunError", "unavailable", "{provider} sent a reply that can not be read"),
-    ("UserError", "invalid_arguments", "{provider} can not be asked like this"),
+    ("AgentRunError", "unavailable", "{provider} sent a reply that cannot be read"),
+    ("UserError", "invalid_arguments", "{provider} cannot be asked like this"),
 )
 """The first that fits: an error of `pydantic_ai`, our code, and what is said of it."""
 
@@ -46,7 +46,7 @@ _VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]{3,})`")
 log = logging.getLogger("toolcrib.agent")
 
 
-def of(error: Exception, address: Address, begun: bool) -> ModelError:
+def of(error: Exception, address: ModelEndpoint, begun: bool) -> ModelError:
     """What an error in a request means; `begun` where a part of the reply has come."""
     from pydantic_ai import exceptions
 
@@ -62,18 +62,18 @@ def of(error: Exception, address: Address, begun: bool) -> ModelError:
             waits = "" if after is None else f" (ask again in {after:g} s)"
             return ModelError(code, f"{sentence.format(**said)}{waits}{words}", retry_after=after)
     if type(error).__module__.partition(".")[0] in _CLIENTS or isinstance(error, ValueError | OSError):
-        return ModelError("unavailable", f"{address.provider} sent a reply that can not be read")
+        return ModelError("unavailable", f"{address.provider} sent a reply that cannot be read")
     log.error("%s failed in a way that nobody knows", address.provider, exc_info=error)
     return ModelError("internal", f"The client of {address.provider} failed: {type(error).__name__}")
 
 
-def broken_off(address: Address) -> ModelError:
+def broken_off(address: ModelEndpoint) -> ModelError:
     """A reply of which the end did not come."""
     return ModelError("unavailable", f"The connection to {address.provider} broke off in the middle of the reply")
 
 
-def of_setup(error: Exception, address: Address) -> ModelError:
-    """Why a model can not even be asked, and what to do."""
+def of_setup(error: Exception, address: ModelEndpoint) -> ModelError:
+    """Why a model cannot even be asked, and what to do."""
     if isinstance(error, ModelError):
         return error
     words = address.hidden(str(error).partition(" To try Pydantic AI")[0])
@@ -87,10 +87,10 @@ def of_setup(error: Exception, address: Address) -> ModelError:
     variables = _VARIABLE.findall(words)
     if variables:
         return ModelError("denied", f"{address.provider} needs to be set up: set {' or '.join(variables)}")
-    return ModelError("invalid_arguments", f"{address.provider} can not be set up: {_short(words)}")
+    return ModelError("invalid_arguments", f"{address.provider} cannot be set up: {_short(words)}")
 
 
-def _words(error: Any, address: Address) -> str:
+def _words(error: Any, address: ModelEndpoint) -> str:
     """What the provider itself says of it."""
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else body

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.agent.lines import CONTINUE
-from toolcrib.agent.models import Delta, Message, ModelCall, Reasoning, Request, Text, Usage
+from toolcrib.agent.models import CompletionRequest, Delta, Message, ModelCall, Reasoning, Text, Usage
+from toolcrib.agent.transcript import CONTINUE
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ModelResponsePart
@@ -32,7 +32,7 @@ def legal(name: str) -> str:
     return f"_{re.sub(r'[^A-Za-z0-9_-]', '_', name)[:54]}_{digest}"
 
 
-class Names:
+class ToolNames:
     """The names of tools as a provider is told them, and what each means."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -47,7 +47,7 @@ class Names:
 
 
 def stream(
-    model: Model, request: Request, settings: Mapping[str, Any], names: Names
+    model: Model, request: CompletionRequest, settings: Mapping[str, Any], names: ToolNames
 ) -> AbstractAsyncContextManager[StreamedResponse]:
     """Sends a request; the reply as it comes."""
     from pydantic_ai.direct import model_request_stream
@@ -143,7 +143,7 @@ def told(event: Any) -> Delta | None:
     return Text(piece) if part == "text" else Reasoning(piece)
 
 
-def calls(response: ModelResponse, names: Names) -> list[ModelCall]:
+def calls(response: ModelResponse, names: ToolNames) -> list[ModelCall]:
     """The calls of a reply, the text of their arguments as it came."""
     found = [
         ModelCall(part.tool_call_id, names.meant(part.tool_name), _text(part.args))

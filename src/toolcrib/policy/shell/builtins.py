@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from toolcrib.policy.shell.arithmetic import Evaluations
 from toolcrib.policy.shell.words import Word
-from toolcrib.policy.shell.wrappers import Options, Unclear, read_options
+from toolcrib.policy.shell.wrappers import Options, UnclearOption, read_options
 
 _READ = Options("a:d:i:n:N:p:t:u:ersE")
 _MAPFILE = Options("d:n:O:s:tu:C:c:")
@@ -18,7 +18,7 @@ def evaluate(name: str, words: Sequence[Word], evaluations: Evaluations) -> None
     """Note what a builtin does with the names among its words."""
     try:
         _BUILTINS.get(name, _nothing)(words, evaluations)
-    except Unclear:
+    except UnclearOption:
         evaluations.unknown = True
 
 

@@ -1,7 +1,7 @@
 """The grammar of shell commands, after POSIX and bash: lists, pipes, compound and simple commands.
 
 What is read is kept as a flat list of simple commands in the order of the text, an outer one before those in its words.
-Nothing is guessed: whatever is not read with certainty is `Broken`.
+Nothing is guessed: whatever is not read with certainty is `ShellSyntaxError`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from toolcrib.policy.shell.arithmetic import Evaluations
 from toolcrib.policy.shell.scanner import DEEPEST, META, Scanner
-from toolcrib.policy.shell.words import Assignment, Broken, Draft, Redirection, Simple, Word
+from toolcrib.policy.shell.words import Assignment, Redirection, ShellSyntaxError, SimpleCommand, Word, WordDraft
 
 MOST = 5000
 DECLARING = frozenset({"declare", "export", "local", "readonly", "typeset"})
@@ -37,10 +37,10 @@ _NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
 
 
-class Parsed(NamedTuple):
+class ParsedCommand(NamedTuple):
     """The simple commands of a text, and its line with single blanks."""
 
-    found: list[Simple]
+    found: list[SimpleCommand]
     line: str
 
 
@@ -66,12 +66,12 @@ class Grammar(Scanner):
             elif self.peek() == "\n":
                 self.note(";")
             elif not self._closes(closers if compound else closers - _CLOSING):
-                raise Broken(f"unexpected {self.peek(8)!r} at {self.at}")
+                raise ShellSyntaxError(f"unexpected {self.peek(8)!r} at {self.at}")
 
     def _closes(self, closers: frozenset[str]) -> bool:
         if self.at >= len(self.text):
             if "" not in closers or self.pending:
-                raise Broken("the text ends too early")
+                raise ShellSyntaxError("the text ends too early")
             return True
         if self.peek() == ")":
             return ")" in closers
@@ -84,7 +84,7 @@ class Grammar(Scanner):
         count, start = len(self.found), self.at
         self.statements(closers)
         if len(self.found) == count and not self.text[start : self.at].strip():
-            raise Broken("an empty list")
+            raise ShellSyntaxError("an empty list")
         return self._reserved()
 
     def _keyword(self) -> str:
@@ -98,7 +98,7 @@ class Grammar(Scanner):
     def _reserved(self) -> str:
         word, match = self._keyword(), _TOKEN.match(self.text, self.at)
         if match is None or word == "-":
-            raise Broken(f"a reserved word is missing at {self.at}")
+            raise ShellSyntaxError(f"a reserved word is missing at {self.at}")
         self.at = match.end()
         self.note(word)
         return word
@@ -106,7 +106,7 @@ class Grammar(Scanner):
     def _expect(self, *words: str) -> None:
         self.newlines()
         if self._keyword() not in words:
-            raise Broken(f"{words[0]!r} is missing at {self.at}")
+            raise ShellSyntaxError(f"{words[0]!r} is missing at {self.at}")
         self._reserved()
 
     def _and_or(self) -> bool:
@@ -140,7 +140,7 @@ class Grammar(Scanner):
         self._reserved()
         self.blanks()
         if word == "time":
-            shown = Simple([Word("time", "time")], prefix=True)
+            shown = SimpleCommand([Word("time", "time")], prefix=True)
             self.found.append(shown)
             while (match := re.compile(r"(-p|--)(?=[ \t\n;&|]|\Z)").match(self.text, self.at)) is not None:
                 shown.words.append(Word(match[0], match[0]))
@@ -160,7 +160,7 @@ class Grammar(Scanner):
         else:
             word = self._keyword()
             if word in _CLOSING or word == "!":
-                raise Broken(f"unexpected {word!r} at {self.at}")
+                raise ShellSyntaxError(f"unexpected {word!r} at {self.at}")
             read = _COMPOUND.get(word)
             if read is None:
                 return self._simple()
@@ -172,7 +172,7 @@ class Grammar(Scanner):
     def _deeper(self, read: Callable[[], None]) -> None:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise Broken("nested too deep")
+            raise ShellSyntaxError("nested too deep")
         read()
         self.depth -= 1
 
@@ -191,7 +191,7 @@ class Grammar(Scanner):
         self.note(")")
 
     def _redirected(self) -> None:
-        around = Simple()
+        around = SimpleCommand()
         self.blanks()
         while self._redirection(around):
             self.blanks()
@@ -201,9 +201,9 @@ class Grammar(Scanner):
     def _compound(self) -> None:
         self.newlines()
         if self.peek() != "(" and self._keyword() not in _COMPOUND:
-            raise Broken("a compound command is missing")
+            raise ShellSyntaxError("a compound command is missing")
         if not self._command():
-            raise Broken("a compound command is missing")
+            raise ShellSyntaxError("a compound command is missing")
 
     def _if(self) -> None:
         word = "elif"
@@ -224,7 +224,7 @@ class Grammar(Scanner):
         self.blanks()
         if self.take("(("):
             if not self.arithmetic():
-                raise Broken("'for ((' holds no arithmetic")
+                raise ShellSyntaxError("'for ((' holds no arithmetic")
             self.note("((...))")
             self.blanks()
             self.take(";")
@@ -241,7 +241,7 @@ class Grammar(Scanner):
     def _names(self) -> None:
         name = self._plain()
         if _NAME.match(name) is None:
-            raise Broken(f"{name!r} is no name")
+            raise ShellSyntaxError(f"{name!r} is no name")
         self.newlines()
         if self._in():
             self.blanks()
@@ -257,7 +257,7 @@ class Grammar(Scanner):
         elif self.text[self.at - 1] == "\n" or self.peek() == "\n" or self._keyword() in ("do", "{"):
             pass
         else:
-            raise Broken(f"unexpected {self.peek(8)!r} at {self.at}")
+            raise ShellSyntaxError(f"unexpected {self.peek(8)!r} at {self.at}")
         self.note(";")
 
     def _plain(self) -> str:
@@ -265,7 +265,7 @@ class Grammar(Scanner):
         self.blanks()
         word = self.word()
         if word.literal is None or word.literal != word.source:
-            raise Broken("a name that is not literal")
+            raise ShellSyntaxError("a name that is not literal")
         self.note(word.source)
         return word.source
 
@@ -275,7 +275,7 @@ class Grammar(Scanner):
             return False
         self.at = match.end()
         if self.peek() not in (" ", "\t", "\n", ";", ""):
-            raise Broken("a word after 'in' that is not certain")
+            raise ShellSyntaxError("a word after 'in' that is not certain")
         self.note("in")
         return True
 
@@ -284,7 +284,7 @@ class Grammar(Scanner):
         self.note(self.word().text)
         self.newlines()
         if not self._in():
-            raise Broken("'in' is missing")
+            raise ShellSyntaxError("'in' is missing")
         self.newlines()
         while self._keyword() != "esac":
             self._arm()
@@ -342,7 +342,7 @@ class Grammar(Scanner):
                 self._compared(words)
                 return
             if self.peek() in ("", "#"):
-                raise Broken("']]' is missing")
+                raise ShellSyntaxError("']]' is missing")
             if self.peek(2) in ("&&", "||"):
                 self.at += 2
             elif self.peek() in "()<>" and self.peek(2) not in ("<(", ">("):
@@ -351,7 +351,7 @@ class Grammar(Scanner):
                 word = self._pattern()
                 words.append(word)
                 if word.injects:
-                    self.found.append(Simple([Word(word.source, None)]))
+                    self.found.append(SimpleCommand([Word(word.source, None)]))
 
     def _compared(self, words: list[Word]) -> None:
         """Note the words of a condition that bash evaluates: numbers, and names of variables."""
@@ -364,7 +364,7 @@ class Grammar(Scanner):
 
     def _pattern(self) -> Word:
         """Read a word of a condition, which may hold parentheses."""
-        start, level, draft = self.at, 0, Draft()
+        start, level, draft = self.at, 0, WordDraft()
         while self.at < len(self.text):
             character = self.peek()
             if character in "'\"\\`$":
@@ -373,23 +373,23 @@ class Grammar(Scanner):
                 break
             elif character in ";&\n" or self.peek(2) in ("<(", ">("):
                 if not self._meta(draft, arrays=False):
-                    raise Broken("a condition that is not certain")
+                    raise ShellSyntaxError("a condition that is not certain")
             else:
                 level += (character == "(") - (character == ")")
                 draft.bare(character)
                 self.at += 1
         if level or self.at == start:
-            raise Broken("a condition that is not certain")
+            raise ShellSyntaxError("a condition that is not certain")
         return draft.word(self.text[start : self.at])
 
     # Simple commands.
 
     def _simple(self) -> bool:
         """Read a simple command or the definition of a function, which is a compound one."""
-        simple = Simple()
+        simple = SimpleCommand()
         index = len(self.found)
         if index > MOST:
-            raise Broken("too many commands")
+            raise ShellSyntaxError("too many commands")
         self.found.append(simple)
         start = self.at
         while True:
@@ -397,14 +397,14 @@ class Grammar(Scanner):
                 break
             self.blanks()
         if self.at == start:
-            raise Broken(f"unexpected {self.peek(8)!r} at {start}")
+            raise ShellSyntaxError(f"unexpected {self.peek(8)!r} at {start}")
         if self.peek() == "(":
             self._definition(simple, index)
             return True
         self._announce(simple, index, start)
         return False
 
-    def _next_word(self, simple: Simple) -> bool:
+    def _next_word(self, simple: SimpleCommand) -> bool:
         if self.at >= len(self.text) or (self.peek() in META and self.peek(2) not in ("<(", ">(")):
             return False
         first = not simple.words
@@ -417,10 +417,10 @@ class Grammar(Scanner):
             simple.words.append(word)
         return True
 
-    def _definition(self, simple: Simple, index: int) -> None:
+    def _definition(self, simple: SimpleCommand, index: int) -> None:
         plain = len(simple.words) == 1 and simple.words[0].literal == simple.words[0].source
         if not plain or simple.assignments or simple.redirections:
-            raise Broken(f"unexpected '(' at {self.at}")
+            raise ShellSyntaxError(f"unexpected '(' at {self.at}")
         del self.found[index]
         self.need("(")
         self.blanks()
@@ -428,7 +428,7 @@ class Grammar(Scanner):
         self.note("()")
         self._deeper(self._compound)
 
-    def _announce(self, simple: Simple, index: int, start: int) -> None:
+    def _announce(self, simple: SimpleCommand, index: int, start: int) -> None:
         """Show the words of a command also in the keyword before it.
 
         Shells without the keyword run a program `time`, which has more options.
@@ -437,7 +437,7 @@ class Grammar(Scanner):
             self.found[index - 1].words.extend(simple.words)
             self.found[index - 1].prefix = not (simple.words and simple.words[0].plain.startswith("-"))
 
-    def _redirection(self, simple: Simple) -> bool:
+    def _redirection(self, simple: SimpleCommand) -> bool:
         match = _REDIRECTION.match(self.text, self.at)
         if match is None or (match[2] in ("<", ">") and self.text[match.end() : match.end() + 1] == "("):
             return False
@@ -461,7 +461,7 @@ class Grammar(Scanner):
             return Word("-", "-")
         word = self.word()
         if any(mark in word.source for mark in "'\\") and any(mark in word.plain for mark in "$`"):
-            raise Broken("a name that is expanded twice")
+            raise ShellSyntaxError("a name that is expanded twice")
         return word
 
 
@@ -486,18 +486,18 @@ _COMPOUND = {
 }
 
 
-def parse(text: str, evaluations: Evaluations) -> Parsed:
+def parse(text: str, evaluations: Evaluations) -> ParsedCommand:
     """Read a whole text, and note what it evaluates a second time.
 
     Raises:
         Broken: It is no command, or not one that is read with certainty.
     """
     if "\0" in text:
-        raise Broken("a NUL")
+        raise ShellSyntaxError("a NUL")
     grammar = Grammar(text, [], evaluations)
     try:
         grammar.statements(_END)
     except RecursionError:
-        raise Broken("nested too deep") from None
+        raise ShellSyntaxError("nested too deep") from None
     line = " ".join(grammar.line).replace(" ;", ";").rstrip(";")
-    return Parsed(grammar.found, line)
+    return ParsedCommand(grammar.found, line)

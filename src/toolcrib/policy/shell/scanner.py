@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from toolcrib.policy.shell.arithmetic import NAME, Evaluations
-from toolcrib.policy.shell.words import Broken, Draft, Redirection, Simple, Word, ansi
+from toolcrib.policy.shell.words import Redirection, ShellSyntaxError, SimpleCommand, Word, WordDraft, ansi
 
 META = " \t\n;&|()<>"
 DEEPEST = 60
@@ -33,13 +33,13 @@ _INDEXED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 class Pending(NamedTuple):
     """A here-document whose body starts after the line."""
 
-    owner: Simple
+    owner: SimpleCommand
     delimiter: str
     quoted: bool
     tabs: bool
 
 
-class Mark(NamedTuple):
+class ScanPosition(NamedTuple):
     """A place to come back to."""
 
     at: int
@@ -54,9 +54,9 @@ class Mark(NamedTuple):
 class Scanner:
     """A place in a text, and what was found up to there."""
 
-    def __init__(self, text: str, found: list[Simple], evaluations: Evaluations, depth: int = 0) -> None:
+    def __init__(self, text: str, found: list[SimpleCommand], evaluations: Evaluations, depth: int = 0) -> None:
         if depth > DEEPEST:
-            raise Broken("nested too deep")
+            raise ShellSyntaxError("nested too deep")
         self.text = text
         self.at = 0
         self.found = found
@@ -86,11 +86,13 @@ class Scanner:
         """The next characters."""
         return self.text[self.at : self.at + length]
 
-    def mark(self) -> Mark:
+    def mark(self) -> ScanPosition:
         """This place, to come back to."""
-        return Mark(self.at, len(self.found), self.depth, self._nesting, self._blocked, self.pending, len(self.pending))
+        return ScanPosition(
+            self.at, len(self.found), self.depth, self._nesting, self._blocked, self.pending, len(self.pending)
+        )
 
-    def back(self, mark: Mark) -> None:
+    def back(self, mark: ScanPosition) -> None:
         """Go back, and forget what was found since."""
         self.at, count, self.depth, self._nesting, self._blocked, self.pending, waiting = mark
         del self.found[count:]
@@ -106,7 +108,7 @@ class Scanner:
     def need(self, expected: str) -> None:
         """Step over what must be here."""
         if not self.take(expected):
-            raise Broken(f"{expected!r} is missing at {self.at}")
+            raise ShellSyntaxError(f"{expected!r} is missing at {self.at}")
 
     def note(self, text: str) -> None:
         """Remember a token of the line itself, not of what is nested in it."""
@@ -136,7 +138,7 @@ class Scanner:
         """End a line: the bodies of its here-documents follow."""
         self.need("\n")
         if self._blocked:
-            raise Broken("a here-document of an outer line")
+            raise ShellSyntaxError("a here-document of an outer line")
         pending, self.pending = self.pending, []
         for document in pending:
             self._body(document)
@@ -149,7 +151,7 @@ class Scanner:
             self.at = match.end()
             self._shape = match[0]
             return Word(match[0], match[0])
-        start, draft = self.at, Draft()
+        start, draft = self.at, WordDraft()
         while self.at < len(self.text):
             if match := _PLAIN.match(self.text, self.at):
                 draft.bare(match[0])
@@ -163,17 +165,17 @@ class Scanner:
                 draft.bare(character)
                 self.at += 1
         if self.at == start:
-            raise Broken(f"a word is missing at {start}")
+            raise ShellSyntaxError(f"a word is missing at {start}")
         self._shape = "".join(draft.shape)
         return draft.word(self.text[start : self.at])
 
-    def _active(self, character: str, draft: Draft) -> None:
+    def _active(self, character: str, draft: WordDraft) -> None:
         if character == "$":
             self._dollar(draft, quoted=False)
         else:
             self._special[character](draft)
 
-    def _meta(self, draft: Draft, arrays: bool) -> bool:
+    def _meta(self, draft: WordDraft, arrays: bool) -> bool:
         if self.peek(2) in ("<(", ">("):
             self.at += 2
             self.nested()
@@ -193,13 +195,13 @@ class Scanner:
         while not self.take(")"):
             word = self.word()
             if self._shape.count("[") > self._shape.count("]"):
-                raise Broken("an index that is not certain")
+                raise ShellSyntaxError("an index that is not certain")
             if word.source.startswith("[") and "]" in word.source:
                 self.evaluations.expression(word.source[1 : word.source.rindex("]")])
             self.newlines()
         self._nesting -= 1
 
-    def _index(self, draft: Draft) -> bool:
+    def _index(self, draft: WordDraft) -> bool:
         """Read `[...]` after a name: where an assignment may stand it belongs to the word, whatever it holds."""
         if _INDEXED.match("".join(draft.shape)) is None:
             return False
@@ -217,26 +219,26 @@ class Scanner:
             self.evaluations.expression(text)
         self.need("]")
 
-    def _single(self, draft: Draft) -> None:
+    def _single(self, draft: WordDraft) -> None:
         match = _SINGLE.match(self.text, self.at + 1)
         if match is None:
-            raise Broken("a quote is not closed")
+            raise ShellSyntaxError("a quote is not closed")
         self.at = match.end()
         draft.quoted(match[0][:-1])
 
-    def _backslash(self, draft: Draft) -> None:
+    def _backslash(self, draft: WordDraft) -> None:
         escaped = self.text[self.at + 1 : self.at + 2]
         self.at += 2
         if escaped != "\n":
             draft.quoted(escaped or "\\")
 
-    def _double(self, draft: Draft) -> None:
+    def _double(self, draft: WordDraft) -> None:
         self.at += 1
         draft.quoted("")
         self.expanding(draft, '"')
         self.need('"')
 
-    def expanding(self, draft: Draft, end: str) -> None:
+    def expanding(self, draft: WordDraft, end: str) -> None:
         """Read text that is quoted but for its expansions, up to `end` or, without, to the end of all."""
         while self.at < len(self.text):
             if match := _QUOTABLE.match(self.text, self.at):
@@ -256,7 +258,7 @@ class Scanner:
                 draft.quoted(character)
                 self.at += 1
 
-    def _escaped(self, draft: Draft, end: str) -> None:
+    def _escaped(self, draft: WordDraft, end: str) -> None:
         escaped = self.text[self.at + 1 : self.at + 2]
         self.at += 2
         if escaped in ("$", "`", "\\", end or "\\"):
@@ -266,7 +268,7 @@ class Scanner:
 
     # Expansions.
 
-    def _dollar(self, draft: Draft, *, quoted: bool) -> None:
+    def _dollar(self, draft: WordDraft, *, quoted: bool) -> None:
         after = self.text[self.at + 1 : self.at + 2]
         if match := _VARIABLE.match(self.text, self.at + 1):
             self.at = match.end()
@@ -277,22 +279,22 @@ class Scanner:
             self.at += 1
             self._dollar_quote(after, draft)
         elif self.text.startswith("\\\n", self.at + 1):
-            raise Broken("an expansion over two lines")
+            raise ShellSyntaxError("an expansion over two lines")
         else:
             self.at += 1
             (draft.quoted if quoted else draft.bare)("$")
 
-    def _dollar_quote(self, quote: str, draft: Draft) -> None:
+    def _dollar_quote(self, quote: str, draft: WordDraft) -> None:
         if quote == '"':
             self._double(draft)
             return
         match = _ANSI_C.match(self.text, self.at + 1)
         if match is None:
-            raise Broken("a quote is not closed")
+            raise ShellSyntaxError("a quote is not closed")
         self.at = match.end()
         draft.quoted(ansi(match[1]))
 
-    def _bracketed(self, bracket: str, draft: Draft, quoted: bool) -> None:
+    def _bracketed(self, bracket: str, draft: WordDraft, quoted: bool) -> None:
         start = self.at
         self.at += 2
         if bracket == "{":
@@ -312,10 +314,10 @@ class Scanner:
         self.pending, self._blocked = [], bool(pending) or blocked
         self._nesting += 1
         if self._nesting + self.depth > DEEPEST:
-            raise Broken("nested too deep")
+            raise ShellSyntaxError("nested too deep")
         self.statements(frozenset({")"}))
         if self.pending:
-            raise Broken("a here-document without a body")
+            raise ShellSyntaxError("a here-document without a body")
         self.need(")")
         self._nesting -= 1
         self.pending, self._blocked = pending, blocked
@@ -332,14 +334,14 @@ class Scanner:
             self.back(back)
             return False
         if _CONFUSING.search(_TAME.sub("", text)):
-            raise Broken("arithmetic that may be commands")
+            raise ShellSyntaxError("arithmetic that may be commands")
         self.evaluations.expression(text)
         self.evaluations.sets.update(NAME.findall(text))
         return True
 
     def _enclosed(self, opening: str, closing: str) -> None:
         """Read up to the bracket that closes, over pairs of the same kind, quotes and expansions."""
-        level, draft = 0, Draft()
+        level, draft = 0, WordDraft()
         while self.at < len(self.text):
             character = self.text[self.at]
             if character == closing and level == 0:
@@ -351,23 +353,23 @@ class Scanner:
             else:
                 level += (character == opening) - (character == closing)
                 self.at += 1
-        raise Broken(f"{closing!r} is missing")
+        raise ShellSyntaxError(f"{closing!r} is missing")
 
     def _tame(self) -> None:
         match = _TAME.match(self.text, self.at)
         if match is None:
-            raise Broken("a quote that is not certain")
+            raise ShellSyntaxError("a quote that is not certain")
         self.at = match.end()
 
     def _braces(self, quoted: bool) -> None:
         if self.peek() in ("", " ", "\t", "\n", "|"):
-            raise Broken("commands in braces of a parameter")
-        start, draft = self.at, Draft()
+            raise ShellSyntaxError("commands in braces of a parameter")
+        start, draft = self.at, WordDraft()
         evaluated = self._parameter(start)
         while not self.take("}"):
             character = self.peek()
             if not character:
-                raise Broken("'}' is missing")
+                raise ShellSyntaxError("'}' is missing")
             if character == "'" and quoted:
                 self._tame()
             elif character == "$":
@@ -381,7 +383,7 @@ class Scanner:
             self.evaluations.expression(self.text[evaluated : self.at - 1])
         if self.text.endswith("@P}", start, self.at):
             # The value is expanded once more, whatever it holds.
-            self.found.append(Simple([Word(self.text[start - 2 : self.at], None)]))
+            self.found.append(SimpleCommand([Word(self.text[start - 2 : self.at], None)]))
 
     def _ansi_in_braces(self) -> None:
         """Note `$'...'` in braces: between double quotes further out, bash expands what it stands for once more."""
@@ -409,23 +411,23 @@ class Scanner:
             self.at = default.end()
         return self.at + 1 if _SLICE.match(self.text, self.at) else None
 
-    def _backtick(self, draft: Draft, *, quoted: bool = False, strings: bool = False) -> None:
+    def _backtick(self, draft: WordDraft, *, quoted: bool = False, strings: bool = False) -> None:
         match = _BACKTICKS.match(self.text, self.at + 1)
         if match is None:
-            raise Broken("a backtick is not closed")
+            raise ShellSyntaxError("a backtick is not closed")
         self.at = match.end()
         self.within(re.sub(r'\\([$`\\"])' if strings else r"\\([$`\\])", r"\1", match[1])).statements(frozenset({""}))
         draft.expand(quoted)
 
     # Here-documents.
 
-    def document(self, owner: Simple, tabs: bool) -> None:
+    def document(self, owner: SimpleCommand, tabs: bool) -> None:
         """Read the delimiter of a here-document; its body follows the line."""
         start, count = self.at, len(self.found)
         word = self.word()
         quotes = any(quote in word.source for quote in "'\"\\`")
         if len(self.found) > count or "\n" in self.text[start : self.at] or (quotes and "$" in word.source):
-            raise Broken("a delimiter that is not certain")
+            raise ShellSyntaxError("a delimiter that is not certain")
         quoted = word.source != word.plain
         self.pending.append(Pending(owner, word.plain, quoted, tabs))
 
@@ -433,13 +435,13 @@ class Scanner:
         lines: list[str] = []
         while (line := self._text_line(document)) != document.delimiter:
             if self._nesting and line.startswith(document.delimiter + ")"):
-                raise Broken("a here-document whose end is not certain")
+                raise ShellSyntaxError("a here-document whose end is not certain")
             lines.append(line)
         body = "".join(f"{line}\n" for line in lines)
         if document.quoted:
             document.owner.redirections.append(Redirection("<<", Word(body, body)))
             return
-        draft = Draft()
+        draft = WordDraft()
         self.within(body).expanding(draft, "")
         word = Word(body, None if draft.expanded else "".join(draft.value))
         document.owner.redirections.append(Redirection("<<", word))
@@ -448,7 +450,7 @@ class Scanner:
         parts: list[str] = []
         while True:
             if self.at >= len(self.text):
-                raise Broken("a here-document without an end")
+                raise ShellSyntaxError("a here-document without an end")
             end = self.text.find("\n", self.at)
             last = end < 0
             part = self.text[self.at :] if last else self.text[self.at : end]

@@ -13,8 +13,8 @@ from toolcrib.policy.shell.builtins import NAMING, evaluate
 from toolcrib.policy.shell.environment import dangerous
 from toolcrib.policy.shell.grammar import DECLARING, assignment, parse
 from toolcrib.policy.shell.programs import may_run_others
-from toolcrib.policy.shell.words import Assignment, Broken, Redirection, Simple, Word
-from toolcrib.policy.shell.wrappers import Inner, Run, Script, Sets, reads_input, runs
+from toolcrib.policy.shell.words import Assignment, Redirection, ShellSyntaxError, SimpleCommand, Word
+from toolcrib.policy.shell.wrappers import Inner, VariableAssignment, WrappedCommand, WrappedScript, reads_input, runs
 
 TRUSTED = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"})
 UNKNOWN_PROGRAM = "?"
@@ -49,7 +49,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ShellCommand:
     """A command that was read: its segments in the order of the text, at least one, which is empty if there is none.
 
     `unknown` says that it is opaque because of what it runs. `files` are `read` and `write` with the names that are
@@ -87,7 +87,7 @@ class _Analysis:
             return text or ""
         try:
             parsed = parse(text, self.evaluations)
-        except Broken:
+        except ShellSyntaxError:
             self.lost(text)
             return text.strip()
         for simple in parsed.found:
@@ -99,7 +99,7 @@ class _Analysis:
         self.unknown = True
         self.segments.append(Segment(UNKNOWN_PROGRAM, (), text.strip()))
 
-    def simple(self, simple: Simple, depth: int) -> None:
+    def simple(self, simple: SimpleCommand, depth: int) -> None:
         """Add the segments of a simple command."""
         for assigned in simple.assignments:
             self.assigns(assigned)
@@ -133,7 +133,7 @@ class _Analysis:
         if ">" in operator:
             self.files["write", path] = None
 
-    def segment(self, program: str, words: Sequence[Word], simple: Simple) -> Segment:
+    def segment(self, program: str, words: Sequence[Word], simple: SimpleCommand) -> Segment:
         """Make a segment of words, the first of which is the program."""
         shown = [word for word in words if word.source]
         first = shown[0].text if program == UNKNOWN_PROGRAM and shown else Word(program, program).text
@@ -146,7 +146,7 @@ class _Analysis:
             tuple(word.literal is not None for word in shown),
         )
 
-    def command(self, words: Sequence[Word], simple: Simple, depth: int) -> None:
+    def command(self, words: Sequence[Word], simple: SimpleCommand, depth: int) -> None:
         """Add the segments of a program with its words."""
         path = words[0].literal
         if not path:
@@ -168,19 +168,19 @@ class _Analysis:
         if simple.redirections and reads_input(base, words, found):
             self.documents(simple, depth)
 
-    def inner(self, inner: Inner, simple: Simple, depth: int) -> None:
+    def inner(self, inner: Inner, simple: SimpleCommand, depth: int) -> None:
         """Add what a wrapper runs."""
         self.wrapped += 1
         match inner:
-            case Run(words):
+            case WrappedCommand(words):
                 self.command(words, _within(simple), depth) if words and self.wrapped <= MOST_WRAPPED else self.lost("")
-            case Script(text):
+            case WrappedScript(text):
                 self.script(text, depth + 1)
-            case Sets(name, value):
+            case VariableAssignment(name, value):
                 self.assigns(Assignment(name, value))
         self.wrapped -= 1
 
-    def documents(self, simple: Simple, depth: int) -> None:
+    def documents(self, simple: SimpleCommand, depth: int) -> None:
         """Add the commands that a shell reads from a text in the command."""
         for operator, target in simple.redirections:
             if operator in ("<<", "<<<"):
@@ -229,9 +229,9 @@ def _target(word: Word) -> str:
     return word.source[: word.source.rindex("]=") + 1] if "]=" in word.source else word.assigns or ""
 
 
-def _within(simple: Simple) -> Simple:
+def _within(simple: SimpleCommand) -> SimpleCommand:
     """What a wrapped command has of its wrapper: the same input and output."""
-    return Simple(redirections=simple.redirections)
+    return SimpleCommand(redirections=simple.redirections)
 
 
 def _path(word: Word) -> str:
@@ -253,8 +253,8 @@ def line(argv: Iterable[Any]) -> str:
 
 
 @lru_cache(1024)
-def analyse(command: str, trusted: frozenset[str] = TRUSTED) -> Command:
-    """Read a shell command; what can not be read is a segment `?` that makes it opaque, never an error."""
+def analyse(command: str, trusted: frozenset[str] = TRUSTED) -> ShellCommand:
+    """Read a shell command; what cannot be read is a segment `?` that makes it opaque, never an error."""
     analysis = _Analysis(trusted)
     whole = analysis.script(command, 0)
     files = tuple(
@@ -262,7 +262,7 @@ def analyse(command: str, trusted: frozenset[str] = TRUSTED) -> Command:
         for action, path in analysis.files
     )
     unknown = analysis.unknown or not analysis.evaluations.literal
-    return Command(
+    return ShellCommand(
         segments=tuple(analysis.segments) or (Segment(""),),
         opaque=unknown or any(path is None for _, path in files),
         unsafe_env=analysis.unsafe_env or any(map(dangerous, analysis.evaluations.sets)),

@@ -18,7 +18,7 @@ _HOME = re.compile(r"~(/|$)")
 _SUBSCRIPT = re.compile(r"\w\[.*(\$\(|`)", re.DOTALL)
 
 
-class Broken(ValueError):
+class ShellSyntaxError(ValueError):
     """Text that is no shell command, or one that is not read with certainty."""
 
 
@@ -67,7 +67,7 @@ class Redirection(NamedTuple):
 
 
 @dataclass(slots=True)
-class Simple:
+class SimpleCommand:
     """A simple command as the grammar finds it; without words it holds what surrounds a compound command."""
 
     words: list[Word] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Simple:
 
 
 @dataclass(slots=True)
-class Draft:
+class WordDraft:
     """A word while it is read: its value, its unquoted shape, and whether it is expanded."""
 
     value: list[str] = field(default_factory=list)
@@ -134,7 +134,7 @@ def _escape(match: re.Match[str]) -> str:
         return _ESCAPES.get(other, other if other in "\\'\"?" else "\\" + other)
     # Bytes above ASCII make characters together with their neighbours, and a NUL ends the text: neither is followed.
     if code == 0 or code > 0x10FFFF or (code > 0x7F and not (u or wide)):
-        raise Broken("a character that is not certain")
+        raise ShellSyntaxError("a character that is not certain")
     return chr(code)
 
 

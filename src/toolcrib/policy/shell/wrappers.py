@@ -8,27 +8,27 @@ from typing import NamedTuple
 from toolcrib.policy.shell.words import Word
 
 
-class Run(NamedTuple):
+class WrappedCommand(NamedTuple):
     """Words that are run as a command."""
 
     words: tuple[Word, ...]
 
 
-class Script(NamedTuple):
+class WrappedScript(NamedTuple):
     """Text that is run as a script; None where it is not known."""
 
     text: str | None
 
 
-class Sets(NamedTuple):
+class VariableAssignment(NamedTuple):
     """A variable that is set for what is run."""
 
     name: str
     value: Word
 
 
-Inner = Run | Script | Sets
-UNKNOWN = Script(None)
+Inner = WrappedCommand | WrappedScript | VariableAssignment
+UNKNOWN = WrappedScript(None)
 
 # Appended to the words of a command that gets more of them when it runs.
 MORE = Word("", None, splits=True)
@@ -50,7 +50,7 @@ class Options(NamedTuple):
         return known[fitting[0]] if len(fitting) == 1 else None
 
 
-class Given(NamedTuple):
+class GivenOptions(NamedTuple):
     """The options that were given, in order, and where the rest starts."""
 
     options: list[tuple[str, Word | None]]
@@ -65,7 +65,7 @@ class Given(NamedTuple):
         return next((value for name, value in reversed(self.options) if name in names), None)
 
 
-class Unclear(Exception):
+class UnclearOption(Exception):
     """An option that is unknown or computed: what follows may mean anything."""
 
 
@@ -74,7 +74,7 @@ def _cluster(words: Sequence[Word], at: int, text: str, spec: Options) -> Iterat
     for index, letter in enumerate(text):
         kind = spec.short.find(letter)
         if kind < 0 or letter in ":?":
-            raise Unclear
+            raise UnclearOption
         rest, takes = text[index + 1 :], spec.short[kind + 1 : kind + 2]
         if takes == ":" and not rest:
             yield letter, _value(words, at + 1), at + 2
@@ -87,7 +87,7 @@ def _cluster(words: Sequence[Word], at: int, text: str, spec: Options) -> Iterat
 
 def _value(words: Sequence[Word], at: int) -> Word:
     if at >= len(words) or words[at].splits:
-        raise Unclear
+        raise UnclearOption
     return words[at]
 
 
@@ -95,13 +95,13 @@ def _long(words: Sequence[Word], at: int, text: str, spec: Options) -> tuple[str
     name, equals, value = text.partition("=")
     takes = spec.long(name)
     if takes is None:
-        raise Unclear
+        raise UnclearOption
     if equals:
         return f"--{name}", Word(value, value), at + 1
     return (f"--{name}", _value(words, at + 1), at + 2) if takes else (f"--{name}", None, at + 1)
 
 
-def read_options(words: Sequence[Word], spec: Options, at: int = 1) -> Given:
+def read_options(words: Sequence[Word], spec: Options, at: int = 1) -> GivenOptions:
     """Read the options of a program.
 
     Raises:
@@ -112,10 +112,10 @@ def read_options(words: Sequence[Word], spec: Options, at: int = 1) -> Given:
         text = words[at].literal
         if text is None:
             if words[at].splits or words[at].assigns is None:
-                raise Unclear
+                raise UnclearOption
             break
         if text == "--":
-            return Given(options, at + 1)
+            return GivenOptions(options, at + 1)
         if len(text) < 2 or text[0] != "-":
             break
         if text.startswith("--"):
@@ -125,11 +125,11 @@ def read_options(words: Sequence[Word], spec: Options, at: int = 1) -> Given:
         for name, value, after in _cluster(words, at, text[1:], spec):
             options.append((name, value))
             at = after
-    return Given(options, at)
+    return GivenOptions(options, at)
 
 
 def _rest(words: Sequence[Word], at: int) -> list[Inner]:
-    return [Run(tuple(words[at:]))] if at < len(words) else []
+    return [WrappedCommand(tuple(words[at:]))] if at < len(words) else []
 
 
 def _with_assignments(words: Sequence[Word], at: int) -> tuple[list[Inner], int]:
@@ -137,9 +137,9 @@ def _with_assignments(words: Sequence[Word], at: int) -> tuple[list[Inner], int]
     inner: list[Inner] = []
     while at < len(words) and (words[at].assigns or "=" in (words[at].literal or "")[1:]):
         if words[at].splits:
-            raise Unclear
+            raise UnclearOption
         name, _, value = words[at].plain.partition("=")
-        inner.append(Sets(name, Word(value, None if words[at].literal is None else value)))
+        inner.append(VariableAssignment(name, Word(value, None if words[at].literal is None else value)))
         at += 1
     return inner, at
 
@@ -179,7 +179,7 @@ def _env(words: Sequence[Word]) -> list[Inner]:
         tail = [word.text for word in words[at:]]
         known = text is not None and text.literal is not None and not set(text.literal) & set("\\$#'\"`;&|<>()\n")
         assert text is not None
-        return [Script(" ".join([text.plain, *tail])) if known else UNKNOWN]
+        return [WrappedScript(" ".join([text.plain, *tail])) if known else UNKNOWN]
     inner, at = _with_assignments(words, at)
     if at < len(words) and inner and words[at].plain.startswith("-"):
         return inner + _env((words[0], *words[at:]))
@@ -217,7 +217,7 @@ def _su(words: Sequence[Word]) -> list[Inner]:
         given = read_options(words, _SU, at)
         inner += [_script(value) for name, value in given.options if name in ("c", "--command", "--session-command")]
         if shell := given.value("s", "--shell"):
-            inner.append(Run((shell,)))
+            inner.append(WrappedCommand((shell,)))
         at = given.rest
         if at < len(words):
             operands += words[at].literal != "-"
@@ -226,8 +226,8 @@ def _su(words: Sequence[Word]) -> list[Inner]:
     return [*inner, UNKNOWN] if operands > 1 else inner
 
 
-def _script(word: Word | None) -> Script:
-    return Script(None if word is None else word.literal)
+def _script(word: Word | None) -> WrappedScript:
+    return WrappedScript(None if word is None else word.literal)
 
 
 _XARGS = Options(
@@ -244,8 +244,8 @@ def _xargs(words: Sequence[Word]) -> list[Inner]:
     replaced = given.value("I", "J", "i", "--replace")
     if given.has("I", "J", "i", "--replace"):
         mark = "{}" if replaced is None else replaced.literal
-        return [Run(tuple(_filled(word, mark) for word in words[given.rest :]))]
-    return [Run((*words[given.rest :], MORE))]
+        return [WrappedCommand(tuple(_filled(word, mark) for word in words[given.rest :]))]
+    return [WrappedCommand((*words[given.rest :], MORE))]
 
 
 def _filled(word: Word, mark: str | None) -> Word:
@@ -263,7 +263,7 @@ def _find(words: Sequence[Word]) -> list[Inner]:
         if not start and word.literal in _EXEC:
             start = at + 1
         elif word.literal == ";" or (start and word.literal == "+" and words[at - 1].literal == "{}"):
-            inner.append(Run(tuple(_filled(part, "{}") for part in words[start:at])) if start else UNKNOWN)
+            inner.append(WrappedCommand(tuple(_filled(part, "{}") for part in words[start:at])) if start else UNKNOWN)
             start = 0
     return [*inner, UNKNOWN] if start else inner
 
@@ -288,7 +288,7 @@ def _joined(words: Sequence[Word]) -> list[Inner]:
     known = [literal for literal in literals if literal is not None]
     if len(known) < len(literals):
         return [UNKNOWN]
-    return [Script(" ".join(known))] if known else []
+    return [WrappedScript(" ".join(known))] if known else []
 
 
 def _eval(words: Sequence[Word]) -> list[Inner]:
@@ -314,7 +314,7 @@ def _shell_options(words: Sequence[Word]) -> _ShellOptions:
     while at < len(words):
         text = words[at].literal
         if text is None:
-            raise Unclear
+            raise UnclearOption
         if text in ("--", "-"):
             at += 1
             break
@@ -325,7 +325,7 @@ def _shell_options(words: Sequence[Word]) -> _ShellOptions:
             break
         letters = text[1:]
         if not set(letters) <= _SHELL_FLAGS:
-            raise Unclear
+            raise UnclearOption
         given |= set(letters) if text[0] == "-" else set()
         at += 1 + letters.count("o") + letters.count("O")
     return _ShellOptions(frozenset(given), at)
@@ -340,10 +340,10 @@ def _shell(words: Sequence[Word]) -> list[Inner]:
 def reads_input(name: str, words: Sequence[Word], inner: Sequence[Inner]) -> bool:
     """Whether the program of this name is, or becomes, a shell that takes its script from its input."""
     if name not in SHELLS:
-        return name in _BECOMING and all(isinstance(item, Sets) for item in inner)
+        return name in _BECOMING and all(isinstance(item, VariableAssignment) for item in inner)
     try:
         given = _shell_options(words)
-    except Unclear:
+    except UnclearOption:
         return False
     return "c" not in given.letters and ("s" in given.letters or given.rest >= len(words))
 
@@ -370,7 +370,7 @@ def _alias(words: Sequence[Word]) -> list[Inner]:
         if word.literal is None:
             inner.append(UNKNOWN)
         elif "=" in word.literal:
-            inner.append(Script(word.literal.partition("=")[2]))
+            inner.append(WrappedScript(word.literal.partition("=")[2]))
     return inner
 
 
@@ -500,5 +500,5 @@ def runs(name: str, words: Sequence[Word]) -> list[Inner]:
         return []
     try:
         return wrapper(words)
-    except Unclear:
+    except UnclearOption:
         return [UNKNOWN]

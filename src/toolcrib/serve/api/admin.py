@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from toolcrib.serve.api.counting import Counts, counted, ended
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.paging import owner_of
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.pages import owner_of
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.statistics import Counts, counted, ended
 from toolcrib.serve.api.tools import open_tools
-from toolcrib.serve.api.watching import used_since
+from toolcrib.serve.api.watcher import used_since
 
 DAY_S = 86400.0
 
@@ -37,7 +37,7 @@ class Stats(Struct):
     recent: Counts
 
 
-async def stats(asked: Request) -> Reply:
+async def stats(asked: ApiRequest) -> ApiReply:
     """Numbers for small plots."""
     crib, query, rooms = asked.api.crib, asked.query, asked.api.rooms
     now = crib.pipeline.clock.now()
@@ -49,7 +49,7 @@ async def stats(asked: Request) -> Reply:
     return given(Stats(len(sessions), states["waiting"], states["running"], states["queued"], recent))
 
 
-async def tool_stats(asked: Request) -> Reply:
+async def tool_stats(asked: ApiRequest) -> ApiReply:
     """The numbers of one tool."""
     crib, query, id = asked.api.crib, asked.query, asked.path[0]
     if all(tool.id != id for tool in open_tools(asked)):
@@ -88,7 +88,7 @@ class Cluster(Struct):
     lanes: list[LaneForm]
 
 
-async def cluster(asked: Request) -> Reply:
+async def cluster(asked: ApiRequest) -> ApiReply:
     """The cluster now."""
     crib = asked.api.crib
     store: Any = crib.store

@@ -14,17 +14,17 @@ from msgspec import Meta, Struct
 
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.calls import attend
-from toolcrib.serve.api.errors import Problem, missing
-from toolcrib.serve.api.paging import Name, Seconds, Text
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.rooms import bounds
-from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.errors import ApiError, missing
+from toolcrib.serve.api.pages import Name, Seconds, Text
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.session_cache import bounds
 from toolcrib.serve.api.tools import open_tools
 from toolcrib.session import Session
 
 if TYPE_CHECKING:
     from toolcrib.agent import Agent, Agents
-    from toolcrib.agent.runtime import Outcome
+    from toolcrib.agent.runtime import RunOutcome
 
 LOOK_S = 1.0
 log = logging.getLogger("toolcrib.serve")
@@ -64,10 +64,10 @@ class AgentDetail(AgentForm, omit_defaults=True):
     definition: dict[str, Any] = {}
 
 
-def _agents(asked: Request) -> Agents:
+def _agents(asked: ApiRequest) -> Agents:
     agents: Any = asked.api.crib.agents
     if agents is None:
-        raise Problem("conflict", "This crib has no agents", "name some in crib.yaml under `agents`")
+        raise ApiError("conflict", "This crib has no agents", "name some in crib.yaml under `agents`")
     found: Agents = agents
     return found
 
@@ -85,7 +85,7 @@ def _form(agents: Agents, agent: Agent) -> AgentForm:
     )
 
 
-def _seen(asked: Request, form: AgentForm) -> AgentForm:
+def _seen(asked: ApiRequest, form: AgentForm) -> AgentForm:
     """An agent without the tools of namespaces that the key of whoever asks does not open."""
     if bounds(asked.principal) is not None:
         names = [(tool.id, tool.name) for tool in open_tools(asked)]
@@ -94,7 +94,7 @@ def _seen(asked: Request, form: AgentForm) -> AgentForm:
     return form
 
 
-async def agents(asked: Request) -> Reply:
+async def agents(asked: ApiRequest) -> ApiReply:
     """All agents; none where the crib has none."""
     if asked.api.crib.agents is None:
         return given(AgentsForm([], []))
@@ -109,7 +109,7 @@ async def agents(asked: Request) -> Reply:
     return given(AgentsForm([_seen(asked, _form(found, book[name])) for name in book], edges))
 
 
-async def agent(asked: Request) -> Reply:
+async def agent(asked: ApiRequest) -> ApiReply:
     """One agent."""
     found = _agents(asked)
     one = found.book.get(asked.path[0])
@@ -133,7 +133,7 @@ class NewMessage(Struct, forbid_unknown_fields=True):
     wait: bool | Seconds = False
 
 
-class Taken(Struct, omit_defaults=True):
+class AcceptedMessage(Struct, omit_defaults=True):
     """That a message was taken: by which run, unless it waits in the queue. Follow the events past `seq`."""
 
     key: str
@@ -155,7 +155,7 @@ class OutcomeForm(Struct, omit_defaults=True):
     questions: list[forms.QuestionForm] = []
 
 
-async def send(asked: Request) -> Reply:
+async def send(asked: ApiRequest) -> ApiReply:
     """Sends a message."""
     session = await asked.api.rooms.of(asked.path[0], asked.principal)
     body, found = asked.body, _agents(asked)
@@ -168,10 +168,10 @@ async def send(asked: Request) -> Reply:
         return given(_outcome(work.result()))
     if body.wait is not False and await attend(work, asked, None if body.wait is True else float(body.wait)):
         return given(_outcome(work.result()))
-    return given(Taken(key, seq, run), 202)
+    return given(AcceptedMessage(key, seq, run), 202)
 
 
-async def _taken(session: Session, found: Agents, key: str, work: asyncio.Future[Outcome], seq: int) -> str | None:
+async def _taken(session: Session, found: Agents, key: str, work: asyncio.Future[RunOutcome], seq: int) -> str | None:
     """Waits until the message is in the log; the run that took it, if one did."""
     store, keys = session.crib.store, found.room(session).thread.keys
     while key not in keys and not work.done():
@@ -186,13 +186,13 @@ async def _taken(session: Session, found: Agents, key: str, work: asyncio.Future
     return where if isinstance(where, str) else None
 
 
-def _ended(work: asyncio.Future[Outcome]) -> None:
+def _ended(work: asyncio.Future[RunOutcome]) -> None:
     """Whoever sent it may not wait: the log tells what became of it."""
     if not work.cancelled() and work.exception() is not None:
         log.info("a message came to nothing: %s", work.exception())
 
 
-def _outcome(outcome: Outcome) -> OutcomeForm:
+def _outcome(outcome: RunOutcome) -> OutcomeForm:
     fields = {one.name: getattr(outcome, one.name) for one in dataclasses.fields(outcome) if one.name != "questions"}
     return OutcomeForm(**fields, questions=[forms.question(one) for one in outcome.questions])
 
@@ -222,7 +222,7 @@ class Runs(Struct):
     items: list[RunForm]
 
 
-async def runs(asked: Request) -> Reply:
+async def runs(asked: ApiRequest) -> ApiReply:
     """The runs of a session."""
     session = await asked.api.rooms.of(asked.path[0], asked.principal)
     if asked.api.crib.agents is None:
@@ -250,7 +250,7 @@ ROUTES = [
         "or waits for somebody. The same `key` again is the same message.",
         "call",
         body=NewMessage,
-        gives={200: OutcomeForm, 202: Taken},
+        gives={200: OutcomeForm, 202: AcceptedMessage},
     ),
     Route(
         "GET",

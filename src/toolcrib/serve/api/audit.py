@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from toolcrib.calls.archive import GRAVES
-from toolcrib.calls.auditing import Audit, Audited, chained
+from toolcrib._session.archive import GRAVES
+from toolcrib._session.audit import Audit, Audited, chained
 from toolcrib.events import Event
-from toolcrib.serve.api.errors import Problem
-from toolcrib.serve.api.listing import stories
-from toolcrib.serve.api.paging import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
-from toolcrib.serve.api.request import LINES, Request
-from toolcrib.serve.api.routing import Reply, Route
-from toolcrib.serve.api.watching import SLACK_S, used_since
-from toolcrib.store import INFINITE, OWNER, Mark, Spot, Where
+from toolcrib.serve.api.call_list import stories
+from toolcrib.serve.api.errors import ApiError
+from toolcrib.serve.api.pages import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
+from toolcrib.serve.api.request import LINES, ApiRequest
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.watcher import SLACK_S, used_since
+from toolcrib.store import INFINITE, OWNER, LogPosition, WalkedCall, WalkFilter
 from toolcrib.store.codec import PAGE_BYTES, encode
 from toolcrib.types import CODES
 
@@ -56,7 +56,7 @@ class AuditForm(Struct, omit_defaults=True):
     reached: float | None = None
 
 
-async def audit(asked: Request) -> Reply | None:
+async def audit(asked: ApiRequest) -> ApiReply | None:
     """Who called what, what was decided by whom, and what came of it."""
     query = asked.query
     owner = owner_of(asked, query.owner)
@@ -72,17 +72,19 @@ async def audit(asked: Request) -> Reply | None:
     return paged(entries) if next is None else paged(entries, place(*next), reached=next.at)
 
 
-def _where(query: AuditQuery, owner: str | None) -> Where:
+def _where(query: AuditQuery, owner: str | None) -> WalkFilter:
     """What the store itself can look for."""
     tool = None if query.tool is None or GLOB.search(query.tool) else query.tool
     codes: tuple[str, ...] = () if query.outcome is None else _OUTCOMES.get(query.outcome, (query.outcome,))
     until = INFINITE if query.until is None else query.until
-    return Where("ended", query.session, owner, codes=codes, tool=tool, since=query.since or 0.0, until=until)
+    return WalkFilter("ended", query.session, owner, codes=codes, tool=tool, since=query.since or 0.0, until=until)
 
 
-async def _page(asked: Request, where: Where, past: Mark | None) -> tuple[list[dict[str, Any]], Mark | None]:
+async def _page(
+    asked: ApiRequest, where: WalkFilter, past: LogPosition | None
+) -> tuple[list[dict[str, Any]], LogPosition | None]:
     """Entries, the newest first, until there are enough or enough was looked at."""
-    loop, query, found, chains = asyncio.get_running_loop(), asked.query, list[dict[str, Any]](), Chains(asked)
+    loop, query, found, chains = asyncio.get_running_loop(), asked.query, list[dict[str, Any]](), CallerChains(asked)
     size = 0
     picky, stop = (query.who, query.q, where.tool) != (None, None, query.tool), loop.time() + LOOK_S
     while True:
@@ -100,7 +102,9 @@ async def _page(asked: Request, where: Where, past: Mark | None) -> tuple[list[d
             return found, past
 
 
-async def _made(asked: Request, spots: list[Spot], chains: Chains) -> AsyncIterator[tuple[Mark, dict[str, Any]]]:
+async def _made(
+    asked: ApiRequest, spots: list[WalkedCall], chains: CallerChains
+) -> AsyncIterator[tuple[LogPosition, dict[str, Any]]]:
     """The entries of these ends, but for the seals, which need all that came before in a session."""
     async for (row, owner, mark), story in stories(asked.api.crib.store, spots):
         own = [event for event in story if event.seq <= mark.seq]
@@ -113,10 +117,10 @@ async def _made(asked: Request, spots: list[Spot], chains: Chains) -> AsyncItera
         yield mark, at | call.entry(own[-1])
 
 
-class Chains:
+class CallerChains:
     """Who asked for each call, from the top, looked up once a page."""
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, asked: ApiRequest) -> None:
         self._store = asked.api.crib.store
         self._known: dict[str, list[str]] = {}
 
@@ -139,7 +143,7 @@ class Chains:
         return chained(accepted.fields, chain)
 
 
-async def _lines(asked: Request, owner: str | None, *, foreign: bool) -> None:
+async def _lines(asked: ApiRequest, owner: str | None, *, foreign: bool) -> None:
     """All entries, session by session, each a line: what `toolcrib audit verify` checks."""
     cursors = dict(_cursors(asked.query.after or ""))
     headers = [(b"content-type", b"application/x-ndjson")]
@@ -155,11 +159,11 @@ def _cursors(text: str) -> Iterator[tuple[str, int]]:
     for one in filter(None, text.split(",")):
         session, _, seq = one.rpartition(":")
         if not session or not seq.isdecimal() or len(seq) > 15:
-            raise Problem("invalid_arguments", "`after` is no cursor", "take one from the field `cursor`: SESSION:SEQ")
+            raise ApiError("invalid_arguments", "`after` is no cursor", "take one from the field `cursor`: SESSION:SEQ")
         yield session, int(seq)
 
 
-async def _entries(asked: Request, owner: str | None) -> AsyncIterator[dict[str, Any]]:
+async def _entries(asked: ApiRequest, owner: str | None) -> AsyncIterator[dict[str, Any]]:
     crib, query = asked.api.crib, asked.query
     if query.session is None:
         rows = await used_since(crib, (query.since or 0.0) - SLACK_S, owner)

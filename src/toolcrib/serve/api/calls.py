@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from toolcrib.calls.live import LiveCall
+from toolcrib._call.live_call import LiveCall
 from toolcrib.serve.api import forms
-from toolcrib.serve.api.errors import Problem
-from toolcrib.serve.api.listing import found, status_of
-from toolcrib.serve.api.paging import Seconds, Text
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.routing import Reply, Route
-from toolcrib.serve.asgi import Gone, gone
+from toolcrib.serve.api.call_list import found, status_of
+from toolcrib.serve.api.errors import ApiError
+from toolcrib.serve.api.pages import Seconds, Text
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.asgi import ClientDisconnected, gone
 from toolcrib.serve.principal import NotAdmitted, refused
 from toolcrib.session import Session, queued
 from toolcrib.store.codec import encode
@@ -47,7 +47,7 @@ class NewCall(Struct, forbid_unknown_fields=True):
 _OPTIONS = ("label", "key", "background", "wake", "timeout_s", "provider_id")
 
 
-async def make(asked: Request) -> Reply:
+async def make(asked: ApiRequest) -> ApiReply:
     """Makes a call; its result, or the call where nobody waits for it."""
     api, body, principal = asked.api, asked.body, asked.principal
     session = api.rooms.known(asked.path[0], principal) or await api.rooms.of(asked.path[0], principal)
@@ -65,26 +65,26 @@ async def make(asked: Request) -> Reply:
     await session.accept(live)
     id = live.id if live.row is None else live.row.id
     if live.background and live.row is not None:
-        return Reply(forms.result(id, queued(id)))
+        return ApiReply(forms.result(id, queued(id)))
     if live.result is not None:
-        return Reply(forms.result(id, live.result))
+        return ApiReply(forms.result(id, live.result))
     live.cancel_on_disconnect = body.cancel_on_disconnect
     return await _outcome(asked, session, live, id)
 
 
-async def _submitted(session: Session, tool: str, args: bytes, options: dict[str, Any]) -> Reply:
+async def _submitted(session: Session, tool: str, args: bytes, options: dict[str, Any]) -> ApiReply:
     """An accepted call, and where it stands already: it may wait for somebody, or be over."""
     call = await session.submit(tool, args, **options)
     return given(forms.call(call, status_of(await session.row(call.id))), 202)
 
 
-async def _outcome(asked: Request, session: Session, live: LiveCall, id: str) -> Reply:
+async def _outcome(asked: ApiRequest, session: Session, live: LiveCall, id: str) -> ApiReply:
     """Waits for a call that takes a while, as long as somebody wants to hear of it."""
     wait = asked.body.wait
     work = asyncio.ensure_future(session.outcome(live))
     try:
         if await attend(work, asked, None if wait is True else float(wait)):
-            return Reply(forms.result(id, work.result()))
+            return ApiReply(forms.result(id, work.result()))
         live.cancel_on_disconnect = False  # its caller did not leave, and may come back for it
     except NotAdmitted:
         live.cancel_on_disconnect = False  # nor did one whose key expired meanwhile
@@ -95,7 +95,7 @@ async def _outcome(asked: Request, session: Session, live: LiveCall, id: str) ->
     return given(forms.call(history.call(), history.status), 202)
 
 
-async def attend(work: asyncio.Future[Any], asked: Request, seconds: float | None) -> bool:
+async def attend(work: asyncio.Future[Any], asked: ApiRequest, seconds: float | None) -> bool:
     """Waits for something as long as whoever asked is there, and would still be let in; whether it is done.
 
     Raises:
@@ -111,7 +111,7 @@ async def attend(work: asyncio.Future[Any], asked: Request, seconds: float | Non
             if work.done() or clock() >= until:
                 return work.done()
             if left.done():
-                raise Gone
+                raise ClientDisconnected
             if (error := await refused(asked.api.guard, asked.headers)) is not None:
                 raise error
     finally:
@@ -121,38 +121,38 @@ async def attend(work: asyncio.Future[Any], asked: Request, seconds: float | Non
 def _key(header: bytes, other: str | None) -> str:
     key = header.decode("latin-1").strip()
     if not key or len(key) > 1000:
-        raise Problem("invalid_arguments", "Idempotency-Key has 1 to 1000 characters")
+        raise ApiError("invalid_arguments", "Idempotency-Key has 1 to 1000 characters")
     if other not in (None, key):
-        raise Problem("invalid_arguments", "Idempotency-Key and `key` differ", "send one of them")
+        raise ApiError("invalid_arguments", "Idempotency-Key and `key` differ", "send one of them")
     return key
 
 
-class Wait(Struct, forbid_unknown_fields=True):
+class WaitQuery(Struct, forbid_unknown_fields=True):
     """How many seconds to wait for it."""
 
     wait: Seconds = 0.0
 
 
-class NotYet(Struct):
+class PendingCall(Struct):
     """A call that is not done."""
 
     call: str
     state: Status
 
 
-async def outcome(asked: Request) -> Reply:
+async def outcome(asked: ApiRequest) -> ApiReply:
     """The result of a call, or how far it is."""
     session, row = await found(asked)
     if row.state == "done":
-        return Reply(forms.result(row.id, await session.result(row.id)))
+        return ApiReply(forms.result(row.id, await session.result(row.id)))
     if asked.query.wait:
         work: asyncio.Future[Result] = asyncio.ensure_future(session.result(row.id))
         try:
             if await attend(work, asked, asked.query.wait):
-                return Reply(forms.result(row.id, work.result()))
+                return ApiReply(forms.result(row.id, work.result()))
         finally:
             work.cancel()
-    return given(NotYet(row.id, (await session.status(row.id)).status), 202)
+    return given(PendingCall(row.id, (await session.status(row.id)).status), 202)
 
 
 # Stopping, and once more
@@ -164,13 +164,13 @@ class Cancelled(Struct):
     cancelled: bool
 
 
-async def cancel(asked: Request) -> Reply:
+async def cancel(asked: ApiRequest) -> ApiReply:
     """Stops a call."""
     session, row = await found(asked)
     return given(Cancelled(await session.cancel(row.id)))
 
 
-async def again(asked: Request) -> Reply:
+async def again(asked: ApiRequest) -> ApiReply:
     """Makes the same call anew, with the arguments that it was made with."""
     session, row = await found(asked)
     history = await session.history(row)
@@ -188,12 +188,12 @@ class Settled(Struct, forbid_unknown_fields=True):
     reason: Text | None = None
 
 
-async def reconcile(asked: Request) -> Reply:
+async def reconcile(asked: ApiRequest) -> ApiReply:
     """Says what came of a call of which nobody knew it."""
     session, row = await found(asked)
     body = asked.body
     await session.settle(row.id, body.outcome == "happened", body.data, reason=body.reason, actor=asked.principal.name)
-    return Reply(forms.result(row.id, await session.result(row.id)))
+    return ApiReply(forms.result(row.id, await session.result(row.id)))
 
 
 ROUTES = [
@@ -212,8 +212,8 @@ ROUTES = [
         "/v1/sessions/{session}/calls/{call}/result",
         outcome,
         "The result of a call; 202 where it is not done within `wait` seconds.",
-        query=Wait,
-        gives={200: forms.ResultForm, 202: NotYet},
+        query=WaitQuery,
+        gives={200: forms.ResultForm, 202: PendingCall},
     ),
     Route(
         "POST",

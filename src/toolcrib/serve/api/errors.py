@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.errors import Refused, StoreError, ToolcribError
-from toolcrib.serve.asgi import JSON, Header, Unreadable
+from toolcrib.serve.asgi import JSON, Header, UnreadableBody
 from toolcrib.serve.keys import CHALLENGE
 from toolcrib.serve.principal import NotAdmitted
 
@@ -39,7 +39,7 @@ STATUS = {
 _CODES = {400: "invalid_arguments", 401: "unauthorized", 403: "denied", 408: "timeout", 413: "too_large"}
 
 
-class Said(msgspec.Struct, omit_defaults=True):
+class ErrorDetail(msgspec.Struct, omit_defaults=True):
     """Why something was not done: `code` is stable, `message` is for people, `hint` says what to do next."""
 
     code: str
@@ -49,13 +49,13 @@ class Said(msgspec.Struct, omit_defaults=True):
     trace: str | None = None
 
 
-class Error(msgspec.Struct):
+class ErrorForm(msgspec.Struct):
     """The body of every answer that is no success."""
 
-    error: Said
+    error: ErrorDetail
 
 
-class Problem(Exception):
+class ApiError(Exception):
     """A request that was not carried out."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Problem(Exception):
         headers: Sequence[Header] = (),
     ) -> None:
         super().__init__(message)
-        self.said = Said(code, message, hint, retry_after)
+        self.said = ErrorDetail(code, message, hint, retry_after)
         self.status = STATUS.get(code, 400)
         self.headers = headers
 
@@ -79,36 +79,36 @@ class Problem(Exception):
             headers.append((b"www-authenticate", CHALLENGE.encode()))
         if self.said.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.said.retry_after))))
-        return self.status, msgspec.json.encode(Error(self.said)), headers
+        return self.status, msgspec.json.encode(ErrorForm(self.said)), headers
 
 
-def missing(what: str = "session") -> Problem:
+def missing(what: str = "session") -> ApiError:
     """What somebody may not see is as unknown as what never was."""
-    return Problem("not_found", f"There is no such {what}")
+    return ApiError("not_found", f"There is no such {what}")
 
 
-def problem_of(error: Exception) -> Problem:
+def problem_of(error: Exception) -> ApiError:
     """What is told of something that went wrong; of what nobody expected only under which id the trace has it."""
     match error:
-        case Problem():
+        case ApiError():
             return error
         case Refused():
-            return Problem(error.code, error.message, error.hint)
+            return ApiError(error.code, error.message, error.hint)
         case NotAdmitted():
             challenge = () if error.challenge is None else ((b"www-authenticate", error.challenge.encode("latin-1")),)
-            return Problem(_CODES.get(error.status, "denied"), error.message, error.hint, headers=challenge)
-        case Unreadable():
-            return Problem(_CODES[error.status], error.message, headers=((b"connection", b"close"),))
+            return ApiError(_CODES.get(error.status, "denied"), error.message, error.hint, headers=challenge)
+        case UnreadableBody():
+            return ApiError(_CODES[error.status], error.message, headers=((b"connection", b"close"),))
         case StoreError():
-            return Problem("unavailable", str(error), "try again", retry_after=1.0)
+            return ApiError("unavailable", str(error), "try again", retry_after=1.0)
         case ToolcribError():
-            return Problem("invalid_arguments", str(error))
+            return ApiError("invalid_arguments", str(error))
     return _unexpected(error)
 
 
-def _unexpected(error: Any) -> Problem:
+def _unexpected(error: Any) -> ApiError:
     trace = secrets.token_hex(8)
     log.error("a request could not be answered (trace %s)", trace, exc_info=error)
-    problem = Problem("internal", "Something went wrong here", f"the server's log has it under {trace}")
+    problem = ApiError("internal", "Something went wrong here", f"the server's log has it under {trace}")
     problem.said.trace = trace
     return problem

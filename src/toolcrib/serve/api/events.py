@@ -5,14 +5,14 @@ from __future__ import annotations
 from msgspec import Raw, Struct
 
 from toolcrib.serve.api import forms
-from toolcrib.serve.api.errors import Problem, missing
-from toolcrib.serve.api.paging import Limit, Name, Seq, paged
-from toolcrib.serve.api.request import EVENTS, Request
-from toolcrib.serve.api.rooms import bounds
-from toolcrib.serve.api.routing import Reply, Route
-from toolcrib.serve.api.streams import Line
+from toolcrib.serve.api.errors import ApiError, missing
+from toolcrib.serve.api.pages import Limit, Name, Seq, paged
+from toolcrib.serve.api.request import EVENTS, ApiRequest
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.session_cache import bounds
+from toolcrib.serve.api.streams import EventStream
 from toolcrib.store import SessionRow
-from toolcrib.store.codec import PAGE_BYTES, Extent
+from toolcrib.store.codec import PAGE_BYTES, PageLimit
 
 LAST = b"last-event-id"
 
@@ -26,7 +26,7 @@ class EventsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-async def events(asked: Request) -> Reply | None:
+async def events(asked: ApiRequest) -> ApiReply | None:
     """Events past `after`: a page, or a stream."""
     row = await asked.api.rooms.row(asked.path[0], asked.principal)
     await asked.api.crib.store.flush()  # what this process did before it was asked belongs to the past
@@ -37,12 +37,12 @@ async def events(asked: Request) -> Reply | None:
     return paged(found, next)
 
 
-async def _page(asked: Request, row: SessionRow) -> tuple[list[Raw], str | None]:
+async def _page(asked: ApiRequest, row: SessionRow) -> tuple[list[Raw], str | None]:
     """Events until there are enough, by number or by bytes, and where the next page begins."""
     query, found, size = asked.query, list[Raw](), 0
     after = query.after
     while len(found) < query.limit and size < PAGE_BYTES:
-        extent, limit = Extent(PAGE_BYTES - size, whole=False), query.limit - len(found)
+        extent, limit = PageLimit(PAGE_BYTES - size, whole=False), query.limit - len(found)
         page = await asked.api.crib.store.read(row.id, after, limit=limit, call=query.call, extent=extent)
         if not page:
             return found, None
@@ -53,7 +53,7 @@ async def _page(asked: Request, row: SessionRow) -> tuple[list[Raw], str | None]
     return found, str(after)
 
 
-async def event(asked: Request) -> Reply:
+async def event(asked: ApiRequest) -> ApiReply:
     """One event with all of its values."""
     row = await asked.api.rooms.row(asked.path[0], asked.principal)
     seq = asked.path[1]
@@ -63,15 +63,15 @@ async def event(asked: Request) -> Reply:
     found = await asked.api.crib.store.read(row.id, int(seq) - 1, limit=1, until=int(seq))
     if not found or found[0].seq != int(seq):
         raise missing("event")
-    return Reply(forms.event(row.id, found[0]))
+    return ApiReply(forms.event(row.id, found[0]))
 
 
-async def _stream(asked: Request, row: SessionRow) -> None:
+async def _stream(asked: ApiRequest, row: SessionRow) -> None:
     api, query = asked.api, asked.query
     row = await api.rooms.row(row.id, asked.principal)
     after = _after(asked.headers.get(LAST), query.after)
     if after > row.seq:
-        raise Problem("invalid_arguments", f"Event {after} is not in this session's log", "begin with after=0")
+        raise ApiError("invalid_arguments", f"Event {after} is not in this session's log", "begin with after=0")
     last = 0
     if query.call is not None:
         call = await api.crib.store.call(query.call)
@@ -79,7 +79,7 @@ async def _stream(asked: Request, row: SessionRow) -> None:
             raise missing("call")
         after, last = max(after, call.accepted_seq - 1), call.done_seq or 0
     if api.streams.stopped:
-        raise Problem("unavailable", "The server is stopping", "try again", retry_after=1)
+        raise ApiError("unavailable", "The server is stopping", "try again", retry_after=1)
     async with api.readers.of(asked):
         line = api.streams.line(asked.send)
         line.at, line.call, line.last = after, query.call, last
@@ -91,7 +91,7 @@ async def _stream(asked: Request, row: SessionRow) -> None:
             await _follow(asked, row, line)
 
 
-async def _follow(asked: Request, row: SessionRow, line: Line) -> None:
+async def _follow(asked: ApiRequest, row: SessionRow, line: EventStream) -> None:
     feed = asked.api.streams.feed(row.id, row.seq)
     try:
         await feed.join(line)
@@ -106,7 +106,7 @@ def _after(header: bytes | None, query: int) -> int:
         return query
     text = header.decode("latin-1").strip()
     if not text.isascii() or not text.isdecimal() or len(text) > 15:
-        raise Problem("invalid_arguments", "Last-Event-ID is no event of this session", "begin with after=0")
+        raise ApiError("invalid_arguments", "Last-Event-ID is no event of this session", "begin with after=0")
     return int(text)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolcrib import types
-from toolcrib.calls.history import History
+from toolcrib._call.history import History
 from toolcrib.events import Event, with_values
 from toolcrib.store import SessionRow
 from toolcrib.store.codec import encode

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from toolcrib.serve.api.about import Me, told
-from toolcrib.serve.api.errors import Problem
-from toolcrib.serve.api.paging import Name, Text
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.errors import ApiError
+from toolcrib.serve.api.pages import Name, Text
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.server_info import Me, told
 from toolcrib.serve.asgi import JSON
-from toolcrib.serve.keyring import Key, Keyring
+from toolcrib.serve.keyring import ApiKey, Keyring
 from toolcrib.serve.keys import unknown_key
 
 
@@ -22,16 +22,16 @@ class SignIn(Struct, forbid_unknown_fields=True):
     key: Annotated[str, Meta(min_length=1, max_length=16_384)]
 
 
-async def sign_in(asked: Request) -> Reply:
+async def sign_in(asked: ApiRequest) -> ApiReply:
     """Gives a browser its cookie."""
     api, key = asked.api, asked.body.key
     if api.guard is None or api.cookies is None:
-        raise Problem("conflict", "This server asks nobody who they are", "there is nothing to sign in to")
+        raise ApiError("conflict", "This server asks nobody who they are", "there is nothing to sign in to")
     if not key.isascii() or not key.isprintable():
         raise unknown_key()
     principal = await api.guard.admit({b"authorization": f"Bearer {key}".encode()})
     cookie = api.cookies.header(key, asked.headers, secure=asked.secure)
-    return Reply(given(told(api, principal)).body, headers=(JSON, cookie))
+    return ApiReply(given(told(api, principal)).body, headers=(JSON, cookie))
 
 
 class SignedOut(Struct):
@@ -40,21 +40,21 @@ class SignedOut(Struct):
     ok: bool = True
 
 
-async def sign_out(asked: Request) -> Reply:
+async def sign_out(asked: ApiRequest) -> ApiReply:
     """Takes the cookie away."""
     cookies = asked.api.cookies
     headers = (JSON,) if cookies is None else (JSON, cookies.gone(asked.headers, secure=asked.secure))
-    return Reply(b'{"ok":true}', headers=headers)
+    return ApiReply(b'{"ok":true}', headers=headers)
 
 
-class KeyForm(Key, omit_defaults=True, kw_only=True):
+class KeyForm(ApiKey, omit_defaults=True, kw_only=True):
     """A key; `key` is there only right after it was made."""
 
     active: bool
     key: str | None = None
 
 
-class Keys(Struct):
+class KeyList(Struct):
     """All keys."""
 
     items: list[KeyForm]
@@ -70,23 +70,23 @@ class NewKey(Struct, forbid_unknown_fields=True):
     expires: float | None = None
 
 
-def _ring(asked: Request) -> Keyring:
+def _ring(asked: ApiRequest) -> Keyring:
     if asked.api.keys is None:
-        raise Problem("conflict", "This server keeps no keys in its store", "serve it with keys in the store")
+        raise ApiError("conflict", "This server keeps no keys in its store", "serve it with keys in the store")
     return asked.api.keys
 
 
-def _form(asked: Request, key: Key, shown: str | None = None) -> KeyForm:
+def _form(asked: ApiRequest, key: ApiKey, shown: str | None = None) -> KeyForm:
     fields = {name: getattr(key, name) for name in key.__struct_fields__}
     return KeyForm(**fields, active=key.holds(asked.api.crib.pipeline.clock.now()), key=shown)
 
 
-async def keys(asked: Request) -> Reply:
+async def keys(asked: ApiRequest) -> ApiReply:
     """All keys."""
-    return given(Keys([_form(asked, key) for key in _ring(asked).keys]))
+    return given(KeyList([_form(asked, key) for key in _ring(asked).keys]))
 
 
-async def add(asked: Request) -> Reply:
+async def add(asked: ApiRequest) -> ApiReply:
     """Makes a key, and shows it this once."""
     body = asked.body
     namespaces = None if body.namespaces is None else asked.api.crib.catalog.resolve(body.namespaces)
@@ -101,7 +101,7 @@ async def add(asked: Request) -> Reply:
     return given(_form(asked, key, shown), 201)
 
 
-async def revoke(asked: Request) -> Reply:
+async def revoke(asked: ApiRequest) -> ApiReply:
     """Takes a key away."""
     key = await _ring(asked).revoke(asked.path[0], by=asked.principal.name)
     return given(_form(asked, key))
@@ -125,7 +125,7 @@ ROUTES = [
         keys,
         "The API keys that the store holds; never the keys themselves.",
         "admin",
-        gives={200: Keys},
+        gives={200: KeyList},
     ),
     Route(
         "POST",

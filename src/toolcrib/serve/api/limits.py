@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
 
-from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.principal import Principal
 from toolcrib.types import pace
 
@@ -43,7 +43,7 @@ class ServeLimits:
             pace(self.rate)
 
 
-class Gate:
+class RequestLimiter:
     """Counts requests and streams. Its memory is bounded: who was not heard of for long is forgotten."""
 
     def __init__(self, limits: ServeLimits) -> None:
@@ -63,7 +63,7 @@ class Gate:
         many = self._under_way.get(principal.name, 0)
         if many >= self._limits.requests_each:
             told = f"{many} requests are under way already"
-            raise Problem("too_many", told, "wait for some of them to end", retry_after=1)
+            raise ApiError("too_many", told, "wait for some of them to end", retry_after=1)
         if self._pace is not None:
             self._count(principal, *self._pace)
         self._under_way[principal.name] = many + 1
@@ -86,7 +86,7 @@ class Gate:
         ahead = max(self._ahead.get(principal.name, now), now)
         wait = ahead - now - (burst - 1) * interval
         if wait > 0:
-            raise Problem(
+            raise ApiError(
                 "rate_limited", f"More than {self._limits.rate} requests", "come back later", retry_after=round(wait, 3)
             )
         if len(self._ahead) >= MOST_KNOWN:
@@ -101,9 +101,9 @@ class Gate:
         """
         limits, name = self._limits, principal.name
         if self._streams.get(name, 0) >= limits.streams_each:
-            raise Problem("too_many", f"{limits.streams_each} streams are open already", "close one", retry_after=5)
+            raise ApiError("too_many", f"{limits.streams_each} streams are open already", "close one", retry_after=5)
         if self.open >= limits.streams:
-            raise Problem("unavailable", "Too many streams are open here", "try again", retry_after=5)
+            raise ApiError("unavailable", "Too many streams are open here", "try again", retry_after=5)
 
     @contextmanager
     def stream(self, principal: Principal) -> Iterator[None]:

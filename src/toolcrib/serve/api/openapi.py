@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from toolcrib import __version__
-from toolcrib.serve.api.errors import Error
-from toolcrib.serve.api.routing import Route
+from toolcrib.serve.api.errors import ErrorForm
+from toolcrib.serve.api.router import Route
 
 _REF = "#/components/schemas/{name}"
 _IDS = {"session": "A session's id.", "call": "A call's id.", "tool": "A tool's id.", "agent": "An agent's name."}
@@ -20,7 +20,7 @@ _IDS = {"session": "A session's id.", "call": "A call's id.", "tool": "A tool's 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
     """The whole description."""
     routes = list(routes)
-    kinds = [Error, *_kinds(routes)]
+    kinds = [ErrorForm, *_kinds(routes)]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     for schema in components.values():
         schema["description"] = inspect.cleandoc(schema.get("description", ""))
@@ -135,7 +135,7 @@ def _responses(route: Route, known: dict[int, Any]) -> dict[str, Any]:
         }
     elif not found:
         found["204"] = {"description": "Done."}
-    found["default"] = {"description": "It was not done.", "content": _json(known[id(Error)])}
+    found["default"] = {"description": "It was not done.", "content": _json(known[id(ErrorForm)])}
     return found
 
 

@@ -13,19 +13,19 @@ from msgspec import Meta, Struct
 
 from toolcrib.events import Event
 from toolcrib.policy import rules_of
-from toolcrib.policy.people import Demand, demand
+from toolcrib.policy.approvers import ApprovalRequirement, demand
 from toolcrib.serve.api import forms
-from toolcrib.serve.api.errors import Problem, missing
-from toolcrib.serve.api.listing import histories
-from toolcrib.serve.api.paging import MOST, Limit, Name, Text, owner_of, paged, place, read_mark
+from toolcrib.serve.api.call_list import histories
+from toolcrib.serve.api.errors import ApiError, missing
+from toolcrib.serve.api.pages import MOST, Limit, Name, Text, owner_of, paged, place, read_mark
 from toolcrib.serve.api.reach import within
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.rooms import bounds
-from toolcrib.serve.api.routing import Reply, Route
-from toolcrib.serve.api.streams import Line
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.session_cache import bounds
+from toolcrib.serve.api.streams import EventStream
 from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
-from toolcrib.store import OWNER, Mark, Row, SessionRow, Spot, Where
+from toolcrib.store import OWNER, LogPosition, Row, SessionRow, WalkedCall, WalkFilter
 from toolcrib.store.codec import PAGE_BYTES, encode
 from toolcrib.types import Question
 
@@ -46,13 +46,13 @@ class QuestionsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = MOST
 
 
-async def session_questions(asked: Request) -> Reply:
+async def session_questions(asked: ApiRequest) -> ApiReply:
     """What is open in a session."""
     session = await asked.api.rooms.of(asked.path[0], asked.principal)
     return paged([forms.question(one, session.owner) for one in await session.questions()])
 
 
-async def questions(asked: Request) -> Reply:
+async def questions(asked: ApiRequest) -> ApiReply:
     """What is open in all sessions and may be answered by whoever asks, those of the oldest calls first."""
     query = asked.query
     found, next = await inbox(asked, query.owner, read_mark(query.after), query.limit)
@@ -60,12 +60,12 @@ async def questions(asked: Request) -> Reply:
 
 
 async def inbox(
-    asked: Request, owner: str | None = None, past: Mark | None = None, limit: int = MOST
-) -> tuple[list[forms.QuestionForm], Mark | None]:
+    asked: ApiRequest, owner: str | None = None, past: LogPosition | None = None, limit: int = MOST
+) -> tuple[list[forms.QuestionForm], LogPosition | None]:
     """Open questions that somebody may answer, and from where to go on where there are more."""
     # Where rules name no approvers, and mostly they do not, nobody has to look further than at their own sessions.
     whose = owner if _approves(asked) else owner_of(asked, owner)
-    where = Where(states=("waiting",), owner=whose, oldest_first=True)
+    where = WalkFilter(states=("waiting",), owner=whose, oldest_first=True)
     found, loop, size = list[forms.QuestionForm](), asyncio.get_running_loop(), 0
     stop = loop.time() + LOOK_S
     while True:
@@ -82,7 +82,7 @@ async def inbox(
             return sorted(found, key=lambda one: one.asked_at), past
 
 
-async def _visible(asked: Request, spot: Spot, question: Question) -> bool:
+async def _visible(asked: ApiRequest, spot: WalkedCall, question: Question) -> bool:
     """Whether whoever asks may see a question: it is in a session of theirs, or put to them."""
     principal = asked.principal
     if principal.admin or spot.owner == principal.name:
@@ -91,17 +91,17 @@ async def _visible(asked: Request, spot: Spot, question: Question) -> bool:
     return row is not None and _put_to(principal, await asked.api.crib.attach(row), question)
 
 
-def _demands(asked: Request) -> list[Demand]:
+def _demands(asked: ApiRequest) -> list[ApprovalRequirement]:
     """What rules demand of those who answer; mostly nothing, and then nothing has to be looked up."""
     rules = rules_of(asked.api.crib.pipeline.policy)
     if rules is None:
         return []
     each: Any = getattr(rules, "layers", (rules,))
-    general = [Demand(rules.people.approvers)] if rules.people.approvers else []
+    general = [ApprovalRequirement(rules.people.approvers)] if rules.people.approvers else []
     return [*general, *(rule.demand for layer in each for rule in layer.rules if rule.demand)]
 
 
-def _approves(asked: Request) -> bool:
+def _approves(asked: ApiRequest) -> bool:
     """Whether rules name whoever asks as an approver of anything."""
     rules = rules_of(asked.api.crib.pipeline.policy)
     names = [name for one in _demands(asked) for name in (*one.approvers, *one.escalate_to)]
@@ -134,7 +134,7 @@ class NewAnswer(Struct, forbid_unknown_fields=True):
     actor: Name | None = None
 
 
-async def answer(asked: Request) -> Reply:
+async def answer(asked: ApiRequest) -> ApiReply:
     """Answers a question, as whoever asks."""
     body, principal = asked.body, asked.principal
     session = await _answerable(asked)
@@ -153,17 +153,17 @@ async def answer(asked: Request) -> Reply:
     return given(forms.answer(given_answer))
 
 
-async def _check_named(asked: Request, session: Session) -> None:
-    """Raises `Problem` where an answer names somebody else, and it is known who answers or it matters."""
+async def _check_named(asked: ApiRequest, session: Session) -> None:
+    """Raises `ApiError` where an answer names somebody else, and it is known who answers or it matters."""
     if asked.principal.auth != "off":
-        raise Problem("denied", "You answer for yourself", "leave `actor` out")
+        raise ApiError("denied", "You answer for yourself", "leave `actor` out")
     question = next((one for one in await session.questions() if one.id == asked.body.question), None)
     if _demands(asked) or (question is not None and question.demands):
         told = "Nobody knows here who you are, and somebody's own yes is demanded"
-        raise Problem("denied", told, "serve with keys, and have each approver answer with their own")
+        raise ApiError("denied", told, "serve with keys, and have each approver answer with their own")
 
 
-async def _answerable(asked: Request) -> Session:
+async def _answerable(asked: ApiRequest) -> Session:
     """The session of a question that somebody may answer, also where it is not theirs."""
     crib, id = asked.api.crib, asked.path[0]
     row = await crib.store.session(id)
@@ -175,7 +175,7 @@ async def _answerable(asked: Request) -> Session:
     raise missing()
 
 
-async def _once_visible(asked: Request, place: SessionRow, call: Row) -> bool:
+async def _once_visible(asked: ApiRequest, place: SessionRow, call: Row) -> bool:
     """Whether a question was put to somebody, open or not: who comes too late is told so."""
     if place.owner == OWNER or not _approves(asked):
         return False
@@ -187,7 +187,7 @@ async def _once_visible(asked: Request, place: SessionRow, call: Row) -> bool:
 # Changes
 
 
-async def changes(asked: Request) -> None:
+async def changes(asked: ApiRequest) -> None:
     """Questions as they come up and go."""
     api = asked.api
     async with api.readers.of(asked):
@@ -205,7 +205,7 @@ async def changes(asked: Request) -> None:
 class _Inbox:
     """One reader's inbox, and what it was told of it."""
 
-    def __init__(self, asked: Request, line: Line) -> None:
+    def __init__(self, asked: ApiRequest, line: EventStream) -> None:
         self._asked = asked
         self._line = line
         self._told: set[str] = set()
@@ -229,7 +229,7 @@ class _Inbox:
         principal = self._asked.principal
         return principal.admin or principal.name in owners or _approves(self._asked)
 
-    def _freed(self, line: Line) -> None:
+    def _freed(self, line: EventStream) -> None:
         if self._stale and self._ready and not line.busy:
             line.aside(self.look())
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.serve.asgi import Gone
+from toolcrib.serve.asgi import ClientDisconnected
 from toolcrib.serve.principal import Guard, refused
 
 if TYPE_CHECKING:
-    from toolcrib.serve.api.door import Api
-    from toolcrib.serve.api.request import Request
+    from toolcrib.serve.api.app import Api
+    from toolcrib.serve.api.request import ApiRequest
 
 
 class Readers:
@@ -20,11 +20,11 @@ class Readers:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._open: dict[asyncio.Task[Any], Request] = {}
+        self._open: dict[asyncio.Task[Any], ApiRequest] = {}
         self._looking: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def of(self, asked: Request) -> AsyncIterator[None]:
+    async def of(self, asked: ApiRequest) -> AsyncIterator[None]:
         """Counts a stream while it is open; it ends soon after its reader's key was revoked or has expired.
 
         Raises:
@@ -40,12 +40,12 @@ class Readers:
                 if task in self._open or self._api.guard is None:  # it was somebody else
                     raise
                 task.uncancel()
-                with suppress(Gone, OSError, RuntimeError):
+                with suppress(ClientDisconnected, OSError, RuntimeError):
                     await asked.send({"type": "http.response.body", "body": b""})
             finally:
                 self._open.pop(task, None)
 
-    def _join(self, task: asyncio.Task[Any], asked: Request) -> None:
+    def _join(self, task: asyncio.Task[Any], asked: ApiRequest) -> None:
         guard = self._api.guard
         if guard is not None:
             self._open[task] = asked

@@ -7,14 +7,14 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from toolcrib.serve.api.errors import Problem
-from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.errors import ApiError
+from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.asgi import Receive, Send, read
 from toolcrib.serve.principal import Headers, Principal
 from toolcrib.store.codec import encode
 
 if TYPE_CHECKING:
-    from toolcrib.serve.api.door import Api
+    from toolcrib.serve.api.app import Api
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 EVENTS = b"text/event-stream"
@@ -23,7 +23,7 @@ STRANGERS_BYTES = 64 * 1024
 """What is read of a body whose sender nobody knows yet."""
 
 
-class Request:
+class ApiRequest:
     """A request that was let in and understood."""
 
     __slots__ = ("api", "body", "headers", "path", "principal", "query", "receive", "route", "secure", "send")
@@ -63,7 +63,7 @@ class Request:
         if self.route.query is not None:
             self.query = _query(self.route.query, query)
         elif query:
-            raise Problem("invalid_arguments", "This path takes no query")
+            raise ApiError("invalid_arguments", "This path takes no query")
         if self.route.body is not None:
             limits = self.api.limits
             largest = limits.body_bytes if self.route.right is not None else min(limits.body_bytes, STRANGERS_BYTES)
@@ -82,7 +82,7 @@ def decoded(kind: Any, body: bytes) -> Any:
     try:
         return decoder.decode(body or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem("invalid_arguments", f"The body does not fit: {error}") from None
+        raise ApiError("invalid_arguments", f"The body does not fit: {error}") from None
 
 
 def _query(kind: type[msgspec.Struct], text: bytes) -> Any:
@@ -93,9 +93,9 @@ def _query(kind: type[msgspec.Struct], text: bytes) -> Any:
             raise ValueError("it holds a NUL")
         return msgspec.convert(given, kind, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
-        raise Problem("invalid_arguments", f"The query does not fit: {error}") from None
+        raise ApiError("invalid_arguments", f"The query does not fit: {error}") from None
 
 
-def given(value: Any, status: int = 200) -> Reply:
+def given(value: Any, status: int = 200) -> ApiReply:
     """An answer of JSON."""
-    return Reply(encode(value), status)
+    return ApiReply(encode(value), status)

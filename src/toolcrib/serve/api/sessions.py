@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from toolcrib.serve.api import forms
-from toolcrib.serve.api.errors import Problem, missing
-from toolcrib.serve.api.paging import Limit, Name, Text, paged, place, read_place
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.errors import ApiError, missing
+from toolcrib.serve.api.pages import Limit, Name, Text, paged, place, read_place
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.session import Session
 from toolcrib.store import OWNER, SessionRow
 
@@ -37,7 +37,7 @@ class NewSession(Struct, forbid_unknown_fields=True):
     grants: dict[str, Any] | list[str] | None = None
 
 
-async def sessions(asked: Request) -> Reply:
+async def sessions(asked: ApiRequest) -> ApiReply:
     """Sessions, the last used first."""
     query, crib = asked.query, asked.api.crib
     owner = query.owner if asked.principal.admin else asked.principal.name
@@ -62,7 +62,7 @@ async def sessions(asked: Request) -> Reply:
 Busy = dict[str, Counter[str]]
 
 
-async def _busy(asked: Request, session: str | None = None) -> Busy:
+async def _busy(asked: ApiRequest, session: str | None = None) -> Busy:
     """How many calls of each session wait and run."""
     rows = await asked.api.crib.store.calls(session, ("waiting", "running", "queued"), limit=COUNTED)
     counts: Busy = {}
@@ -78,7 +78,7 @@ def _fits(row: SessionRow, query: Any, busy: Busy) -> bool:
     return query.state is None or (not counts if query.state == "idle" else counts[query.state] > 0)
 
 
-async def _listed(asked: Request, row: SessionRow, busy: Busy) -> forms.SessionForm:
+async def _listed(asked: ApiRequest, row: SessionRow, busy: Busy) -> forms.SessionForm:
     crib = asked.api.crib
     session = crib.at_hand(row.id)
     counts = busy.get(row.id, Counter())
@@ -96,7 +96,7 @@ def agent_of(session: Session) -> str | None:
     return None if room is None else room.thread.line.active or None
 
 
-async def _one(asked: Request, session: Session) -> forms.SessionForm:
+async def _one(asked: ApiRequest, session: Session) -> forms.SessionForm:
     row = await asked.api.crib.store.session(session.id)
     if row is None:
         raise missing()
@@ -105,12 +105,12 @@ async def _one(asked: Request, session: Session) -> forms.SessionForm:
     return form
 
 
-async def session(asked: Request) -> Reply:
+async def session(asked: ApiRequest) -> ApiReply:
     """One session."""
     return given(await _one(asked, await asked.api.rooms.of(asked.path[0], asked.principal)))
 
 
-async def open_session(asked: Request) -> Reply:
+async def open_session(asked: ApiRequest) -> ApiReply:
     """Opens a session; 201 where it is new."""
     body = asked.body
     opened, made = await asked.api.rooms.open(body.id, asked.principal, body.namespaces, body.grants or ())
@@ -132,7 +132,7 @@ class ClosedForm(Struct):
     undelivered: int
 
 
-async def close(asked: Request) -> Reply:
+async def close(asked: ApiRequest) -> ApiReply:
     """Logs out."""
     found = await asked.api.rooms.of(asked.path[0], asked.principal)
     closed = await found.close(asked.body.timeout)
@@ -142,7 +142,7 @@ async def close(asked: Request) -> Reply:
 # Changing
 
 
-async def set_user(asked: Request) -> Reply:
+async def set_user(asked: ApiRequest) -> ApiReply:
     """What the client says of its user."""
     found = await asked.api.rooms.of(asked.path[0], asked.principal)
     await found.set_user(asked.body)
@@ -156,11 +156,11 @@ class Narrower(Struct, forbid_unknown_fields=True):
     grants: dict[str, Any] | list[str] | None = None
 
 
-async def narrow(asked: Request) -> Reply:
+async def narrow(asked: ApiRequest) -> ApiReply:
     """Takes rights away."""
     found, body = await asked.api.rooms.of(asked.path[0], asked.principal), asked.body
     if body.namespaces is None and not body.grants:
-        raise Problem("invalid_arguments", "There is nothing to narrow", "send namespaces or grants")
+        raise ApiError("invalid_arguments", "There is nothing to narrow", "send namespaces or grants")
     await found.narrow(namespaces=body.namespaces, grants=body.grants)
     return given(await _one(asked, found))
 
@@ -171,16 +171,16 @@ class Interrupt(Struct, forbid_unknown_fields=True):
     background: bool = False
 
 
-class Stopped(Struct):
+class StoppedForm(Struct):
     """How many calls were stopped."""
 
     stopped: int
 
 
-async def interrupt(asked: Request) -> Reply:
+async def interrupt(asked: ApiRequest) -> ApiReply:
     """Stops what runs or waits."""
     found = await asked.api.rooms.of(asked.path[0], asked.principal)
-    return given(Stopped(await found.interrupt(background=asked.body.background)))
+    return given(StoppedForm(await found.interrupt(background=asked.body.background)))
 
 
 class UserForm(Struct):
@@ -242,6 +242,6 @@ ROUTES = [
         "Stops what runs or waits in the foreground, or all.",
         "call",
         body=Interrupt,
-        gives={200: Stopped},
+        gives={200: StoppedForm},
     ),
 ]

@@ -13,18 +13,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from toolcrib.calls.elsewhere import ENDED
+from toolcrib._call.remote import ENDED
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.events import Event
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.limits import ServeLimits
 from toolcrib.serve.api.reach import opened_by, within
-from toolcrib.serve.asgi import STREAM, Gone, Receive, Send, gone
-from toolcrib.store.codec import Extent
+from toolcrib.serve.asgi import STREAM, ClientDisconnected, Receive, Send, gone
+from toolcrib.store.codec import PageLimit
 
 PAGE = 500
-EXTENT = Extent(64 * 1024, whole=False)
+EXTENT = PageLimit(64 * 1024, whole=False)
 """What is sent at once, and so what one who does not read can hold: large values are references."""
 
 WRITTEN_BYTES, OVERHEAD = 2 * 1024 * 1024, 1024
@@ -40,7 +40,7 @@ STILL_HERE = b": still here\n\n"
 log = logging.getLogger("toolcrib.serve")
 
 
-class Piece(NamedTuple):
+class StreamPage(NamedTuple):
     """A page of a log as a stream sends it: its text, the last event that it goes up to, and whether it is the end."""
 
     text: bytes
@@ -48,21 +48,21 @@ class Piece(NamedTuple):
     done: bool
 
 
-class Written:
+class PageCache:
     """Pages that were written out last, for the next who catches up: of those who come back at once many want the same.
 
     A log only grows, so a page that was read once stays right for as long as its session is followed.
     """
 
     def __init__(self) -> None:
-        self._pieces: dict[tuple[Feed, int, str | None], Piece] = {}
+        self._pieces: dict[tuple[SessionFeed, int, str | None], StreamPage] = {}
         self._bytes = 0
 
-    def get(self, place: tuple[Feed, int, str | None]) -> Piece | None:
+    def get(self, place: tuple[SessionFeed, int, str | None]) -> StreamPage | None:
         """The page that begins there, if it is known."""
         return self._pieces.get(place)
 
-    def put(self, place: tuple[Feed, int, str | None], piece: Piece) -> None:
+    def put(self, place: tuple[SessionFeed, int, str | None], piece: StreamPage) -> None:
         """Keeps a page in the place of the oldest ones."""
         self._forget(place)
         self._pieces[place] = piece
@@ -70,18 +70,18 @@ class Written:
         while self._bytes > WRITTEN_BYTES:
             self._forget(next(iter(self._pieces)))
 
-    def drop(self, feed: Feed) -> None:
+    def drop(self, feed: SessionFeed) -> None:
         """Nobody follows that session any more."""
         for place in [place for place in self._pieces if place[0] is feed]:
             self._forget(place)
 
-    def _forget(self, place: tuple[Feed, int, str | None]) -> None:
+    def _forget(self, place: tuple[SessionFeed, int, str | None]) -> None:
         piece = self._pieces.pop(place, None)
         if piece is not None:
             self._bytes -= len(piece.text) + OVERHEAD
 
 
-class Line:
+class EventStream:
     """A stream to one reader. `at` is the last event that it was given, `call` the only one it wants to hear of.
 
     It ends where a namespace is opened in its session that is not within its `bounds`.
@@ -99,7 +99,7 @@ class Line:
         self.call: str | None = None
         self.last = 0
         self.over = False
-        self.freed: Callable[[Line], None] | None = None
+        self.freed: Callable[[EventStream], None] | None = None
 
     @property
     def busy(self) -> bool:
@@ -129,7 +129,7 @@ class Line:
     async def _pushed(self, message: dict[str, object]) -> None:
         try:
             await self._send(message)
-        except (Gone, OSError, RuntimeError):  # the task of its request hears of it too
+        except (ClientDisconnected, OSError, RuntimeError):  # the task of its request hears of it too
             self.over = True
 
     def aside(self, work: object) -> None:
@@ -184,35 +184,35 @@ class Streams:
     def __init__(self, crib: Crib, limits: ServeLimits) -> None:
         self.crib = crib
         self._ping_s = limits.ping_s
-        self._feeds: dict[str, Feed] = {}
-        self._beats: deque[tuple[float, Line]] = deque()
+        self._feeds: dict[str, SessionFeed] = {}
+        self._beats: deque[tuple[float, EventStream]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self.turns = asyncio.Semaphore(TURNS)
-        self.written = Written()
+        self.written = PageCache()
         self.stopped = False
 
     def start(self, work: object) -> asyncio.Task[None] | None:
         """Runs work up to its first pause; its task, or None if it is over."""
         return self.crib.pipeline.starter.start(work)  # type: ignore[arg-type]
 
-    def line(self, send: Send) -> Line:
+    def line(self, send: Send) -> EventStream:
         """A new stream."""
-        return Line(self, send)
+        return EventStream(self, send)
 
-    def feed(self, session: str, seq: int) -> Feed:
+    def feed(self, session: str, seq: int) -> SessionFeed:
         """What follows a session, from that event on if it is new."""
         feed = self._feeds.get(session)
         if feed is None:
-            feed = self._feeds[session] = Feed(self, session, seq)
+            feed = self._feeds[session] = SessionFeed(self, session, seq)
         return feed
 
-    def drop(self, feed: Feed) -> None:
+    def drop(self, feed: SessionFeed) -> None:
         """Nobody follows that session any more."""
         if self._feeds.get(feed.session) is feed:
             del self._feeds[feed.session]
             self.written.drop(feed)
 
-    def watch(self, line: Line) -> None:
+    def watch(self, line: EventStream) -> None:
         """Lets a stream that is silent say now and then that it is there."""
         loop = asyncio.get_running_loop()
         self._beats.append((loop.time() + self._ping_s, line))
@@ -243,7 +243,7 @@ class Streams:
             await asyncio.wait([feed.task for feed in feeds])
 
 
-class Feed:
+class SessionFeed:
     """Reads the log of one session for all who follow it."""
 
     def __init__(self, streams: Streams, session: str, seq: int) -> None:
@@ -251,16 +251,16 @@ class Feed:
         self._crib = streams.crib
         self.session = session
         self.at = seq
-        self.lines: set[Line] = set()
+        self.lines: set[EventStream] = set()
         self.task = asyncio.get_running_loop().create_task(self._run())
 
-    async def join(self, line: Line) -> None:
+    async def join(self, line: EventStream) -> None:
         """Brings a stream up to now; from then on it is given what comes."""
         line.freed = self._freed
         self.lines.add(line)
         await self._catch_up(line)
 
-    def leave(self, line: Line) -> None:
+    def leave(self, line: EventStream) -> None:
         """One reader less."""
         self.lines.discard(line)
         if not self.lines:
@@ -303,7 +303,7 @@ class Feed:
             elif line.at >= before:
                 self._give(line, page, frames)
 
-    def _give(self, line: Line, page: list[Event], frames: list[bytes]) -> None:
+    def _give(self, line: EventStream, page: list[Event], frames: list[bytes]) -> None:
         """What one stream wants of a page."""
         wanted = [i for i, event in enumerate(page) if event.seq > line.at and line.call in (None, event.call)]
         done = next((i for i in wanted if line.call and page[i].kind in ENDED and page[i].seq >= line.last), None)
@@ -314,11 +314,11 @@ class Feed:
         if done is not None:
             line.finish("done")
 
-    def _freed(self, line: Line) -> None:
+    def _freed(self, line: EventStream) -> None:
         if line.at < self.at:
             line.aside(self._catch_up(line))
 
-    async def _catch_up(self, line: Line) -> None:
+    async def _catch_up(self, line: EventStream) -> None:
         """Sends from the log what a stream has not got yet."""
         while line.at < self.at and not line.over:
             async with self._streams.turns:
@@ -331,20 +331,20 @@ class Feed:
                 line.finish("done")
                 return
 
-    async def _next(self, line: Line) -> Piece:
+    async def _next(self, line: EventStream) -> StreamPage:
         """Reads and writes out what comes next in a stream."""
         page = await self._crib.store.read(self.session, line.at, limit=PAGE, until=self.at, extent=EXTENT)
         frames, done = [], False
         if not within((name for event in page for name in opened_by(event)), line.bounds):
             line.end("denied")
-            return Piece(b"", self.at, done=False)
+            return StreamPage(b"", self.at, done=False)
         for event in page:
             if line.call in (None, event.call):
                 frames.append(frame(self.session, event))
                 done = line.call is not None and event.kind in ENDED and event.seq >= line.last
                 if done:
                     break
-        piece = Piece(b"".join(frames), page[-1].seq if page else self.at, done)
+        piece = StreamPage(b"".join(frames), page[-1].seq if page else self.at, done)
         if line.call is None and frames:
             self._streams.written.put((self, line.at, None), piece)
         return piece

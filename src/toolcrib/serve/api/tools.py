@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.paging import Limit, Name, Text, paged, place, read_place
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.pages import Limit, Name, Text, paged, place, read_place
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.sources import OK, Health
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Effect
 
 Status = Literal["ok", "degraded", "unavailable"]
@@ -97,7 +97,7 @@ Healths = dict[str, Health]
 NOT_TOLD = "Its source is not well; who looks after the server sees why"
 
 
-def _healths(asked: Request) -> Healths:
+def _healths(asked: ApiRequest) -> Healths:
     """The tools that are not well: by how their last calls ended, and before that by the word of their source."""
     stock, metrics = asked.api.crib.stock, asked.api.metrics
     found = {} if metrics is None else {id: Health("degraded", why) for id, why in metrics.out_of_order().items()}
@@ -105,7 +105,7 @@ def _healths(asked: Request) -> Healths:
     return found | {id: _for(asked, health) for id, health in told if health.status != "ok"}
 
 
-def _for(asked: Request, health: Health) -> Health:
+def _for(asked: ApiRequest, health: Health) -> Health:
     """What a source says of itself holds addresses and words of servers: why it is unwell is for who looks after it."""
     return health if asked.principal.admin else health._replace(reason=NOT_TOLD)
 
@@ -134,7 +134,7 @@ def _parts(tool: Tool, healths: Healths, model_name: str | None = None) -> dict[
     }
 
 
-def _detail(asked: Request, tool: Tool) -> ToolDetail:
+def _detail(asked: ApiRequest, tool: Tool) -> ToolDetail:
     bounds, own = asked.api.crib.pipeline.limits, asdict(tool.limits)
     own["timeout_s"] = own["timeout_s"] or bounds.timeout_s
     own["output_bytes"] = own["output_bytes"] or bounds.output_bytes
@@ -157,7 +157,7 @@ def _detail(asked: Request, tool: Tool) -> ToolDetail:
     )
 
 
-def open_tools(asked: Request) -> list[Tool]:
+def open_tools(asked: ApiRequest) -> list[Tool]:
     """The tools of the crib that are open to whoever asks."""
     api = asked.api
     return list(api.crib.catalog.view(api.rooms.allowed(asked.principal)).tools)
@@ -186,7 +186,7 @@ def _sorted_out(query: Any, tools: list[Tool], healths: Healths) -> tuple[list[T
     return fitting, {name: dict(sorted(count.items())) for name, count in zip(FACETS, counts, strict=True)}
 
 
-def _unwell(asked: Request) -> list[SourceForm]:
+def _unwell(asked: ApiRequest) -> list[SourceForm]:
     """The sources that are not well and whose tools whoever asks may use."""
     allowed = asked.api.rooms.allowed(asked.principal)
     return [
@@ -196,7 +196,7 @@ def _unwell(asked: Request) -> list[SourceForm]:
     ]
 
 
-def _page(asked: Request, tools: list[Tool], names: dict[str, str]) -> Reply:
+def _page(asked: ApiRequest, tools: list[Tool], names: dict[str, str]) -> ApiReply:
     query = asked.query
     after = read_place(query.after, tuple[str])
     healths = _healths(asked)
@@ -208,12 +208,12 @@ def _page(asked: Request, tools: list[Tool], names: dict[str, str]) -> Reply:
     return paged(items, place(page[-1].id) if len(rest) > len(page) else None, total=len(wanted), **more)
 
 
-async def tools(asked: Request) -> Reply:
+async def tools(asked: ApiRequest) -> ApiReply:
     """The tools that are open to whoever asks."""
     return _page(asked, open_tools(asked), {})
 
 
-async def tool(asked: Request) -> Reply:
+async def tool(asked: ApiRequest) -> ApiReply:
     """All of one tool."""
     found = next((tool for tool in open_tools(asked) if tool.id == asked.path[0]), None)
     if found is None:
@@ -221,20 +221,20 @@ async def tool(asked: Request) -> Reply:
     return given(_detail(asked, found))
 
 
-async def session_tools(asked: Request) -> Reply:
+async def session_tools(asked: ApiRequest) -> ApiReply:
     """The tools of a session, with the names that a model sees."""
     session = await asked.api.rooms.of(asked.path[0], asked.principal)
     names = {tool.id: name for name, tool in session.model_tools().items()}
     return _page(asked, session.tools(), names)
 
 
-class Offer(Struct, forbid_unknown_fields=True):
+class ClientToolsForm(Struct, forbid_unknown_fields=True):
     """Tools that the client runs itself; those before are replaced."""
 
     tools: Annotated[list[dict[str, Any]], Meta(max_length=1000)]
 
 
-async def offer(asked: Request) -> Reply:
+async def offer(asked: ApiRequest) -> ApiReply:
     """Takes tools that the client runs."""
     session = await asked.api.rooms.of(asked.path[0], asked.principal)
     await session.offer(asked.body.tools)
@@ -242,7 +242,7 @@ async def offer(asked: Request) -> Reply:
     return paged(items, total=len(items))
 
 
-class Judged(Struct, forbid_unknown_fields=True):
+class WhyRequest(Struct, forbid_unknown_fields=True):
     """A call that is not made."""
 
     tool: Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -260,7 +260,7 @@ class WhyForm(Struct):
     lines: list[str]
 
 
-async def why(asked: Request) -> Reply:
+async def why(asked: ApiRequest) -> ApiReply:
     """The verdict on a call without making it."""
     session, body = await asked.api.rooms.of(asked.path[0], asked.principal), asked.body
     explained = session.why(body.tool, b"{}" if body.args is UNSET else bytes(body.args))
@@ -297,7 +297,7 @@ ROUTES = [
         offer,
         "Offers tools that the client runs itself: their calls wait for its answer.",
         "call",
-        body=Offer,
+        body=ClientToolsForm,
         gives={200: Tools},
     ),
     Route(
@@ -305,7 +305,7 @@ ROUTES = [
         "/v1/sessions/{session}/why",
         why,
         "The verdict on a call without making it, with every grant, segment and rule that was looked at.",
-        body=Judged,
+        body=WhyRequest,
         gives={200: WhyForm},
     ),
 ]

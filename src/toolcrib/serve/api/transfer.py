@@ -9,17 +9,17 @@ from msgspec import Meta, Struct
 from toolcrib.events import SessionDeleted
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.paging import Name, owner_of
+from toolcrib.serve.api.pages import Name, owner_of
 from toolcrib.serve.api.reach import within
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.rooms import bounds
-from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.session_cache import bounds
 from toolcrib.serve.asgi import read
 
 LINES = (b"content-type", b"application/x-ndjson")
 
 
-async def export(asked: Request) -> Reply | None:
+async def export(asked: ApiRequest) -> ApiReply | None:
     """Sends a session as lines."""
     await asked.api.rooms.of(asked.path[0], asked.principal)
     row = await asked.api.rooms.row(asked.path[0], asked.principal)
@@ -39,7 +39,7 @@ class ImportQuery(Struct, forbid_unknown_fields=True):
     owner: Name | None = None
 
 
-async def take_in(asked: Request) -> Reply:
+async def take_in(asked: ApiRequest) -> ApiReply:
     """Makes a session of the lines that were sent."""
     limits = asked.api.limits
     body = await read(asked.receive, limits.body_bytes, limits.body_s)
@@ -54,7 +54,7 @@ class DeleteQuery(Struct, forbid_unknown_fields=True):
     force: bool = False
 
 
-async def delete(asked: Request) -> Reply:
+async def delete(asked: ApiRequest) -> ApiReply:
     """Deletes a session."""
     session = await asked.api.rooms.of(asked.path[0], asked.principal)
     if session is None:
@@ -69,7 +69,7 @@ class Tombstones(Struct):
     items: list[SessionDeleted]
 
 
-async def tombstones(asked: Request) -> Reply:
+async def tombstones(asked: ApiRequest) -> ApiReply:
     """What is left of deleted sessions."""
     allowed, stones = bounds(asked.principal), await asked.api.crib.deleted_sessions(owner_of(asked))
     if allowed is not None:

@@ -6,19 +6,19 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from toolcrib.calls.history import History
+from toolcrib._call.history import History
 from toolcrib.serve.api import forms
-from toolcrib.serve.api.paging import Limit, Seq
-from toolcrib.serve.api.request import Request, given
-from toolcrib.serve.api.routing import Reply, Route
+from toolcrib.serve.api.active_agents import ActiveAgent
+from toolcrib.serve.api.pages import Limit, Seq
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.sessions import COUNTED, agent_of
-from toolcrib.serve.api.speakers import Word
 from toolcrib.state import State
-from toolcrib.store import Row, Store, Where
+from toolcrib.store import Row, Store, WalkFilter
 from toolcrib.store.codec import PAGE_BYTES, encode
 
 
-class At(Struct, forbid_unknown_fields=True):
+class ListsQuery(Struct, forbid_unknown_fields=True):
     """As of which event; now, unless said. Of what is done the newest, at most `limit`."""
 
     at: Seq | None = None
@@ -40,7 +40,7 @@ class ListsForm(Struct):
     completed: list[forms.EntryForm]
 
 
-async def lists(asked: Request) -> Reply:
+async def lists(asked: ApiRequest) -> ApiReply:
     """The three lists of a session."""
     found, at = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query.at
     await asked.api.crib.store.flush()
@@ -72,9 +72,9 @@ async def _open(store: Store, session: str, at: int | None) -> list[Row]:
     return [row for row in rows if row.accepted_seq <= at and (row.done_seq is None or row.done_seq > at)]
 
 
-async def _done(asked: Request, session: str) -> list[Row]:
+async def _done(asked: ApiRequest, session: str) -> list[Row]:
     """The newest calls that are done, or were at that event, in order of completion."""
-    query, store, where, found = asked.query, asked.api.crib.store, Where("ended", session), dict[str, Row]()
+    query, store, where, found = asked.query, asked.api.crib.store, WalkFilter("ended", session), dict[str, Row]()
     past = None
     if query.at is not None:
         newest, _ = await store.walk(where, limit=1)
@@ -88,7 +88,7 @@ async def _done(asked: Request, session: str) -> list[Row]:
             return list(reversed(found.values()))
 
 
-class StateAt(Struct, forbid_unknown_fields=True):
+class StateQuery(Struct, forbid_unknown_fields=True):
     """As of which event; now, unless said."""
 
     at: Seq | None = None
@@ -103,7 +103,7 @@ class StateForm(Struct, omit_defaults=True):
     agent: str | None = None
 
 
-async def state(asked: Request) -> Reply:
+async def state(asked: ApiRequest) -> ApiReply:
     """The state of a session."""
     found, crib = await asked.api.rooms.of(asked.path[0], asked.principal), asked.api.crib
     await crib.store.flush()
@@ -111,7 +111,7 @@ async def state(asked: Request) -> Reply:
         await found.reload_state()
         now = found.state.now
         return given(StateForm(dict(now), now.revision, dict(found.user), agent_of(found)))
-    past, user, word = State(crib.state_keys), {}, Word()
+    past, user, word = State(crib.state_keys), {}, ActiveAgent()
     row = await crib.store.session(found.id)
     events = [] if row is None else await asked.api.pasts.until(crib.store, row, asked.query.at)
     word.take(events)
@@ -125,7 +125,7 @@ async def state(asked: Request) -> Reply:
     return given(StateForm(dict(past.now), past.now.revision, user, word.agent))
 
 
-class Piece(Struct, forbid_unknown_fields=True):
+class ByteRange(Struct, forbid_unknown_fields=True):
     """Which bytes."""
 
     offset: Seq = 0
@@ -142,7 +142,7 @@ class OutputForm(Struct, omit_defaults=True):
     next: int | None = None
 
 
-async def output(asked: Request) -> Reply:
+async def output(asked: ApiRequest) -> ApiReply:
     """A piece of an output that was too large for its result."""
     found, query, id = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query, asked.path[1]
     text = await found.output(id, query.offset, query.limit)
@@ -157,7 +157,7 @@ ROUTES = [
         "/v1/sessions/{session}/lists",
         lists,
         "The three lists of calls, now or as of an event.",
-        query=At,
+        query=ListsQuery,
         gives={200: ListsForm},
     ),
     Route(
@@ -165,7 +165,7 @@ ROUTES = [
         "/v1/sessions/{session}/state",
         state,
         "What tools keep in the session, now or as of an event.",
-        query=StateAt,
+        query=StateQuery,
         gives={200: StateForm},
     ),
     Route(
@@ -173,7 +173,7 @@ ROUTES = [
         "/v1/sessions/{session}/outputs/{output}",
         output,
         "A piece of an output that was too large for its result.",
-        query=Piece,
+        query=ByteRange,
         gives={200: OutputForm},
     ),
 ]

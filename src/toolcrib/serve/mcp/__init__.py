@@ -10,7 +10,7 @@ It is not built on the server of the SDK, which takes ten times as long for a ca
 from __future__ import annotations
 
 from toolcrib.serve.mcp.client import ask_client, elicit, roots, sample
-from toolcrib.serve.mcp.settings import Settings
-from toolcrib.serve.mcp.shelf import Prompt, Resource, Shelf
+from toolcrib.serve.mcp.library import McpLibrary, Prompt, Resource
+from toolcrib.serve.mcp.settings import McpServerSettings
 
-__all__ = ["Prompt", "Resource", "Settings", "Shelf", "ask_client", "elicit", "roots", "sample"]
+__all__ = ["McpLibrary", "McpServerSettings", "Prompt", "Resource", "ask_client", "elicit", "roots", "sample"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolcrib.context import Context
-from toolcrib.tools import canonical
+from toolcrib.tool import canonical
 
 Wish = Mapping[str, Any]
 """A request to a client: `method` and `params`."""
@@ -38,7 +38,7 @@ def roots() -> Wish:
 async def ask_client(ctx: Context, **wishes: Wish) -> dict[str, Any]:
     """Asks for several things at once, and gives the answers under the same names, in the words of the protocol.
 
-    What the client said it can not do is not asked, and is missing from the answers.
+    What the client said it cannot do is not asked, and is missing from the answers.
     """
     asked = {name: dict(wish) for name, wish in wishes.items()}
     prompt = f"Asked of the client: {', '.join(asked)}"

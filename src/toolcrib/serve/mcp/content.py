@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.serve.mcp.wire import encode
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Result
 
 _FIELDS = {"mime_type": "mimeType"}

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from toolcrib.calls.eager import Starter
+from toolcrib._call.eager_tasks import Starter
 from toolcrib.serve.mcp import wire
-from toolcrib.serve.mcp.legacy import Connection, Legacy
-from toolcrib.serve.mcp.modern import Modern
-from toolcrib.serve.mcp.request import Reply, Request
-from toolcrib.serve.mcp.server import Server
+from toolcrib.serve.mcp.legacy import LegacyConnection, LegacyHandler
+from toolcrib.serve.mcp.modern import ModernHandler
+from toolcrib.serve.mcp.request import McpReply, McpRequest
+from toolcrib.serve.mcp.server import McpServer
 from toolcrib.serve.mcp.subscriptions import Subscriber
-from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, Id, Message, Wrong
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, Id, McpMessage, ProtocolError
 from toolcrib.serve.principal import Principal
 
 log = logging.getLogger("toolcrib.serve")
@@ -27,7 +27,7 @@ class Duplex:
 
     def __init__(
         self,
-        server: Server,
+        server: McpServer,
         principal: Principal,
         write: Callable[[bytes], None],
         drained: Callable[[], Awaitable[None]],
@@ -36,9 +36,9 @@ class Duplex:
         self._principal = principal
         self._write = write
         self._drained = drained
-        self._modern = Modern(server)
-        self._legacy = Legacy(server)
-        self._connection: Connection | None = None
+        self._modern = ModernHandler(server)
+        self._legacy = LegacyHandler(server)
+        self._connection: LegacyConnection | None = None
         self._working: dict[Id, asyncio.Task[None] | None] = {}
         self._left: set[asyncio.Task[Any]] = set()
         self._starter = Starter(asyncio.get_running_loop())
@@ -58,36 +58,36 @@ class Duplex:
         """Takes a message; what can be answered at once is."""
         try:
             if len(line) > self._server.settings.largest:
-                raise Wrong(INVALID_REQUEST, f"A message has more than {self._server.settings.largest} bytes")
+                raise ProtocolError(INVALID_REQUEST, f"A message has more than {self._server.settings.largest} bytes")
             self._begin(wire.read(line))
-        except Wrong as wrong:
+        except ProtocolError as wrong:
             self._write(wire.error(wire.id_of(line), wrong))
 
-    def _begin(self, message: Message) -> None:
+    def _begin(self, message: McpMessage) -> None:
         if message.method is UNSET or message.id is UNSET:
             self._start(self._told(message), None)
             return
         id = cast(Id, message.id)
         if id in self._working:
-            raise Wrong(INVALID_REQUEST, "A request of this id is under way")
+            raise ProtocolError(INVALID_REQUEST, "A request of this id is under way")
         work = self._at_once(message, id) if message.method == "tools/call" else self._answered(message, id)
         if work is not None:
             self._working[id] = None
             self._start(self._answer(message, id, work), id)
 
-    def _at_once(self, message: Message, id: Id) -> Awaitable[bytes] | None:
+    def _at_once(self, message: McpMessage, id: Id) -> Awaitable[bytes] | None:
         """Answers a call that is over at once; otherwise what there is to wait for."""
         if not _is_modern(message):
             return self._answered(message, id)
         asked = self._modern.request(message, self._principal)
         asked.line = self
         found = self._server.call_at_once(asked, self._starter)
-        if not isinstance(found, Reply):
+        if not isinstance(found, McpReply):
             return self._rest(asked, self._modern.do(asked) if found is None else found)
         self._write(wire.answer(id, self._modern.answered(found)))
         return None
 
-    async def _rest(self, asked: Request, work: Awaitable[Any]) -> bytes:
+    async def _rest(self, asked: McpRequest, work: Awaitable[Any]) -> bytes:
         return wire.answer(asked.id, self._modern.answered(await self._done(asked, work)))
 
     def _start(self, work: Any, id: Id | None) -> None:
@@ -99,7 +99,7 @@ class Duplex:
         if id is not None:
             self._working[id] = task
 
-    async def _told(self, message: Message) -> None:
+    async def _told(self, message: McpMessage) -> None:
         """What is no request."""
         if message.method is UNSET:
             if self._connection is not None:
@@ -107,7 +107,7 @@ class Duplex:
         elif message.method == "notifications/cancelled" and message.params is not UNSET:
             await self._cancelled(message)
 
-    async def _cancelled(self, message: Message) -> None:
+    async def _cancelled(self, message: McpMessage) -> None:
         id = None if message.params is UNSET else message.params.request_id
         if self._connection is not None:
             await self._legacy.notified(message, self._connection)
@@ -115,18 +115,18 @@ class Duplex:
         if task is not None:
             task.cancel()
 
-    async def _answer(self, message: Message, id: Id, work: Awaitable[bytes]) -> None:
+    async def _answer(self, message: McpMessage, id: Id, work: Awaitable[bytes]) -> None:
         try:
             await self.send(await work)
-        except Wrong as wrong:
+        except ProtocolError as wrong:
             await self.send(wire.error(id, wrong))
         except Exception as error:
             log.error("request %s could not be answered", message.method, exc_info=error)
-            await self.send(wire.error(id, Wrong(INTERNAL, "Internal error")))
+            await self.send(wire.error(id, ProtocolError(INTERNAL, "Internal error")))
         finally:
             self._working.pop(id, None)
 
-    async def _answered(self, message: Message, id: Id) -> bytes:
+    async def _answered(self, message: McpMessage, id: Id) -> bytes:
         if _is_modern(message):
             asked = self._modern.request(message, self._principal)
             return await self._rest(asked, self._modern.do(asked))
@@ -135,7 +135,7 @@ class Duplex:
         if message.method == "initialize":
             return wire.answer(id, self._greet(message))
         if self._connection is None:
-            raise Wrong(INVALID_REQUEST, "Begin with initialize, or say protocolVersion in _meta")
+            raise ProtocolError(INVALID_REQUEST, "Begin with initialize, or say protocolVersion in _meta")
         asked = self._legacy.request(message, self._connection)
         self._connection.requests[id] = asked
         try:
@@ -144,22 +144,22 @@ class Duplex:
             self._connection.requests.pop(id, None)
         return wire.answer(id, self._legacy.answered(reply))
 
-    async def _done(self, asked: Request, work: Awaitable[Any]) -> Reply:
+    async def _done(self, asked: McpRequest, work: Awaitable[Any]) -> McpReply:
         asked.line = self
         answer = await work
-        if isinstance(answer, Reply):
+        if isinstance(answer, McpReply):
             return answer
-        reply: Reply = await answer
+        reply: McpReply = await answer
         return reply
 
-    def _greet(self, message: Message) -> bytes:
+    def _greet(self, message: McpMessage) -> bytes:
         if self._connection is not None:
-            raise Wrong(INVALID_REQUEST, "The session was begun already")
+            raise ProtocolError(INVALID_REQUEST, "The session was begun already")
         self._connection, welcome = self._legacy.greet(message, self._principal)
         self._start(self._listen(self._connection), None)
         return welcome
 
-    async def _listen(self, connection: Connection) -> None:
+    async def _listen(self, connection: LegacyConnection) -> None:
         """Tells a client of an older revision what changes."""
         subscriber = Subscriber(await self._server.rooms.of(self._principal), self)
         lists = ("tools",) if self._server.shelf is None else ("tools", "prompts", "resources")
@@ -185,6 +185,6 @@ class Duplex:
             self._legacy.leave(self._connection)
 
 
-def _is_modern(message: Message) -> bool:
+def _is_modern(message: McpMessage) -> bool:
     params = message.params
     return params is not UNSET and params.meta is not UNSET and params.meta.version is not UNSET

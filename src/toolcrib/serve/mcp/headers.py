@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from toolcrib.serve.mcp.wire import HEADER_MISMATCH, Message, Wrong, decode
+from toolcrib.serve.mcp.wire import HEADER_MISMATCH, McpMessage, ProtocolError, decode
 from toolcrib.serve.principal import Headers
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 
 VERSION = b"mcp-protocol-version"
 METHOD = b"mcp-method"
@@ -33,30 +33,30 @@ _SIMPLE = ("string", "integer", "boolean")
 
 
 def check_once(headers: Headers, given: list[tuple[bytes, bytes]]) -> None:
-    """Raises `Wrong` where a header that counts comes twice: two readers might believe different ones."""
+    """Raises `ProtocolError` where a header that counts comes twice: two readers might believe different ones."""
     if len(headers) == len(given):
         return
     names = [name for name, _ in given if name.startswith(b"mcp-")]
     if len(set(names)) < len(names):
-        raise Wrong(HEADER_MISMATCH, "Header mismatch: an Mcp header came twice")
+        raise ProtocolError(HEADER_MISMATCH, "Header mismatch: an Mcp header came twice")
 
 
-def check_routing(headers: Headers, message: Message) -> None:
-    """Raises `Wrong` where method or name in the headers are not those of the body."""
+def check_routing(headers: Headers, message: McpMessage) -> None:
+    """Raises `ProtocolError` where method or name in the headers are not those of the body."""
     method = message.method
     assert isinstance(method, str)
     if _text(headers, METHOD) != method:
-        raise Wrong(HEADER_MISMATCH, f"Header mismatch: Mcp-Method must be {method}")
+        raise ProtocolError(HEADER_MISMATCH, f"Header mismatch: Mcp-Method must be {method}")
     field = _NAMED.get(method)
     if field is None or message.params is UNSET:
         return
     value = getattr(message.params, field)
     if value is not UNSET and _text(headers, NAME) != value:
-        raise Wrong(HEADER_MISMATCH, "Header mismatch: Mcp-Name must be the same as in the body")
+        raise ProtocolError(HEADER_MISMATCH, "Header mismatch: Mcp-Name must be the same as in the body")
 
 
 def check_arguments(headers: Headers, tool: Tool, arguments: bytes) -> None:
-    """Raises `Wrong` where a header that stands for an argument is missing or says something else."""
+    """Raises `ProtocolError` where a header that stands for an argument is missing or says something else."""
     marked = _marked(tool)
     if not marked:
         return
@@ -68,11 +68,11 @@ def check_arguments(headers: Headers, tool: Tool, arguments: bytes) -> None:
         value = _at(given, path)
         said = _text(headers, PARAM + name.lower().encode())
         if said != _written(value):
-            raise Wrong(HEADER_MISMATCH, f"Header mismatch: Mcp-Param-{name} must say what {'.'.join(path)} is")
+            raise ProtocolError(HEADER_MISMATCH, f"Header mismatch: Mcp-Param-{name} must say what {'.'.join(path)} is")
 
 
 def _text(headers: Headers, name: bytes) -> str | None:
-    """A header as text; what is wrapped in base64 and can not be read is no text at all."""
+    """A header as text; what is wrapped in base64 and cannot be read is no text at all."""
     raw = headers.get(name)
     if raw is None:
         return None
@@ -83,10 +83,10 @@ def _text(headers: Headers, name: bytes) -> str | None:
     try:
         inside = base64.b64decode(wrapped[1], validate=True)
         if base64.b64encode(inside).decode() != wrapped[1]:
-            raise Wrong(HEADER_MISMATCH, "Header mismatch: a value is no proper base64")
+            raise ProtocolError(HEADER_MISMATCH, "Header mismatch: a value is no proper base64")
         return inside.decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise Wrong(HEADER_MISMATCH, "Header mismatch: a value is no proper base64") from None
+        raise ProtocolError(HEADER_MISMATCH, "Header mismatch: a value is no proper base64") from None
 
 
 @lru_cache(10_000)

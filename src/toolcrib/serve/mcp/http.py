@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from toolcrib.errors import StoreError
-from toolcrib.serve.api.errors import Problem, problem_of
-from toolcrib.serve.asgi import JSON, STREAM, Gone, Header, Receive, Scope, Send, gone, read, reply
+from toolcrib.serve.api.errors import ApiError, problem_of
+from toolcrib.serve.asgi import JSON, STREAM, ClientDisconnected, Header, Receive, Scope, Send, gone, read, reply
 from toolcrib.serve.mcp import wire
 from toolcrib.serve.mcp.headers import VERSION, check_arguments, check_once, check_routing
-from toolcrib.serve.mcp.legacy import RESUMES, Connection, Legacy, Place
-from toolcrib.serve.mcp.modern import LISTEN, Modern
-from toolcrib.serve.mcp.request import Later, Reply, Request
-from toolcrib.serve.mcp.server import Server
+from toolcrib.serve.mcp.legacy import RESUMES, LegacyConnection, LegacyHandler, StreamPosition
+from toolcrib.serve.mcp.modern import LISTEN, ModernHandler
+from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
+from toolcrib.serve.mcp.server import McpServer
 from toolcrib.serve.mcp.subscriptions import Subscriber
-from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, LEGACY, LIMITED, SESSION_GONE, Message, Wrong
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, LEGACY, LIMITED, SESSION_GONE, McpMessage, ProtocolError
 from toolcrib.serve.principal import Headers, NotAdmitted, Principal, caller, refused
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NOBODY = Principal("")
 _LEGACY = {version.encode() for version in LEGACY}
 
 
-class Visit:
+class IncomingRequest:
     """One request at the door: who sent it, with which headers, and where its answer goes."""
 
     __slots__ = ("api", "given", "headers", "principal", "receive", "scope", "send")
@@ -49,7 +49,7 @@ class Visit:
         self.receive = receive
         self.send = send
 
-    async def answer(self, take: Callable[[Visit], Awaitable[None]]) -> None:
+    async def answer(self, take: Callable[[IncomingRequest], Awaitable[None]]) -> None:
         """Has it taken, if its sender may come in and not too often; says why where it is not."""
         try:
             self.principal = await caller(self.api.guard, self.headers)
@@ -58,7 +58,7 @@ class Visit:
                 await take(self)
             finally:
                 self.api.gate.leave(self.principal)
-        except (Gone, OSError):
+        except (ClientDisconnected, OSError):
             return
         except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
             await turn_away(self.send, error)
@@ -80,10 +80,10 @@ class Visit:
         return await read(self.receive, self.api.limits.body_bytes, self.api.limits.body_s)
 
 
-class Exchange:
+class HttpExchange:
     """One request and its answer. It is a stream from the first message on that comes before the answer."""
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: IncomingRequest) -> None:
         self._visit = visit
         self._receive = visit.receive
         self._send = visit.send
@@ -108,7 +108,7 @@ class Exchange:
         else:
             await reply(self._send, status, message)
 
-    async def attend(self, later: Later, most_s: float | None = None) -> Reply | None:
+    async def attend(self, later: Later, most_s: float | None = None) -> McpReply | None:
         """Waits for an answer as long as somebody wants it and may have it; None where it takes longer than that.
 
         Raises:
@@ -123,7 +123,7 @@ class Exchange:
                 wait = ping_s if until is None else min(ping_s, max(0.0, until - asyncio.get_running_loop().time()))
                 done, _ = await asyncio.wait({work, left}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
                 if left in done and not work.done():
-                    raise Gone
+                    raise ClientDisconnected
                 if not done and until is not None and asyncio.get_running_loop().time() >= until:
                     return None
                 if not done:
@@ -145,13 +145,13 @@ class Exchange:
         if not self.streams:
             raise error
         await self.event(b"", more=False)
-        raise Gone
+        raise ClientDisconnected
 
 
-class Stream(Exchange):
+class StreamExchange(HttpExchange):
     """An answer to a client of an older revision, whose events say how far it got."""
 
-    asked: Request
+    asked: McpRequest
 
     async def send(self, message: bytes, seq: int = 0) -> None:
         """Sends a message before the answer."""
@@ -164,23 +164,23 @@ class Stream(Exchange):
     def _place(self, seq: int) -> bytes:
         asked = self.asked
         uri = None if asked.params.uri is UNSET else asked.params.uri
-        return Place(asked.id, asked.method, uri, asked.token, asked.call, seq).text()
+        return StreamPosition(asked.id, asked.method, uri, asked.token, asked.call, seq).text()
 
 
 class McpHttp:
     """The MCP endpoint, as an ASGI application."""
 
-    def __init__(self, server: Server, api: Api) -> None:
+    def __init__(self, server: McpServer, api: Api) -> None:
         self.server = server
-        self.modern = Modern(server)
-        self.legacy = Legacy(server)
+        self.modern = ModernHandler(server)
+        self.legacy = LegacyHandler(server)
         self._api = api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
-        await Visit(self._api, scope, receive, send).answer(self._take)
+        await IncomingRequest(self._api, scope, receive, send).answer(self._take)
 
-    async def _take(self, visit: Visit) -> None:
+    async def _take(self, visit: IncomingRequest) -> None:
         method = visit.scope["method"]
         if method == "POST":
             await self._post(visit)
@@ -189,7 +189,7 @@ class McpHttp:
         else:
             await reply(visit.send, 405, b"", [(b"allow", b"POST")])
 
-    async def _post(self, visit: Visit) -> None:
+    async def _post(self, visit: IncomingRequest) -> None:
         headers, send = visit.headers, visit.send
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
             await refuse(send, 415, "Send application/json")
@@ -201,7 +201,7 @@ class McpHttp:
         body = await visit.body()
         try:
             message = wire.read(body)
-        except Wrong as wrong:
+        except ProtocolError as wrong:
             await reply(send, wrong.status, wire.error(wire.id_of(body), wrong))
             return
         if _is_modern(headers, message):
@@ -211,8 +211,8 @@ class McpHttp:
 
     # The newest revision
 
-    async def _modern(self, visit: Visit, message: Message) -> None:
-        headers, exchange = visit.headers, Exchange(visit)
+    async def _modern(self, visit: IncomingRequest, message: McpMessage) -> None:
+        headers, exchange = visit.headers, HttpExchange(visit)
         if message.id is UNSET or message.method is UNSET:
             await exchange.finish(202, b"")
             return
@@ -224,19 +224,19 @@ class McpHttp:
             asked.tool = lambda tool, arguments: check_arguments(headers, tool, arguments)
             with visit.stream() if asked.method == LISTEN else nullcontext():
                 answer = await self.modern.do(asked)
-                if not isinstance(answer, Reply):
-                    answer = await exchange.attend(answer) or Reply(b"{}")
+                if not isinstance(answer, McpReply):
+                    answer = await exchange.attend(answer) or McpReply(b"{}")
             await exchange.finish(200, wire.answer(asked.id, self.modern.answered(answer)))
-        except Wrong as wrong:
+        except ProtocolError as wrong:
             await exchange.finish(wrong.status, wire.error(_id(message), wrong))
-        except Problem as problem:
+        except ApiError as problem:
             await turn_away(visit.send, problem, _id(message))
         except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
             await _fail(exchange, message, error)
 
     # Older revisions
 
-    async def _legacy(self, visit: Visit, message: Message) -> None:
+    async def _legacy(self, visit: IncomingRequest, message: McpMessage) -> None:
         send = visit.send
         if message.method == "initialize" and message.id is not UNSET:
             await self._greet(visit, message)
@@ -253,24 +253,24 @@ class McpHttp:
             await self.legacy.notified(message, connection)
             await reply(send, 202, b"", ())
         else:
-            await self._request(message, connection, Stream(visit))
+            await self._request(message, connection, StreamExchange(visit))
 
-    async def _greet(self, visit: Visit, message: Message) -> None:
+    async def _greet(self, visit: IncomingRequest, message: McpMessage) -> None:
         try:
             connection, welcome = self.legacy.greet(message, visit.principal)
-        except Wrong as wrong:
+        except ProtocolError as wrong:
             await reply(visit.send, wrong.status, wire.error(_id(message), wrong))
             return
-        except Problem as problem:
+        except ApiError as problem:
             await turn_away(visit.send, problem, _id(message))
             return
         answer = wire.answer(_id(message), welcome)
         await reply(visit.send, 200, answer, (JSON, (SESSION, connection.id.encode())))
 
-    def _connection(self, visit: Visit) -> Connection | None:
+    def _connection(self, visit: IncomingRequest) -> LegacyConnection | None:
         return self.legacy.find(visit.headers.get(SESSION, b"").decode("latin-1"), visit.principal)
 
-    async def _request(self, message: Message, connection: Connection, stream: Stream) -> None:
+    async def _request(self, message: McpMessage, connection: LegacyConnection, stream: StreamExchange) -> None:
         try:
             asked = stream.asked = self.legacy.request(message, connection)
             asked.line = stream
@@ -281,15 +281,15 @@ class McpHttp:
             finally:
                 if connection.requests.get(asked.id) is asked:
                     del connection.requests[asked.id]
-        except Wrong as wrong:
+        except ProtocolError as wrong:
             await stream.finish(200, wire.error(_id(message), wrong))
         except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
             await _fail(stream, message, error)
 
-    async def _deliver(self, connection: Connection, stream: Stream, answer: Reply | Later) -> None:
+    async def _deliver(self, connection: LegacyConnection, stream: StreamExchange, answer: McpReply | Later) -> None:
         """Sends the answer or, where that takes long, ends the stream, for the client to come back to."""
         asked = stream.asked
-        if not isinstance(answer, Reply):
+        if not isinstance(answer, McpReply):
             resumes = connection.version >= RESUMES
             if resumes:
                 await stream.prime()
@@ -300,7 +300,7 @@ class McpHttp:
             answer = found
         await stream.finish(200, wire.answer(asked.id, self.legacy.answered(answer)))
 
-    async def _session(self, method: str, visit: Visit) -> None:
+    async def _session(self, method: str, visit: IncomingRequest) -> None:
         connection = self._connection(visit)
         if connection is None:
             await refuse(visit.send, 404, "There is no such session", code=SESSION_GONE)
@@ -310,26 +310,26 @@ class McpHttp:
         else:
             with visit.stream():
                 if LAST in visit.headers:
-                    await self._resume(connection, visit.headers[LAST], Stream(visit))
+                    await self._resume(connection, visit.headers[LAST], StreamExchange(visit))
                 else:
-                    await self._listen(connection, Exchange(visit))
+                    await self._listen(connection, HttpExchange(visit))
 
-    async def _resume(self, connection: Connection, last: bytes, stream: Stream) -> None:
+    async def _resume(self, connection: LegacyConnection, last: bytes, stream: StreamExchange) -> None:
         try:
             asked, rest = await self.legacy.resume(connection, last)
-        except Wrong as wrong:
+        except ProtocolError as wrong:
             await stream.finish(wrong.status, wire.error(None, wrong))
             return
         stream.asked = asked
         asked.line = stream
         try:
             await self._deliver(connection, stream, rest)
-        except Wrong as wrong:
+        except ProtocolError as wrong:
             await stream.finish(200, wire.error(asked.id, wrong))
         except StoreError as error:
-            await stream.finish(503, wire.error(asked.id, Wrong(INTERNAL, str(error))))
+            await stream.finish(503, wire.error(asked.id, ProtocolError(INTERNAL, str(error))))
 
-    async def _listen(self, connection: Connection, exchange: Exchange) -> None:
+    async def _listen(self, connection: LegacyConnection, exchange: HttpExchange) -> None:
         """A stream of what changes; a new one takes the place of the one before."""
         if connection.stream is not None:
             connection.stream.cancel()
@@ -350,12 +350,12 @@ class McpHttp:
                 connection.stream = None
 
 
-async def _ended(task: asyncio.Task[None]) -> Reply:
+async def _ended(task: asyncio.Task[None]) -> McpReply:
     await asyncio.wait({task})
-    return Reply(b"{}")
+    return McpReply(b"{}")
 
 
-def _is_modern(headers: Headers, message: Message) -> bool:
+def _is_modern(headers: Headers, message: McpMessage) -> bool:
     """A request of the newest revision says so in its header or in its body; nobody else does."""
     said = headers.get(VERSION)
     if said is not None and said.strip() not in _LEGACY:
@@ -364,25 +364,25 @@ def _is_modern(headers: Headers, message: Message) -> bool:
     return params is not UNSET and params.meta is not UNSET and params.meta.version is not UNSET
 
 
-def _id(message: Message) -> Any:
+def _id(message: McpMessage) -> Any:
     return None if message.id is UNSET else message.id
 
 
-async def _fail(exchange: Exchange, message: Message, error: Exception) -> None:
-    if isinstance(error, Gone | OSError | NotAdmitted):
+async def _fail(exchange: HttpExchange, message: McpMessage, error: Exception) -> None:
+    if isinstance(error, ClientDisconnected | OSError | NotAdmitted):
         raise error
     if isinstance(error, StoreError):
-        await exchange.finish(503, wire.error(_id(message), Wrong(INTERNAL, str(error))))
+        await exchange.finish(503, wire.error(_id(message), ProtocolError(INTERNAL, str(error))))
         return
     log.error("request %s could not be answered", message.method, exc_info=error)
-    await exchange.finish(500, wire.error(_id(message), Wrong(INTERNAL, "Internal error")))
+    await exchange.finish(500, wire.error(_id(message), ProtocolError(INTERNAL, "Internal error")))
 
 
 async def refuse(
     send: Send, status: int, text: str, headers: Iterable[Header] = (), *, id: Any = None, code: int = INVALID_REQUEST
 ) -> None:
     """Turns a request away before it is one."""
-    await reply(send, status, wire.error(id, Wrong(code, text)), (JSON, *headers))
+    await reply(send, status, wire.error(id, ProtocolError(code, text)), (JSON, *headers))
 
 
 async def turn_away(send: Send, error: Exception, id: Any = None) -> None:
@@ -392,4 +392,4 @@ async def turn_away(send: Send, error: Exception, id: Any = None) -> None:
     code = INTERNAL if status >= 500 else LIMITED if status == 429 else INVALID_REQUEST
     said = {name: getattr(problem.said, name) for name in ("code", "hint", "retry_after", "trace")}
     data = {name: value for name, value in said.items() if value is not None}
-    await reply(send, status, wire.error(id, Wrong(code, problem.said.message, data)), headers)
+    await reply(send, status, wire.error(id, ProtocolError(code, problem.said.message, data)), headers)

@@ -18,22 +18,22 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.errors import Refused
-from toolcrib.serve.api.errors import Problem
-from toolcrib.serve.mcp.asking import give, open_questions, refuse
-from toolcrib.serve.mcp.request import Later, Reply, Request
-from toolcrib.serve.mcp.server import Server
-from toolcrib.serve.mcp.shelf import LONGEST
+from toolcrib.serve.api.errors import ApiError
+from toolcrib.serve.mcp.library import LONGEST
+from toolcrib.serve.mcp.notifications import LEVELS
+from toolcrib.serve.mcp.questions import give, open_questions, refuse
+from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
+from toolcrib.serve.mcp.server import McpServer
 from toolcrib.serve.mcp.subscriptions import MOST_URIS
-from toolcrib.serve.mcp.telling import LEVELS
 from toolcrib.serve.mcp.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Id,
-    Message,
+    McpMessage,
     Meta,
     Params,
-    Wrong,
+    ProtocolError,
     decode,
     encode,
 )
@@ -48,7 +48,7 @@ MOST_SAID = 64 * 1024
 SWEEP_S = 60.0
 
 
-class Connection:
+class LegacyConnection:
     """What the server knows of a client since its greeting."""
 
     __slots__ = ("capabilities", "id", "level", "principal", "requests", "stream", "uris", "used", "version")
@@ -60,7 +60,7 @@ class Connection:
         self.capabilities = capabilities
         self.level: str | None = None
         self.uris: set[str] = set()
-        self.requests: dict[Id, Request] = {}
+        self.requests: dict[Id, McpRequest] = {}
         self.stream: asyncio.Task[Any] | None = None
         self.used = time.monotonic()
 
@@ -70,7 +70,7 @@ class Connection:
         return not self.requests and self.stream is None
 
 
-class Place(NamedTuple):
+class StreamPosition(NamedTuple):
     """How far a stream got: the request, its method and what it named, the call, and the last event of the log."""
 
     id: Id
@@ -85,7 +85,7 @@ class Place(NamedTuple):
         return urlsafe_b64encode(encode(list(self))).rstrip(b"=")
 
     @classmethod
-    def of(cls, text: bytes) -> Place:
+    def of(cls, text: bytes) -> StreamPosition:
         """From an event id.
 
         Raises:
@@ -94,19 +94,19 @@ class Place(NamedTuple):
         try:
             return _place.decode(urlsafe_b64decode(text + b"=" * (-len(text) % 4)))
         except ValueError:
-            raise Wrong(INVALID_REQUEST, "Last-Event-ID is none of this server's") from None
+            raise ProtocolError(INVALID_REQUEST, "Last-Event-ID is none of this server's") from None
 
 
-_place = msgspec.json.Decoder(Place)
+_place = msgspec.json.Decoder(StreamPosition)
 
 
-class Legacy:
+class LegacyHandler:
     """Reads what clients of older revisions send, and does what it says."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: McpServer) -> None:
         self.server = server
-        self.connections: dict[str, Connection] = {}
-        self._of: dict[str, dict[str, Connection]] = {}
+        self.connections: dict[str, LegacyConnection] = {}
+        self._of: dict[str, dict[str, LegacyConnection]] = {}
         self._swept = time.monotonic()
         self._methods = {
             **server.methods,
@@ -116,7 +116,7 @@ class Legacy:
             "resources/unsubscribe": self._unsubscribe,
         }
 
-    def greet(self, message: Message, principal: Principal) -> tuple[Connection, bytes]:
+    def greet(self, message: McpMessage, principal: Principal) -> tuple[LegacyConnection, bytes]:
         """Begins a connection.
 
         Raises:
@@ -125,15 +125,15 @@ class Legacy:
         """
         params = Params() if message.params is UNSET else message.params
         if params.protocol_version is UNSET:
-            raise Wrong(INVALID_PARAMS, "Invalid params: protocolVersion is missing")
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: protocolVersion is missing")
         self._sweep()
         self._make_room(principal.name)
         capabilities = {} if params.capabilities is UNSET else params.capabilities
         if len(encode(capabilities)) > MOST_SAID:  # they are kept for as long as the session
-            raise Wrong(INVALID_PARAMS, f"Invalid params: capabilities have more than {MOST_SAID} bytes")
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: capabilities have more than {MOST_SAID} bytes")
         welcome = self.server.welcome(params.protocol_version)
         version = params.protocol_version if params.protocol_version.encode() in welcome else RESUMES
-        made = Connection(f"mcp-{secrets.token_hex(16)}", principal, version, capabilities)
+        made = LegacyConnection(f"mcp-{secrets.token_hex(16)}", principal, version, capabilities)
         self.connections[made.id] = self._of.setdefault(principal.name, {})[made.id] = made
         return made, welcome
 
@@ -144,10 +144,10 @@ class Legacy:
             idle = [one for one in own.values() if one.idle]
             if not idle:
                 told = f"{len(own)} sessions are at work already"
-                raise Problem("too_many", told, "end one with DELETE", retry_after=5)
+                raise ApiError("too_many", told, "end one with DELETE", retry_after=5)
             self.leave(min(idle, key=lambda one: one.used))
         if len(self.connections) >= settings.sessions:
-            raise Problem("unavailable", "There are too many sessions", "try again later", retry_after=5)
+            raise ApiError("unavailable", "There are too many sessions", "try again later", retry_after=5)
 
     def _sweep(self) -> None:
         """Lets go of connections that were silent for long."""
@@ -159,7 +159,7 @@ class Legacy:
             if now - one.used > self.server.settings.idle_s and one.idle:
                 self.leave(one)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: LegacyConnection) -> None:
         """Ends a connection, and logs its session out."""
         self.connections.pop(connection.id, None)
         own = self._of.get(connection.principal.name, {})
@@ -172,7 +172,7 @@ class Legacy:
         if session is not None:
             self.server.crib.pipeline.aside(_log_out(session))
 
-    def find(self, id: str, principal: Principal) -> Connection | None:
+    def find(self, id: str, principal: Principal) -> LegacyConnection | None:
         """The connection of that id, if it is this principal's; another key of theirs may open less."""
         found = self.connections.get(id)
         if found is None or found.principal != principal:
@@ -180,46 +180,46 @@ class Legacy:
         found.used = time.monotonic()
         return found
 
-    def request(self, message: Message, connection: Connection) -> Request:
+    def request(self, message: McpMessage, connection: LegacyConnection) -> McpRequest:
         """A message as a request.
 
         Raises:
             Wrong: nobody knows its method.
         """
         if message.method not in self._methods:
-            raise Wrong(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
         assert isinstance(message.method, str)
         assert isinstance(message.id, str | int)
         params = Params() if message.params is UNSET else message.params
         return self._request(connection, message.id, message.method, params)
 
-    def _request(self, connection: Connection, id: Id, method: str, params: Params) -> Request:
-        asked = Request(id, method, params, connection.principal)
+    def _request(self, connection: LegacyConnection, id: Id, method: str, params: Params) -> McpRequest:
+        asked = McpRequest(id, method, params, connection.principal)
         asked.modern = False
         asked.capabilities = connection.capabilities
         asked.level = connection.level
         asked.connection = connection.id
         return asked
 
-    async def do(self, asked: Request) -> Reply | Later:
+    async def do(self, asked: McpRequest) -> McpReply | Later:
         """Does what a request asks for."""
         return await self._methods[asked.method](asked)
 
-    def answered(self, reply: Reply) -> bytes:
+    def answered(self, reply: McpReply) -> bytes:
         """The result of a request."""
         return reply.body
 
-    async def resume(self, connection: Connection, last: bytes) -> tuple[Request, Later]:
+    async def resume(self, connection: LegacyConnection, last: bytes) -> tuple[McpRequest, Later]:
         """The rest of a stream that was lost.
 
         Raises:
             Wrong: there is no such stream of this connection.
         """
-        place = Place.of(last)
+        place = StreamPosition.of(last)
         row = await self.server.crib.store.call(place.call)
         session = self.server.crib.at_hand(connection.id)
         if row is None or session is None or row.session != connection.id:
-            raise Wrong(INVALID_REQUEST, "Last-Event-ID is of no stream of this session")
+            raise ProtocolError(INVALID_REQUEST, "Last-Event-ID is of no stream of this session")
         params = Params(meta=Meta(token=UNSET if place.token is None else place.token))
         params.uri = UNSET if place.uri is None else place.uri
         asked = self._request(connection, place.id, place.method, params)
@@ -229,7 +229,7 @@ class Legacy:
 
     # What comes without being a request
 
-    async def notified(self, message: Message, connection: Connection) -> None:
+    async def notified(self, message: McpMessage, connection: LegacyConnection) -> None:
         """Takes a notification; those that mean nothing here are ignored."""
         if message.method != "notifications/cancelled" or message.params is UNSET:
             return
@@ -239,7 +239,7 @@ class Legacy:
         if asked is not None and asked.call and session is not None:
             await _cancel(session, asked.call)
 
-    async def responded(self, message: Message, connection: Connection) -> None:
+    async def responded(self, message: McpMessage, connection: LegacyConnection) -> None:
         """Takes what a client says to a question; whatever does not fit the question is a no."""
         question, _, name = str(message.id).partition("|")
         session = self.server.crib.at_hand(connection.id)
@@ -260,31 +260,31 @@ class Legacy:
 
     # Methods of their own
 
-    async def _ping(self, asked: Request) -> Reply:
-        return Reply(b"{}")
+    async def _ping(self, asked: McpRequest) -> McpReply:
+        return McpReply(b"{}")
 
-    async def _set_level(self, asked: Request) -> Reply:
+    async def _set_level(self, asked: McpRequest) -> McpReply:
         level = asked.needs("level")
         if level not in LEVELS:
-            raise Wrong(INVALID_PARAMS, f"Invalid params: level must be one of {', '.join(LEVELS)}")
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: level must be one of {', '.join(LEVELS)}")
         self.connections[asked.connection].level = level
-        return Reply(b"{}")
+        return McpReply(b"{}")
 
-    async def _subscribe(self, asked: Request) -> Reply:
+    async def _subscribe(self, asked: McpRequest) -> McpReply:
         uri, uris = asked.needs("uri"), self.connections[asked.connection].uris
         if len(uri) > LONGEST or (len(uris) >= MOST_URIS and uri not in uris):
             told = f"Invalid params: {MOST_URIS} addresses of {LONGEST} characters can be subscribed to"
-            raise Wrong(INVALID_PARAMS, told)
+            raise ProtocolError(INVALID_PARAMS, told)
         uris.add(uri)
-        return Reply(b"{}")
+        return McpReply(b"{}")
 
-    async def _unsubscribe(self, asked: Request) -> Reply:
+    async def _unsubscribe(self, asked: McpRequest) -> McpReply:
         self.connections[asked.connection].uris.discard(asked.needs("uri"))
-        return Reply(b"{}")
+        return McpReply(b"{}")
 
 
 def _read(result: Raw) -> Any:
-    """What a client says; None where that can not be read."""
+    """What a client says; None where that cannot be read."""
     try:
         return decode(result)
     except (ValueError, RecursionError):

@@ -9,29 +9,29 @@ from typing import Any
 from msgspec import UNSET
 
 from toolcrib.serve.mcp.content import description
-from toolcrib.serve.mcp.request import Reply, Request
-from toolcrib.serve.mcp.rooms import Room
-from toolcrib.serve.mcp.settings import Settings
-from toolcrib.serve.mcp.shelf import Resource, Shelf
-from toolcrib.serve.mcp.wire import INVALID_PARAMS, Wrong, encode
+from toolcrib.serve.mcp.library import McpLibrary, Resource
+from toolcrib.serve.mcp.request import McpReply, McpRequest
+from toolcrib.serve.mcp.sessions import McpSession
+from toolcrib.serve.mcp.settings import McpServerSettings
+from toolcrib.serve.mcp.wire import INVALID_PARAMS, ProtocolError, encode
 
 Listed = Mapping[str, Any]
 
 
-class Lists:
+class McpLists:
     """The lists of one server. A page is made once for all who see the same, and kept until something changes."""
 
-    def __init__(self, settings: Settings, shelf: Shelf | None) -> None:
+    def __init__(self, settings: McpServerSettings, shelf: McpLibrary | None) -> None:
         self._settings = settings
         self._shelf = shelf
 
-    def cache(self, asked: Request, body: bytes) -> bytes:
+    def cache(self, asked: McpRequest, body: bytes) -> bytes:
         """A result with how long it may be kept, and for whom: a list is that of whoever asked."""
         if not asked.modern:
             return body
         return b'%b,"ttlMs":%d,"cacheScope":"private"}' % (body[:-1], self._settings.ttl_ms)
 
-    def tools(self, asked: Request, room: Room) -> Reply:
+    def tools(self, asked: McpRequest, room: McpSession) -> McpReply:
         """The tools that the principal may use."""
 
         def all_of_them() -> Iterable[Listed]:
@@ -39,7 +39,7 @@ class Lists:
 
         return self._page(asked, room, "tools", all_of_them)
 
-    def prompts(self, asked: Request, room: Room) -> Reply:
+    def prompts(self, asked: McpRequest, room: McpSession) -> McpReply:
         """The prompts on the shelf."""
 
         def all_of_them() -> Iterable[Listed]:
@@ -48,20 +48,20 @@ class Lists:
 
         return self._page(asked, room, "prompts", all_of_them)
 
-    def resources(self, asked: Request, room: Room) -> Reply:
+    def resources(self, asked: McpRequest, room: McpSession) -> McpReply:
         """The resources on the shelf."""
         return self._page(asked, room, "resources", lambda: self._resources(room, template=False))
 
-    def templates(self, asked: Request, room: Room) -> Reply:
+    def templates(self, asked: McpRequest, room: McpSession) -> McpReply:
         """The templates on the shelf."""
         return self._page(asked, room, "resourceTemplates", lambda: self._resources(room, template=True))
 
-    def _resources(self, room: Room, *, template: bool) -> Iterable[Listed]:
+    def _resources(self, room: McpSession, *, template: bool) -> Iterable[Listed]:
         found: list[Resource] = [] if self._shelf is None else [*self._shelf.resources.values()]
         found.sort(key=lambda one: one.uri)
         return (one.listed for one in found if (one.pattern is not None) == template and room.session.sees(one.tool))
 
-    def _page(self, asked: Request, room: Room, name: str, items: Callable[[], Iterable[Listed]]) -> Reply:
+    def _page(self, asked: McpRequest, room: McpSession, name: str, items: Callable[[], Iterable[Listed]]) -> McpReply:
         pages = room.sight.pages
         begin = _place(asked, self._settings.page)
         key = (name, asked.modern, begin)
@@ -69,16 +69,16 @@ class Lists:
         if page is None:
             all_items = list(items())
             if begin and begin >= len(all_items):
-                raise Wrong(INVALID_PARAMS, "Invalid params: there is no such page")
+                raise ProtocolError(INVALID_PARAMS, "Invalid params: there is no such page")
             end = begin + self._settings.page
             made: dict[str, Any] = {name: all_items[begin:end]}
             if end < len(all_items):
                 made["nextCursor"] = urlsafe_b64encode(b"%d" % end).decode()
             page = pages[key] = self.cache(asked, encode(made))
-        return Reply(page)
+        return McpReply(page)
 
 
-def _place(asked: Request, page: int) -> int:
+def _place(asked: McpRequest, page: int) -> int:
     cursor = asked.params.cursor
     if cursor is UNSET or cursor is None:
         return 0
@@ -87,5 +87,5 @@ def _place(asked: Request, page: int) -> int:
     except ValueError:
         begin = 0
     if begin <= 0 or begin % page:  # others would only fill the memory with pages
-        raise Wrong(INVALID_PARAMS, "Invalid params: the cursor is none of this server's")
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: the cursor is none of this server's")
     return begin

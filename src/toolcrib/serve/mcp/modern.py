@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import UNSET
 
-from toolcrib.serve.mcp.request import Later, Reply, Request
-from toolcrib.serve.mcp.server import Server
-from toolcrib.serve.mcp.shelf import LONGEST
+from toolcrib.serve.mcp.library import LONGEST
+from toolcrib.serve.mcp.notifications import LEVELS
+from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
+from toolcrib.serve.mcp.server import McpServer
 from toolcrib.serve.mcp.subscriptions import LISTS, MOST_URIS, Subscriber, digest, states
-from toolcrib.serve.mcp.telling import LEVELS
 from toolcrib.serve.mcp.wire import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -20,9 +20,9 @@ from toolcrib.serve.mcp.wire import (
     NEWEST,
     SUPPORTED,
     UNSUPPORTED_VERSION,
-    Message,
+    McpMessage,
     Params,
-    Wrong,
+    ProtocolError,
 )
 from toolcrib.serve.principal import Principal
 
@@ -30,10 +30,10 @@ LISTEN = "subscriptions/listen"
 MOST_TASKS = 100
 
 
-class Modern:
+class ModernHandler:
     """Reads a request of the newest revision and does what it says."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: McpServer) -> None:
         self._server = server
         self._methods = {
             **server.methods,
@@ -44,7 +44,7 @@ class Modern:
             "tasks/cancel": server.tasks.cancel,
         }
 
-    def request(self, message: Message, principal: Principal, header: str | None = None) -> Request:
+    def request(self, message: McpMessage, principal: Principal, header: str | None = None) -> McpRequest:
         """A message as a request; `header` is the revision that stands in the header, where there are headers.
 
         Raises:
@@ -53,40 +53,42 @@ class Modern:
         params = Params() if message.params is UNSET else message.params
         meta = params.meta
         if meta is UNSET or meta.version is UNSET or meta.capabilities is UNSET:
-            raise Wrong(INVALID_PARAMS, "Invalid params: _meta must say protocolVersion and clientCapabilities")
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: _meta must say protocolVersion and clientCapabilities")
         if header is not None and header != meta.version:
-            raise Wrong(HEADER_MISMATCH, "Header mismatch: MCP-Protocol-Version must be the same as in the body")
+            raise ProtocolError(
+                HEADER_MISMATCH, "Header mismatch: MCP-Protocol-Version must be the same as in the body"
+            )
         if meta.version != NEWEST:
             known = {"supported": list(SUPPORTED), "requested": meta.version}
-            raise Wrong(UNSUPPORTED_VERSION, f"Unsupported protocol version: {meta.version}", known)
+            raise ProtocolError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {meta.version}", known)
         if message.method not in self._methods:
-            raise Wrong(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
         assert isinstance(message.method, str)
         assert isinstance(message.id, str | int)
-        asked = Request(message.id, message.method, params, principal)
+        asked = McpRequest(message.id, message.method, params, principal)
         asked.capabilities = meta.capabilities
         if isinstance(meta.level, str) and meta.level in LEVELS:
             asked.level = meta.level
         return asked
 
-    def do(self, asked: Request) -> Awaitable[Reply | Later]:
+    def do(self, asked: McpRequest) -> Awaitable[McpReply | Later]:
         """Does what a request asks for."""
         return self._methods[asked.method](asked)
 
-    def answered(self, reply: Reply) -> bytes:
+    def answered(self, reply: McpReply) -> bytes:
         """The result of a request."""
         return self._server.result(reply)
 
     # Subscriptions
 
-    async def listen(self, asked: Request) -> Later:
+    async def listen(self, asked: McpRequest) -> Later:
         """A stream of what changes."""
         wanted = asked.params.notifications
         if wanted is UNSET:
-            raise Wrong(INVALID_PARAMS, "Invalid params: notifications is missing")
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: notifications is missing")
         return self._listening(asked, wanted)
 
-    async def _listening(self, asked: Request, wanted: dict[str, Any]) -> Reply:
+    async def _listening(self, asked: McpRequest, wanted: dict[str, Any]) -> McpReply:
         room = await self._server.room(asked)
         assert asked.line is not None
         subscriber = Subscriber(room, asked.line, asked.id)
@@ -108,7 +110,7 @@ class Modern:
                 await subscriber.run()
         raise AssertionError("who listens does so until it is cancelled")
 
-    async def _follow(self, asked: Request, subscriber: Subscriber, task: str) -> None:
+    async def _follow(self, asked: McpRequest, subscriber: Subscriber, task: str) -> None:
         """Tells how a task stands whenever that changes, and as it ends."""
         found = await self._server.rooms.task(task, asked.principal)
         if found is None:

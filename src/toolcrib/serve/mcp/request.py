@@ -8,15 +8,15 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
-from toolcrib.serve.mcp.wire import INVALID_PARAMS, MISSING_CAPABILITY, TASKS, Id, Params, Wrong
+from toolcrib.serve.mcp.wire import INVALID_PARAMS, MISSING_CAPABILITY, TASKS, Id, Params, ProtocolError
 from toolcrib.serve.principal import Principal
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import By
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-class Line(Protocol):
+class MessageSink(Protocol):
     """Where messages of the server go while a request is under way.
 
     One that was `refused` ended because whoever listened may not any more; they did not leave.
@@ -28,7 +28,7 @@ class Line(Protocol):
         """Sends one; `seq` is the place in the log that it was made from."""
 
 
-class Reply:
+class McpReply:
     """What answers a request: the JSON of a result, and its type in the newest revision."""
 
     __slots__ = ("body", "kind")
@@ -38,11 +38,11 @@ class Reply:
         self.kind = kind
 
 
-Later = Awaitable[Reply]
+Later = Awaitable[McpReply]
 """An answer that takes a while, so that somebody has to watch whether it is still wanted."""
 
 
-class Request:
+class McpRequest:
     """A request as its method sees it. Its defaults stand on the class, so that one that needs little costs little."""
 
     modern = True
@@ -50,7 +50,7 @@ class Request:
     level: str | None = None
     connection = ""
     call = ""
-    line: Line | None = None
+    line: MessageSink | None = None
     tool: Callable[[Tool, bytes], None] | None = None
 
     def __init__(self, id: Id, method: str, params: Params, principal: Principal) -> None:
@@ -89,7 +89,7 @@ class Request:
         """
         value: str | UnsetType = getattr(self.params, name)
         if value is UNSET:
-            raise Wrong(INVALID_PARAMS, f"Invalid params: {_CAMEL.get(name, name)} is missing")
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: {_CAMEL.get(name, name)} is missing")
         return value
 
     async def send(self, message: bytes, seq: int = 0) -> None:
@@ -106,11 +106,11 @@ def _by(name: str) -> By:
     return By("client", name)
 
 
-def lacking(*capabilities: str, extension: str | None = None) -> Wrong:
+def lacking(*capabilities: str, extension: str | None = None) -> ProtocolError:
     """The error for a client that did not declare what a request needs."""
     required: dict[str, Any] = {name: {} for name in capabilities}
     if extension is not None:
         required["extensions"] = {extension: {}}
     names = ", ".join((*capabilities, *([extension] if extension else [])))
     message = f"The client has not declared what this needs: {names}"
-    return Wrong(MISSING_CAPABILITY, message, {"requiredCapabilities": required})
+    return ProtocolError(MISSING_CAPABILITY, message, {"requiredCapabilities": required})

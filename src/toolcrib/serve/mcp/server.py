@@ -7,48 +7,39 @@ from typing import Any
 
 from msgspec import UNSET, Raw
 
-from toolcrib.calls.eager import Starter
-from toolcrib.calls.live import LiveCall
+from toolcrib._call.eager_tasks import Starter
+from toolcrib._call.live_call import LiveCall
 from toolcrib.crib import Crib
 from toolcrib.serve.mcp.content import tool_result
-from toolcrib.serve.mcp.lists import Lists
-from toolcrib.serve.mcp.request import Later, Reply, Request
-from toolcrib.serve.mcp.rooms import Room, Rooms
-from toolcrib.serve.mcp.running import Running, Shape
-from toolcrib.serve.mcp.seal import Seal, kept_secret
-from toolcrib.serve.mcp.settings import Settings
-from toolcrib.serve.mcp.shelf import Shelf, completed
+from toolcrib.serve.mcp.library import McpLibrary, completed
+from toolcrib.serve.mcp.lists import McpLists
+from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
+from toolcrib.serve.mcp.sessions import McpSession, McpSessions
+from toolcrib.serve.mcp.settings import McpServerSettings
+from toolcrib.serve.mcp.signed_state import Signer, kept_secret
 from toolcrib.serve.mcp.subscriptions import Hub
 from toolcrib.serve.mcp.tasks import Tasks
-from toolcrib.serve.mcp.wire import (
-    INTERNAL,
-    INVALID_PARAMS,
-    LEGACY,
-    NOT_FOUND,
-    SUPPORTED,
-    TASKS,
-    Wrong,
-    encode,
-)
-from toolcrib.tools import Tool, canonical
+from toolcrib.serve.mcp.tool_calls import CallRunner, Shape
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, LEGACY, NOT_FOUND, SUPPORTED, TASKS, ProtocolError, encode
+from toolcrib.tool import Tool, canonical
 from toolcrib.types import Result
 
-Method = Callable[[Request], Awaitable["Reply | Later"]]
+Method = Callable[[McpRequest], Awaitable["McpReply | Later"]]
 MOST_COMPLETIONS = 100
 
 
-class Server:
+class McpServer:
     """A crib, and optionally a shelf, as methods of the protocol."""
 
-    def __init__(self, crib: Crib, shelf: Shelf | None, settings: Settings, secret: bytes) -> None:
+    def __init__(self, crib: Crib, shelf: McpLibrary | None, settings: McpServerSettings, secret: bytes) -> None:
         self.crib = crib
         self.shelf = shelf
         self.settings = settings
-        seal = Seal(secret)
-        self.rooms = Rooms(crib, seal, shelf, settings.namespaces)
-        self.lists = Lists(settings, shelf)
+        seal = Signer(secret)
+        self.rooms = McpSessions(crib, seal, shelf, settings.namespaces)
+        self.lists = McpLists(settings, shelf)
         self.tasks = Tasks(self.rooms, seal, settings)
-        self.running = Running(seal, settings, self.tasks)
+        self.running = CallRunner(seal, settings, self.tasks)
         self.hub = Hub(shelf)
         crib.catalog.listen(self.hub.changed)
         self.info = {"name": settings.name, "version": settings.version}
@@ -70,13 +61,15 @@ class Server:
         }
 
     @classmethod
-    async def over(cls, crib: Crib, shelf: Shelf | None = None, settings: Settings | None = None) -> Server:
+    async def over(
+        cls, crib: Crib, shelf: McpLibrary | None = None, settings: McpServerSettings | None = None
+    ) -> McpServer:
         """A server over a crib that was started."""
-        settings = settings or Settings()
+        settings = settings or McpServerSettings()
         secret = settings.secret or await kept_secret(crib.store, crib.pipeline.clock.now())
         return cls(crib, shelf, settings, secret)
 
-    def result(self, reply: Reply) -> bytes:
+    def result(self, reply: McpReply) -> bytes:
         """A result as the newest revision has it: it says what it is, and whose."""
         head = self._heads[reply.kind]
         return head + b"," + reply.body[1:] if len(reply.body) > 2 else head + b"}"
@@ -92,12 +85,12 @@ class Server:
             has["extensions"] = {TASKS: {}}
         return has
 
-    async def discover(self, asked: Request) -> Reply:
+    async def discover(self, asked: McpRequest) -> McpReply:
         """Who the server is and what it can do."""
         made: dict[str, Any] = {"supportedVersions": list(SUPPORTED), "capabilities": self.capabilities(modern=True)}
         if self.settings.instructions:
             made["instructions"] = self.settings.instructions
-        return Reply(self.lists.cache(asked, encode(made)))
+        return McpReply(self.lists.cache(asked, encode(made)))
 
     def welcome(self, version: str) -> bytes:
         """What answers the greeting of a client of an older revision."""
@@ -110,15 +103,15 @@ class Server:
             made["instructions"] = self.settings.instructions
         return encode(made)
 
-    async def room(self, asked: Request) -> Room:
+    async def room(self, asked: McpRequest) -> McpSession:
         """What whoever asks can see."""
         return await self.rooms.of(asked.principal)
 
-    async def _call(self, asked: Request, room: Room, tool: Tool, arguments: bytes) -> Reply | Later:
+    async def _call(self, asked: McpRequest, room: McpSession, tool: Tool, arguments: bytes) -> McpReply | Later:
         session = await self.rooms.session(asked.principal, asked.connection) if asked.connection else room.session
         return await self.running.call(asked, session, tool, arguments, self.shape(asked))
 
-    def shape(self, asked: Request) -> Shape:
+    def shape(self, asked: McpRequest) -> Shape:
         """How the result of a call is told to who asked for it in that way."""
         match asked.method:
             case "tools/call":
@@ -130,28 +123,28 @@ class Server:
 
     # Tools
 
-    async def list_tools(self, asked: Request) -> Reply:
+    async def list_tools(self, asked: McpRequest) -> McpReply:
         """The tools that the principal may use."""
         return self.lists.tools(asked, await self.room(asked))
 
-    async def call_tool(self, asked: Request) -> Reply | Later:
+    async def call_tool(self, asked: McpRequest) -> McpReply | Later:
         """Calls a tool."""
         room = await self.room(asked)
         tool, arguments = self._tool(asked, room)
         return await self._call(asked, room, tool, arguments)
 
-    def _tool(self, asked: Request, room: Room) -> tuple[Tool, bytes]:
+    def _tool(self, asked: McpRequest, room: McpSession) -> tuple[Tool, bytes]:
         """The tool that a request names, and its arguments."""
         name = asked.needs("name")
         tool = room.tool(name)
         if tool is None:
-            raise Wrong(INVALID_PARAMS, f"Unknown tool: {name}")
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         arguments = _arguments(asked)
         if asked.tool is not None:
             asked.tool(tool, arguments)
         return tool, arguments
 
-    def call_at_once(self, asked: Request, starter: Starter) -> Reply | Awaitable[Reply | Later] | None:
+    def call_at_once(self, asked: McpRequest, starter: Starter) -> McpReply | Awaitable[McpReply | Later] | None:
         """The same without a task, as far as it goes without a pause; None where it does not go that way at all."""
         room = self.rooms.known(asked.principal)
         if room is None or asked.connection or asked.params.request_state is not UNSET:
@@ -160,55 +153,57 @@ class Server:
         live = self.running.new_call(asked, room.session, tool, arguments)
         task = starter.start(room.session.accept(live))
         if live.result is not None and task is None:
-            return Reply(tool_result(live.result, tool, modern=asked.modern))
+            return McpReply(tool_result(live.result, tool, modern=asked.modern))
         return self._go_on(asked, live, tool, task)
 
-    async def _go_on(self, asked: Request, live: LiveCall, tool: Tool, task: Awaitable[None] | None) -> Reply | Later:
+    async def _go_on(
+        self, asked: McpRequest, live: LiveCall, tool: Tool, task: Awaitable[None] | None
+    ) -> McpReply | Later:
         if task is not None:
             await task
         return self.running.answer(asked, live, tool, _tool_shape)
 
     # Prompts, resources, completion
 
-    async def list_prompts(self, asked: Request) -> Reply:
+    async def list_prompts(self, asked: McpRequest) -> McpReply:
         """The prompts on the shelf."""
         return self.lists.prompts(asked, await self.room(asked))
 
-    async def list_resources(self, asked: Request) -> Reply:
+    async def list_resources(self, asked: McpRequest) -> McpReply:
         """The resources on the shelf."""
         return self.lists.resources(asked, await self.room(asked))
 
-    async def list_templates(self, asked: Request) -> Reply:
+    async def list_templates(self, asked: McpRequest) -> McpReply:
         """The templates on the shelf."""
         return self.lists.templates(asked, await self.room(asked))
 
-    async def get_prompt(self, asked: Request) -> Reply | Later:
+    async def get_prompt(self, asked: McpRequest) -> McpReply | Later:
         """The messages of a prompt."""
         name = asked.needs("name")
         prompt = None if self.shelf is None else self.shelf.prompts.get(name)
         if prompt is None:
-            raise Wrong(INVALID_PARAMS, f"Unknown prompt: {name}")
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
         return await self._call(asked, await self.room(asked), prompt.tool, _arguments(asked))
 
-    async def read_resource(self, asked: Request) -> Reply | Later:
+    async def read_resource(self, asked: McpRequest) -> McpReply | Later:
         """What a resource holds."""
         uri = asked.needs("uri")
         found = None if self.shelf is None else self.shelf.find(uri)
         if found is None:
-            raise Wrong(INVALID_PARAMS if asked.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri})
+            raise ProtocolError(INVALID_PARAMS if asked.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri})
         resource, variables = found
         return await self._call(asked, await self.room(asked), resource.tool, canonical(variables))
 
-    async def complete(self, asked: Request) -> Reply:
+    async def complete(self, asked: McpRequest) -> McpReply:
         """What may stand for an argument of a prompt or of a template."""
         ref, argument = asked.params.ref, asked.params.argument
         if ref is UNSET or argument is UNSET:
-            raise Wrong(INVALID_PARAMS, "Invalid params: ref and argument are needed")
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: ref and argument are needed")
         found = await completed(
             self._completions(ref).get(str(argument.get("name"))), str(argument.get("value", "")), _others(asked)
         )
         shown = {"values": found[:MOST_COMPLETIONS], "total": len(found), "hasMore": len(found) > MOST_COMPLETIONS}
-        return Reply(encode({"completion": shown}))
+        return McpReply(encode({"completion": shown}))
 
     def _completions(self, ref: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.shelf is not None:
@@ -217,15 +212,15 @@ class Server:
             if isinstance(name, str) and name in known:
                 complete: Mapping[str, Any] = known[name].complete
                 return complete
-        raise Wrong(INVALID_PARAMS, "Invalid params: ref is of no prompt or template of this server")
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: ref is of no prompt or template of this server")
 
 
-def _arguments(asked: Request) -> bytes:
+def _arguments(asked: McpRequest) -> bytes:
     given = asked.params.arguments
     return bytes(given) if isinstance(given, Raw) else b"{}"
 
 
-def _others(asked: Request) -> dict[str, str]:
+def _others(asked: McpRequest) -> dict[str, str]:
     context = asked.params.context
     given = {} if context is UNSET else context.get("arguments")
     return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
@@ -251,6 +246,6 @@ def _needed(result: Result) -> dict[str, Any]:
     """What was made of a prompt or resource; there is no other way to say that it failed than an error."""
     if result.failure is not None:
         code = INVALID_PARAMS if result.failure.code in ("invalid_arguments", "not_found", "denied") else INTERNAL
-        raise Wrong(code, str(result.failure), {"code": result.failure.code})
+        raise ProtocolError(code, str(result.failure), {"code": result.failure.code})
     data: dict[str, Any] = result.data
     return data

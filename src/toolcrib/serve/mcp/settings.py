@@ -8,7 +8,7 @@ from toolcrib import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class McpServerSettings:
     """How the server shows itself, and its bounds.
 
     Over HTTP the limits of the server hold for its clients too (`ServeLimits`); `largest` is of a message on standard

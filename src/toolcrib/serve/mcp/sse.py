@@ -10,13 +10,13 @@ import secrets
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-from toolcrib.serve.api.errors import Problem
+from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.asgi import Receive, Scope, Send, reply
 from toolcrib.serve.mcp import wire
 from toolcrib.serve.mcp.duplex import Duplex
-from toolcrib.serve.mcp.http import Exchange, Visit, refuse
-from toolcrib.serve.mcp.request import Reply
-from toolcrib.serve.mcp.server import Server
+from toolcrib.serve.mcp.http import HttpExchange, IncomingRequest, refuse
+from toolcrib.serve.mcp.request import McpReply
+from toolcrib.serve.mcp.server import McpServer
 from toolcrib.serve.principal import Principal
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Outbox:
             self._room.clear()
             await self._room.wait()
 
-    async def pump(self, exchange: Exchange) -> Reply:
+    async def pump(self, exchange: HttpExchange) -> McpReply:
         """Sends what there is, until it is cancelled."""
         while True:
             await self._news.wait()
@@ -66,26 +66,26 @@ class _Outbox:
 class McpSse:
     """Both addresses of the transport, as an ASGI application."""
 
-    def __init__(self, server: Server, api: Api) -> None:
+    def __init__(self, server: McpServer, api: Api) -> None:
         self._server = server
         self._api = api
         self._clients: dict[Principal, dict[str, tuple[Duplex, _Outbox]]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
-        await Visit(self._api, scope, receive, send).answer(self._answer)
+        await IncomingRequest(self._api, scope, receive, send).answer(self._answer)
 
-    async def _answer(self, visit: Visit) -> None:
+    async def _answer(self, visit: IncomingRequest) -> None:
         path, method = visit.scope["path"], visit.scope["method"]
         if path == LISTEN and method == "GET":
             with visit.stream():
-                await self._listen(visit.principal, Exchange(visit))
+                await self._listen(visit.principal, HttpExchange(visit))
         elif path == POST and method == "POST":
             await self._take(visit)
         else:
             await reply(visit.send, 405)
 
-    async def _listen(self, principal: Principal, exchange: Exchange) -> None:
+    async def _listen(self, principal: Principal, exchange: HttpExchange) -> None:
         id, outbox = secrets.token_hex(16), _Outbox()
         client = Duplex(self._server, principal, outbox.put, outbox.drained)
         own = self._clients.setdefault(principal, {})
@@ -101,7 +101,7 @@ class McpSse:
             client.log_out()
             await client.leave(0)
 
-    async def _take(self, visit: Visit) -> None:
+    async def _take(self, visit: IncomingRequest) -> None:
         (id,) = parse_qs(visit.scope["query_string"].decode("latin-1")).get("session", [""])[:1]
         own = self._clients.get(visit.principal, {})
         if id not in own:
@@ -110,10 +110,10 @@ class McpSse:
         client, outbox = own[id]
         body = await visit.body()
         if outbox.full:
-            raise Problem("too_many", "Answers wait that nobody reads", "read what was answered first", retry_after=1)
+            raise ApiError("too_many", "Answers wait that nobody reads", "read what was answered first", retry_after=1)
         many = sum(one.under_way for one, _ in own.values())
         if many >= self._api.limits.requests_each:
             told = f"{many} requests are under way already"
-            raise Problem("too_many", told, "wait for some of them to end", retry_after=1)
+            raise ApiError("too_many", told, "wait for some of them to end", retry_after=1)
         client.take(body)
         await reply(visit.send, 202, b"Accepted", ((b"content-type", b"text/plain"),))

@@ -16,9 +16,9 @@ from typing import Any
 
 from toolcrib.crib import Crib
 from toolcrib.serve.mcp.duplex import Duplex
-from toolcrib.serve.mcp.server import Server
-from toolcrib.serve.mcp.settings import Settings
-from toolcrib.serve.mcp.shelf import Shelf
+from toolcrib.serve.mcp.library import McpLibrary
+from toolcrib.serve.mcp.server import McpServer
+from toolcrib.serve.mcp.settings import McpServerSettings
 from toolcrib.serve.principal import Principal
 
 GRACE_S = 2.0
@@ -107,15 +107,15 @@ class Outflow(asyncio.BaseProtocol):
 async def serve(
     crib: Crib,
     *,
-    shelf: Shelf | None = None,
-    settings: Settings | None = None,
+    shelf: McpLibrary | None = None,
+    settings: McpServerSettings | None = None,
     principal: Principal | None = None,
     pipes: tuple[Any, Any] | None = None,
 ) -> None:
     """Serves a crib that was started, until the client closes its end; `pipes` are two files, read and written."""
     loop = asyncio.get_running_loop()
     source, target = pipes or own_pipes()
-    server = await Server.over(crib, shelf, settings)
+    server = await McpServer.over(crib, shelf, settings)
     outflow = Outflow()
     output, _ = await loop.connect_write_pipe(lambda: outflow, target)
     client = Duplex(

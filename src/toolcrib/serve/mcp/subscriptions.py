@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, NoReturn
 
-from toolcrib.serve.mcp.request import Line
-from toolcrib.serve.mcp.rooms import Room
-from toolcrib.serve.mcp.shelf import PROMPTS, RESOURCES, SOURCE, Shelf
+from toolcrib.serve.mcp.library import PROMPTS, RESOURCES, SOURCE, McpLibrary
+from toolcrib.serve.mcp.request import MessageSink
+from toolcrib.serve.mcp.sessions import McpSession
 from toolcrib.serve.mcp.wire import Id, encode, notification
 from toolcrib.session import Session
 
@@ -27,7 +27,7 @@ class Subscriber:
 
     __slots__ = ("_id", "_line", "_news", "_room", "_seen", "_wake", "lists", "uris")
 
-    def __init__(self, room: Room, line: Line, id: Id | None = None) -> None:
+    def __init__(self, room: McpSession, line: MessageSink, id: Id | None = None) -> None:
         self._room = room
         self._line = line
         self._id = id
@@ -87,7 +87,7 @@ class Subscriber:
 class Hub:
     """All who listen."""
 
-    def __init__(self, shelf: Shelf | None) -> None:
+    def __init__(self, shelf: McpLibrary | None) -> None:
         self._subscribers: set[Subscriber] = set()
         if shelf is not None:
             shelf.listeners.append(self.updated)

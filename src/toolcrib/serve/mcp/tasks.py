@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from toolcrib.calls.history import History, result
+from toolcrib._call.history import History, result
 from toolcrib.errors import Refused
-from toolcrib.serve.mcp.asking import give, open_questions, requests
 from toolcrib.serve.mcp.content import tool_result
-from toolcrib.serve.mcp.request import Reply, Request, lacking
-from toolcrib.serve.mcp.rooms import Rooms
-from toolcrib.serve.mcp.seal import Seal
-from toolcrib.serve.mcp.settings import Settings
-from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, Wrong, decode, encode
+from toolcrib.serve.mcp.questions import give, open_questions, requests
+from toolcrib.serve.mcp.request import McpReply, McpRequest, lacking
+from toolcrib.serve.mcp.sessions import McpSessions
+from toolcrib.serve.mcp.settings import McpServerSettings
+from toolcrib.serve.mcp.signed_state import Signer
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, ProtocolError, decode, encode
 from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
 from toolcrib.store import Row
@@ -26,7 +26,7 @@ _BROKEN = ("internal", "unknown")
 class Tasks:
     """Shows calls as tasks, and lets their owners answer and cancel them."""
 
-    def __init__(self, rooms: Rooms, seal: Seal, settings: Settings) -> None:
+    def __init__(self, rooms: McpSessions, seal: Signer, settings: McpServerSettings) -> None:
         self._rooms = rooms
         self._seal = seal
         self._settings = settings
@@ -35,42 +35,42 @@ class Tasks:
         """Whether a principal may see the calls of a session."""
         return self._rooms.owns(session, principal)
 
-    async def created(self, session: Session, call: str) -> Reply:
+    async def created(self, session: Session, call: str) -> McpReply:
         """The answer that a call goes on as a task, once it is durable."""
         await session.crib.store.flush()
         history = await session.history(await session.row(call))
-        return Reply(encode(self._described(session, history, "working")), b"task")
+        return McpReply(encode(self._described(session, history, "working")), b"task")
 
-    async def get(self, asked: Request) -> Reply:
+    async def get(self, asked: McpRequest) -> McpReply:
         """Where a task stands, with its result, error or questions."""
         session, row = await self._mine(asked)
-        return Reply(encode(await self.detailed(session, row, asked.capabilities)))
+        return McpReply(encode(await self.detailed(session, row, asked.capabilities)))
 
-    async def update(self, asked: Request) -> Reply:
+    async def update(self, asked: McpRequest) -> McpReply:
         """Takes responses; what nobody asked for is ignored."""
         session, row = await self._mine(asked)
         given = asked.params.input_responses
         if isinstance(given, dict) and given:
             opened = await open_questions(session, row.id, asked.capabilities, asked.principal)
             await give(session, opened, given, asked.principal.name)
-        return Reply(b"{}")
+        return McpReply(b"{}")
 
-    async def cancel(self, asked: Request) -> Reply:
+    async def cancel(self, asked: McpRequest) -> McpReply:
         """Asks a task to stop; one that has ended stays as it is."""
         session, row = await self._mine(asked)
         try:
             await session.cancel(row.id)
         except Refused as refused:
-            raise Wrong(INTERNAL, refused.message) from None
-        return Reply(b"{}")
+            raise ProtocolError(INTERNAL, refused.message) from None
+        return McpReply(b"{}")
 
-    async def _mine(self, asked: Request) -> tuple[Session, Row]:
+    async def _mine(self, asked: McpRequest) -> tuple[Session, Row]:
         if not asked.knows_tasks:
             raise lacking(extension=TASKS)
         task = asked.needs("task_id")
         found = await self._rooms.task(task, asked.principal)
         if found is None:
-            raise Wrong(INVALID_PARAMS, "There is no such task", {"taskId": task})
+            raise ProtocolError(INVALID_PARAMS, "There is no such task", {"taskId": task})
         return found
 
     async def detailed(self, session: Session, row: Row, capabilities: Mapping[str, Any]) -> dict[str, Any]:

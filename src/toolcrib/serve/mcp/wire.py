@@ -31,7 +31,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 _KEY = "io.modelcontextprotocol/"
 
 
-class Wrong(Exception):
+class ProtocolError(Exception):
     """A request that is answered with an error of the protocol."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -77,7 +77,7 @@ class Params(Struct, rename="camel"):
     meta: Meta | UnsetType = field(default=UNSET, name="_meta")
 
 
-class Message(Struct):
+class McpMessage(Struct):
     """A request, a notification (no `id`) or a response (no `method`)."""
 
     jsonrpc: str
@@ -100,14 +100,14 @@ class _Named(Struct):
     id: Id | None = None
 
 
-_message = msgspec.json.Decoder(Message)
+_message = msgspec.json.Decoder(McpMessage)
 _envelope = msgspec.json.Decoder(_Envelope)
 _named = msgspec.json.Decoder(_Named)
 decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
 
-def read(body: bytes | bytearray | memoryview) -> Message:
+def read(body: bytes | bytearray | memoryview) -> McpMessage:
     """One message.
 
     Raises:
@@ -119,25 +119,25 @@ def read(body: bytes | bytearray | memoryview) -> Message:
     except msgspec.ValidationError as error:
         raise _invalid(body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Wrong(PARSE_ERROR, f"Parse error: {error}") from None
+        raise ProtocolError(PARSE_ERROR, f"Parse error: {error}") from None
     if message.jsonrpc != "2.0":
-        raise Wrong(INVALID_REQUEST, "Invalid request: jsonrpc must be 2.0")
+        raise ProtocolError(INVALID_REQUEST, "Invalid request: jsonrpc must be 2.0")
     if message.method is UNSET:
         if message.id in (UNSET, None) or (message.result is UNSET and message.error is UNSET):
-            raise Wrong(INVALID_REQUEST, "Invalid request: it has neither a method nor a result")
+            raise ProtocolError(INVALID_REQUEST, "Invalid request: it has neither a method nor a result")
     elif message.id is None:
-        raise Wrong(INVALID_REQUEST, "Invalid request: id must be a text or a whole number")
+        raise ProtocolError(INVALID_REQUEST, "Invalid request: id must be a text or a whole number")
     return message
 
 
-def _invalid(body: bytes | bytearray | memoryview, problem: str) -> Wrong:
+def _invalid(body: bytes | bytearray | memoryview, problem: str) -> ProtocolError:
     if bytes(body[:64]).lstrip()[:1] == b"[":
-        return Wrong(INVALID_REQUEST, "Invalid request: send one message at a time, not a batch")
+        return ProtocolError(INVALID_REQUEST, "Invalid request: send one message at a time, not a batch")
     try:
         _envelope.decode(body)
     except msgspec.DecodeError:
-        return Wrong(INVALID_REQUEST, f"Invalid request: {problem}")
-    return Wrong(INVALID_PARAMS, f"Invalid params: {problem}")
+        return ProtocolError(INVALID_REQUEST, f"Invalid request: {problem}")
+    return ProtocolError(INVALID_PARAMS, f"Invalid params: {problem}")
 
 
 def id_of(body: bytes | bytearray | memoryview) -> Id | None:
@@ -153,7 +153,7 @@ def answer(id: Id | None, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id), result)
 
 
-def error(id: Id | None, wrong: Wrong) -> bytes:
+def error(id: Id | None, wrong: ProtocolError) -> bytes:
     """A response that carries an error."""
     said: dict[str, Any] = {"code": wrong.code, "message": wrong.message}
     if wrong.data is not None:

@@ -1,4 +1,4 @@
-"""Tools of MCP servers: `Mcp` is the source of them, `Server` what talks to one.
+"""Tools of MCP servers: `Mcp` is the source of them, `McpClient` what talks to one.
 
 A server's tools are tools like any other, under the name that the program gives to the server. What a server says of
 them is a hint from a stranger: it counts only where the configuration trusts that server. The SDK is imported when the
@@ -14,13 +14,13 @@ from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
 from toolcrib.sources import Health
-from toolcrib.sources.mcp.results import About, Offered
-from toolcrib.sources.mcp.server import Server
-from toolcrib.sources.mcp.settings import Settings, is_address, legal, name_of
-from toolcrib.tools import Tool
+from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
+from toolcrib.sources.mcp.server import McpClient
+from toolcrib.sources.mcp.settings import McpClientSettings, is_address, legal, name_of
+from toolcrib.tool import Tool
 from toolcrib.types import Limits, Result
 
-__all__ = ["About", "Mcp", "Offered", "Server", "Settings", "as_tool"]
+__all__ = ["Mcp", "McpClient", "McpClientSettings", "OfferedTool", "ServerDescription", "as_tool"]
 
 RETRY_S = 5.0
 
@@ -33,7 +33,7 @@ class Mcp:
     `name` is the namespace of its tools; without one it is made of the command or the address, never of what the server
     calls itself. `trusted` says that what the server tells of its tools is true. `timeout` bounds each call. A crib
     waits for a `required` server, and does not start without it; for any other it does not wait long. The rest stands
-    in `Settings`.
+    in `McpClientSettings`.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class Mcp:
         self.required = required
         self._limits = Limits(timeout_s=timeout)
         at = {"url": command[0]} if is_address(command[0]) and len(command) == 1 else {"command": command}
-        self.server = Server(Settings(name=self.name, **at, **settings))
+        self.server = McpClient(McpClientSettings(name=self.name, **at, **settings))
         self._retrying: asyncio.Task[None] | None = None
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
-        """Its tools now. Where the server can not be asked, it is tried again later, and the crib starts without it.
+        """Its tools now. Where the server cannot be asked, it is tried again later, and the crib starts without it.
 
         Raises:
-            ToolcribError: it is required, and can not be asked.
+            ToolcribError: it is required, and cannot be asked.
         """
         self.server.changed = lambda offered: changed(self._made(offered))
         try:
@@ -93,7 +93,7 @@ class Mcp:
             await asyncio.wait({self._retrying})
         await self.server.close()
 
-    def _made(self, tools: Iterable[Offered]) -> list[Tool]:
+    def _made(self, tools: Iterable[OfferedTool]) -> list[Tool]:
         """A tool that does not hold is left out, and the others stay."""
         made = {}
         for offered in tools:
@@ -105,7 +105,7 @@ class Mcp:
         return list(made.values())
 
 
-def as_tool(server: Server, offered: Offered, *, trusted: bool = False, limits: Limits | None = None) -> Tool:
+def as_tool(server: McpClient, offered: OfferedTool, *, trusted: bool = False, limits: Limits | None = None) -> Tool:
     """A tool of a server as a tool of a crib. Until the server is trusted, each of its tools acts `once`.
 
     Raises:

@@ -23,12 +23,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from toolcrib.errors import StreamClosed, ToolFailure
-from toolcrib.sources.mcp.asking import Exchange, Question, exchange_of_this_context
-from toolcrib.sources.mcp.http import Address
-from toolcrib.sources.mcp.incoming import Incoming
-from toolcrib.sources.mcp.results import FORGOTTEN, UNREACHABLE, About, Forgotten, Offered, failure, offered
-from toolcrib.sources.mcp.settings import Credentials, Settings
-from toolcrib.sources.mcp.stdio import Program
+from toolcrib.sources.mcp.http import HttpEndpoint
+from toolcrib.sources.mcp.incoming_messages import IncomingMessages
+from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion, exchange_of_this_context
+from toolcrib.sources.mcp.results import (
+    FORGOTTEN,
+    UNREACHABLE,
+    ConnectionForgotten,
+    OfferedTool,
+    ServerDescription,
+    failure,
+    offered,
+)
+from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
+from toolcrib.sources.mcp.stdio import StdioEndpoint
 
 TASKS = "io.modelcontextprotocol/tasks"
 PROBE_S = 10.0
@@ -40,7 +48,7 @@ log = logging.getLogger("toolcrib.mcp")
 _Raw: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 
 
-class Place(Protocol):
+class Endpoint(Protocol):
     """Where a server is."""
 
     @property
@@ -48,7 +56,7 @@ class Place(Protocol):
         """What it said besides its messages."""
 
     def connect(self, broke: Callable[[], None]) -> contextlib.AbstractAsyncContextManager[tuple[Any, Any]]:
-        """The streams of its messages; `broke` is called where they can not say that the server is gone."""
+        """The streams of its messages; `broke` is called where they cannot say that the server is gone."""
 
 
 class NotStarted(Exception):
@@ -61,20 +69,20 @@ class _Task(types.Request[dict[str, Any], str]):
     name_param = "taskId"
 
 
-class Connection:
+class McpConnection:
     """A server that answers. `tools` are those it listed last; `relisted` is called when they may be others."""
 
-    def __init__(self, place: Place, mode: str, relisted: Callable[[list[Offered]], None]) -> None:
+    def __init__(self, place: Endpoint, mode: str, relisted: Callable[[list[OfferedTool]], None]) -> None:
         self._place = place
         self._mode = mode
         self._relisted = relisted
         self._over = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._incoming: Incoming | None = None
+        self._incoming: IncomingMessages | None = None
         self._aside: set[asyncio.Task[None]] = set()
         self.client: Client
-        self.tools: list[Offered] = []
-        self.exchanges: set[Exchange] = set()
+        self.tools: list[OfferedTool] = []
+        self.exchanges: set[PendingRequest] = set()
         self.closing = self.doubted = False
         self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
 
@@ -92,7 +100,7 @@ class Connection:
         """Waits until it can be used.
 
         Raises:
-            NotStarted: it can not, or not in time.
+            NotStarted: it cannot, or not in time.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -165,7 +173,7 @@ class Connection:
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
         async with self._place.connect(self._over.set) as (read, write):
-            self._incoming = Incoming(read, self._over.set)
+            self._incoming = IncomingMessages(read, self._over.set)
             yield self._incoming, write
 
     # What the server says by itself
@@ -209,14 +217,14 @@ class Connection:
         """A question in the middle of a call, of a server that waits for the answer."""
         exchange = self._whose()
         if exchange is None:
-            return types.ErrorData(code=types.INVALID_REQUEST, message="It can not be told which call asks")
+            return types.ErrorData(code=types.INVALID_REQUEST, message="It cannot be told which call asks")
         try:
-            question = Question.of(params.model_dump(by_alias=True, mode="json", exclude_none=True))
+            question = ServerQuestion.of(params.model_dump(by_alias=True, mode="json", exclude_none=True))
             return types.ElicitResult.model_validate(await exchange.asked(question))
         except ToolFailure as error:
             return types.ErrorData(code=types.INVALID_PARAMS, message=error.message)
 
-    def _whose(self) -> Exchange | None:
+    def _whose(self) -> PendingRequest | None:
         """The call that a message belongs to.
 
         Over HTTP it came with the answer of one call. On a pipe nothing says so. It is none whose server waits for an
@@ -236,8 +244,8 @@ class Connection:
         self.tools = await self._listed() if self.client.server_capabilities.tools is not None else []
         self._relisted(self.tools)
 
-    async def _listed(self) -> list[Offered]:
-        found: dict[str, Offered] = {}
+    async def _listed(self) -> list[OfferedTool]:
+        found: dict[str, OfferedTool] = {}
         cursor: str | None = None
         for _ in range(PAGES):
             with self._sifting():
@@ -307,14 +315,14 @@ class Connection:
     def _failure(self, error: MCPError) -> ToolFailure:
         if error.code == FORGOTTEN:
             self._over.set()
-            return Forgotten()
+            return ConnectionForgotten()
         return failure(error.code, error.message, lost=not self.alive)
 
-    async def about(self) -> About:
+    async def about(self) -> ServerDescription:
         """What it says of itself."""
         info = self.client.server_info or types.Implementation(name="", version="")
         has = self.client.server_capabilities
-        return About(
+        return ServerDescription(
             name=info.name,
             version=info.version,
             revision=self.client.protocol_version,
@@ -356,13 +364,15 @@ class Connection:
         return True
 
 
-async def connect(place: Place, mode: str, seconds: float, relisted: Callable[[list[Offered]], None]) -> Connection:
+async def connect(
+    place: Endpoint, mode: str, seconds: float, relisted: Callable[[list[OfferedTool]], None]
+) -> McpConnection:
     """A connection that can be used.
 
     Raises:
         NotStarted: there is none.
     """
-    connection = Connection(place, mode, relisted)
+    connection = McpConnection(place, mode, relisted)
     try:
         await connection.opened(seconds)
     except BaseException:
@@ -371,11 +381,11 @@ async def connect(place: Place, mode: str, seconds: float, relisted: Callable[[l
     return connection
 
 
-def ways(settings: Settings, credentials: Credentials) -> list[tuple[Place, str]]:
+def ways(settings: McpClientSettings, credentials: Credentials) -> list[tuple[Endpoint, str]]:
     """How to try: a program may quit over a question that it does not know, an address may know only the old way."""
     if settings.url is None:
-        return [(Program(settings), "auto"), (Program(settings), "legacy")]
-    return [(Address(settings, credentials), "auto"), (Address(settings, credentials, old=True), "legacy")]
+        return [(StdioEndpoint(settings), "auto"), (StdioEndpoint(settings), "legacy")]
+    return [(HttpEndpoint(settings, credentials), "auto"), (HttpEndpoint(settings, credentials, old=True), "legacy")]
 
 
 def worth_another(error: NotStarted) -> bool:

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ErrorData, JSONRPCError
 
 from toolcrib.sources.mcp.results import BROKEN, FORGOTTEN, REFUSED, THROTTLED, TOO_LARGE, UNREACHABLE
-from toolcrib.sources.mcp.settings import Credentials, Settings
+from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 
 TIMEOUT = httpx2.Timeout(30.0, read=None, pool=None)  # how long an answer may take is for the call to say
 FAREWELL = httpx2.Timeout(3.0)
@@ -38,12 +38,12 @@ def _is_news(record: logging.LogRecord) -> bool:
 logging.getLogger("mcp.client.streamable_http").addFilter(_is_news)
 
 
-class Address:
+class HttpEndpoint:
     """A server that is reached over HTTP with the credentials of one owner."""
 
     said = ""
 
-    def __init__(self, settings: Settings, credentials: Credentials, *, old: bool = False) -> None:
+    def __init__(self, settings: McpClientSettings, credentials: Credentials, *, old: bool = False) -> None:
         self._settings = settings
         self._credentials = credentials
         self._old = old
@@ -116,7 +116,7 @@ def _met(request: httpx2.Request, error: Exception) -> tuple[int, str]:
     if isinstance(error, OAuthFlowError):
         return REFUSED, f"{request.url.host} gives no access: {reason}"
     code = UNREACHABLE if isinstance(error, _NEVER_SENT) else BROKEN
-    return code, f"{request.url.host} can not be reached: {reason}"
+    return code, f"{request.url.host} cannot be reached: {reason}"
 
 
 def _code(request: httpx2.Request, response: httpx2.Response) -> int | None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.sources import OK, Health
-from toolcrib.sources.mcp.results import Offered
-from toolcrib.sources.mcp.settings import Credentials, Settings
+from toolcrib.sources.mcp.results import OfferedTool
+from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 
 if TYPE_CHECKING:
-    from toolcrib.sources.mcp.connection import Connection
+    from toolcrib.sources.mcp.connection import McpConnection
 
 STARTS = 5
 REST_S = 60.0
@@ -25,17 +25,19 @@ LONGEST_S = 4.0
 log = logging.getLogger("toolcrib.mcp")
 
 
-class Link:
+class ServerLink:
     """At most one connection at a time. Who failed to start or died has a pause, longer each time; the fifth start in a
     row that fails is followed by a long one, in which calls are refused at once.
     """
 
-    def __init__(self, settings: Settings, credentials: Credentials, relisted: Callable[[list[Offered]], None]) -> None:
+    def __init__(
+        self, settings: McpClientSettings, credentials: Credentials, relisted: Callable[[list[OfferedTool]], None]
+    ) -> None:
         self._settings = settings
         self._credentials = credentials
         self._relisted = relisted
-        self._connection: Connection | None = None
-        self._starting: asyncio.Task[Connection] | None = None
+        self._connection: McpConnection | None = None
+        self._starting: asyncio.Task[McpConnection] | None = None
         self._way: int | None = None
         self._failures = self._deaths = 0
         self._not_before = 0.0
@@ -45,7 +47,7 @@ class Link:
         self._aside: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
-    async def connected(self) -> AsyncIterator[Connection]:
+    async def connected(self) -> AsyncIterator[McpConnection]:
         """The connection, for as long as it is used; one that nobody uses is closed after a while.
 
         Raises:
@@ -68,7 +70,7 @@ class Link:
         if self._connection is not None:
             self._start(self._connection.close())
 
-    async def _ready(self) -> Connection:
+    async def _ready(self) -> McpConnection:
         """A start goes on when the call that wanted it ends: the next one will want it too."""
         if self._connection is not None and self._connection.alive:
             return self._connection
@@ -92,12 +94,12 @@ class Link:
             raise ToolFailure("unavailable", message, hint=f"It is tried again in {rest:.0f} s.")
         self._failures = 0
 
-    def _started(self, task: asyncio.Task[Connection]) -> None:
+    def _started(self, task: asyncio.Task[McpConnection]) -> None:
         self._starting = None
         if not task.cancelled():
             task.exception()  # those who wait for it are told; perhaps nobody does
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> McpConnection:
         sdk = await asyncio.to_thread(_sdk)
         loop = asyncio.get_running_loop()
         if self._connection is not None:
@@ -111,7 +113,7 @@ class Link:
             if self._way not in (None, number) or self._failures >= STARTS:
                 continue
             try:
-                connection: Connection = await sdk.connect(place, mode, deadline - loop.time(), self._relisted)
+                connection: McpConnection = await sdk.connect(place, mode, deadline - loop.time(), self._relisted)
             except sdk.NotStarted as error:
                 told = told or error
                 self._failed(str(told))
@@ -147,20 +149,20 @@ class Link:
         """It has done something: that it died before does not count any more."""
         self._deaths = 0
 
-    async def _mind(self, connection: Connection) -> None:
+    async def _mind(self, connection: McpConnection) -> None:
         await connection.over()
         if not connection.closing:
             self._deaths += 1
             self._pause(_backoff(self._deaths))
             log.info("%s ended by itself", self._settings.name)
 
-    def doubt(self, connection: Connection) -> None:
+    def doubt(self, connection: McpConnection) -> None:
         """A call was given up: a program that says nothing any more is stopped, and started again when it is needed."""
         if self._settings.command and connection.alive and not connection.doubted:
             connection.doubted = True
             self._start(self._probe(connection))
 
-    async def _probe(self, connection: Connection) -> None:
+    async def _probe(self, connection: McpConnection) -> None:
         if await connection.answers():
             connection.doubted = False
         elif connection.alive:

@@ -32,7 +32,7 @@ _LEFT_OUT = ("annotations", "_meta", "audience")
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedTool:
     """A tool as its server describes it; every word of it is a stranger's."""
 
     name: str
@@ -52,7 +52,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ServerDescription:
     """A server as it describes itself, every word of it a stranger's; a number is None where it does not say."""
 
     name: str
@@ -60,22 +60,22 @@ class About:
     revision: str
     title: str | None
     instructions: str | None
-    tools: tuple[Offered, ...]
+    tools: tuple[OfferedTool, ...]
     prompts: int | None
     resources: int | None
 
 
-class Forgotten(ToolFailure):
+class ConnectionForgotten(ToolFailure):
     """The server no longer knows the connection, and refused a request for that alone."""
 
     def __init__(self) -> None:
         super().__init__("unavailable", "The server has forgotten the connection")
 
 
-def offered(said: Mapping[str, Any]) -> Offered:
+def offered(said: Mapping[str, Any]) -> OfferedTool:
     """A tool of a listing. What it does not say of itself is not said, whatever the protocol would assume."""
     hints = said.get("annotations") or {}
-    return Offered(
+    return OfferedTool(
         name=said["name"],
         description=said.get("description") or "",
         title=said.get("title") or hints.get("title"),

@@ -1,4 +1,4 @@
-"""`Server`: an MCP server that can be asked for its tools and told to run one. It starts when it is needed first."""
+"""`McpClient`: an MCP server that can be asked for its tools and told to run one. It starts when it is needed first."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.context import Context, Parked
 from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
 from toolcrib.sources import OK, Health
-from toolcrib.sources.mcp.asking import Exchange, Question
-from toolcrib.sources.mcp.link import Link
-from toolcrib.sources.mcp.results import About, Forgotten, Offered, failure, to_result
-from toolcrib.sources.mcp.settings import Settings
+from toolcrib.sources.mcp.link import ServerLink
+from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion
+from toolcrib.sources.mcp.results import ConnectionForgotten, OfferedTool, ServerDescription, failure, to_result
+from toolcrib.sources.mcp.settings import McpClientSettings
 from toolcrib.types import Result
 
 if TYPE_CHECKING:
-    from toolcrib.sources.mcp.connection import Connection
+    from toolcrib.sources.mcp.connection import McpConnection
 
 ROUNDS = 50
 AGAIN_S = 0.05
@@ -33,36 +33,38 @@ HELD = "mcp.held"
 log = logging.getLogger("toolcrib.mcp")
 
 
-class Server:
+class McpClient:
     """Connections to one server: one that all owners share, or one for each that has credentials.
 
     `changed` is called with all tools whenever a listing brings others than the last.
     """
 
-    def __init__(self, settings: Settings, *, changed: Callable[[list[Offered]], None] | None = None) -> None:
+    def __init__(
+        self, settings: McpClientSettings, *, changed: Callable[[list[OfferedTool]], None] | None = None
+    ) -> None:
         self.settings = settings
         self.changed = changed
-        self._links: dict[str, Link] = {}
-        self._tools: list[Offered] | None = None
-        self._held: dict[str, Exchange] = {}
+        self._links: dict[str, ServerLink] = {}
+        self._tools: list[OfferedTool] | None = None
+        self._held: dict[str, PendingRequest] = {}
         self._minding: dict[str, asyncio.Task[None]] = {}
 
-    async def tools(self) -> list[Offered]:
+    async def tools(self) -> list[OfferedTool]:
         """What it offers; it is asked once, and says by itself when that changes.
 
         Raises:
-            ToolFailure: `unavailable`, it can not be asked.
+            ToolFailure: `unavailable`, it cannot be asked.
         """
         if self._tools is None:
             async with self._link("").connected() as connection:
                 return connection.tools
         return self._tools
 
-    async def about(self) -> About:
+    async def about(self) -> ServerDescription:
         """What it says of itself; it is started for that.
 
         Raises:
-            ToolFailure: `unavailable`, it can not be asked.
+            ToolFailure: `unavailable`, it cannot be asked.
         """
         async with self._link("").connected() as connection:
             return await connection.about()
@@ -138,15 +140,15 @@ class Server:
 
     # Connections
 
-    def _link(self, owner: str) -> Link:
+    def _link(self, owner: str) -> ServerLink:
         """Owners with credentials have connections of their own; nobody's is used for another."""
         key = owner if self.settings.personal else ""
         if key not in self._links:
             credentials = self.settings.credentials(key)
-            self._links[key] = Link(self.settings, credentials, self._ignored if key else self._relisted)
+            self._links[key] = ServerLink(self.settings, credentials, self._ignored if key else self._relisted)
         return self._links[key]
 
-    def _relisted(self, tools: list[Offered]) -> None:
+    def _relisted(self, tools: list[OfferedTool]) -> None:
         before, self._tools = self._tools, tools
         if self.changed is not None and before is not None and before != tools:
             try:
@@ -154,7 +156,7 @@ class Server:
             except Exception as error:  # noqa: BLE001 - what others make of the news must not end the connection
                 log.warning("the tools of %s changed and could not be taken: %s", self.settings.name, error)
 
-    def _ignored(self, tools: list[Offered]) -> None:
+    def _ignored(self, tools: list[OfferedTool]) -> None:
         """What one owner is shown is not the catalog of all."""
 
     # One request
@@ -165,7 +167,7 @@ class Server:
         if exchange is None:
             if _recorded(ctx, HELD) and not repeatable:
                 raise StreamClosed
-            exchange = Exchange(ctx, lambda exchange: self._send(exchange, params))
+            exchange = PendingRequest(ctx, lambda exchange: self._send(exchange, params))
 
         async def before() -> None:
             if not _recorded(ctx, HELD):
@@ -180,16 +182,16 @@ class Server:
             await exchange.drop(0)
             raise
 
-    async def _send(self, exchange: Exchange, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def _send(self, exchange: PendingRequest, params: Mapping[str, Any]) -> dict[str, Any]:
         async def progress(done: float, total: float | None, message: str | None) -> None:
             exchange.ctx.progress(message, loaded=done, total=total)
 
         try:
             return await self._sent(exchange, params, progress)
-        except Forgotten:  # it was not even looked at
+        except ConnectionForgotten:  # it was not even looked at
             return await self._sent(exchange, params, progress)
 
-    async def _sent(self, exchange: Exchange, params: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+    async def _sent(self, exchange: PendingRequest, params: Mapping[str, Any], progress: Any) -> dict[str, Any]:
         async with self._connected(exchange.ctx) as (link, connection):
             connection.exchanges.add(exchange)
             try:
@@ -203,20 +205,20 @@ class Server:
         return raw
 
     @contextlib.asynccontextmanager
-    async def _connected(self, ctx: Context) -> AsyncIterator[tuple[Link, Connection]]:
+    async def _connected(self, ctx: Context) -> AsyncIterator[tuple[ServerLink, McpConnection]]:
         link = self._link(ctx.owner)
         async with link.connected() as connection:
             yield link, connection
 
     # A request that waits for an answer
 
-    def _hold(self, exchange: Exchange, ctx: Context) -> None:
+    def _hold(self, exchange: PendingRequest, ctx: Context) -> None:
         """Keeps the request open while the call waits; its end is heard from the log."""
         id = str(ctx.call)
         self._held[id] = exchange
         self._minding[id] = asyncio.get_running_loop().create_task(self._mind(id, exchange, ctx.host.session))
 
-    def _take_up(self, ctx: Context) -> Exchange | None:
+    def _take_up(self, ctx: Context) -> PendingRequest | None:
         id = str(ctx.call)
         exchange = self._held.pop(id, None)
         if exchange is None:
@@ -227,7 +229,7 @@ class Server:
         exchange.ctx = ctx
         return exchange
 
-    async def _mind(self, id: str, exchange: Exchange, session: Any) -> None:
+    async def _mind(self, id: str, exchange: PendingRequest, session: Any) -> None:
         """A call that ends without having run again was declined, cancelled or forgotten: its server is told so."""
         action = "cancel"
         try:
@@ -246,7 +248,7 @@ class Server:
         """The answers to what a result asks for, one question after the other."""
         if not isinstance(requests, Mapping):
             raise ToolFailure("failed", "What the server asks for is no question")
-        asked = {name: Question.requested(request) for name, request in requests.items()}
+        asked = {name: ServerQuestion.requested(request) for name, request in requests.items()}
         return {name: await asked[name].put(ctx, self.settings.name, f"{key}.{name}") for name in asked}
 
     async def _follow(self, task: str, ctx: Context) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _RUNNERS = frozenset({"npx", "uvx", "pipx", "bunx", "node", "deno", "bun", "pyth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class McpClientSettings:
     """A command that starts the server, or the address where it is.
 
     `env` is added to the few variables that every program gets. `headers` go with every HTTP request. With `tokens`

@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from toolcrib.sources.mcp.results import TOO_LARGE
-from toolcrib.sources.mcp.settings import Settings
+from toolcrib.sources.mcp.settings import McpClientSettings
 
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 CHUNK = 64 * 1024
@@ -33,10 +33,10 @@ _HEAD = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1
 _TAIL = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
-class Program:
+class StdioEndpoint:
     """A server that runs here, in a process group of its own."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: McpClientSettings) -> None:
         self._settings = settings
         self._said = b""
 
@@ -53,7 +53,7 @@ class Program:
         """Starts it, gives the streams of its messages, and stops it whatever happens.
 
         Raises:
-            OSError: it can not be started.
+            OSError: it cannot be started.
         """
         settings = self._settings
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}

@@ -17,16 +17,16 @@ from typing import Any
 from toolcrib.errors import BadTool, ToolcribError
 from toolcrib.schema import nearest
 from toolcrib.sources import OK, Health
-from toolcrib.sources.openapi.auth import Credential, Credentials, Guard
+from toolcrib.sources.openapi.auth import Credential, Credentials, RequestAuth
 from toolcrib.sources.openapi.connections import Connections
-from toolcrib.sources.openapi.document import Document
-from toolcrib.sources.openapi.later import LaterTool
-from toolcrib.sources.openapi.loading import Away, Loading, is_address
+from toolcrib.sources.openapi.document import OpenApiDocument
+from toolcrib.sources.openapi.lazy_tool import LazyTool
+from toolcrib.sources.openapi.loader import DocumentLoader, DocumentUnavailable, is_address
+from toolcrib.sources.openapi.operation_runner import DocumentContext, OperationRunner
 from toolcrib.sources.openapi.operations import Operation, operations, selection
-from toolcrib.sources.openapi.reading import BadDocument
-from toolcrib.sources.openapi.running import Desk, Service
+from toolcrib.sources.openapi.parser import BadDocument
 from toolcrib.sources.openapi.servers import configured, server
-from toolcrib.tools import Tool
+from toolcrib.tool import Tool
 from toolcrib.types import Limits
 
 __all__ = ["BadDocument", "OpenApi"]
@@ -79,7 +79,7 @@ class OpenApi:
     ) -> None:
         self._connections = Connections()
         place = document if isinstance(document, Mapping | str) else Path(document)
-        self._loading = Loading(place, self._connections, refs)
+        self._loading = DocumentLoader(place, self._connections, refs)
         self.name = _legal(namespace or _name(place))
         self.namespaces: tuple[str, ...] = (self.name,) if namespace else ()
         self.trusted = trusted
@@ -105,7 +105,7 @@ class OpenApi:
         """
         try:
             tools = await self._load()
-        except Away as error:
+        except DocumentUnavailable as error:
             log.warning("%s", error)
             self._health = Health("unavailable", str(error))
             self._beside = asyncio.create_task(self._look(changed, there=False))
@@ -139,10 +139,10 @@ class OpenApi:
                     changed(await self._load())
                     there, read = True, OK
                 self._health = read
-            except (Away, ToolcribError) as error:
+            except (DocumentUnavailable, ToolcribError) as error:
                 log.warning("the document is left as it was: %s", error)
                 self._health = Health("degraded" if there else "unavailable", str(error))
-                read = read if isinstance(error, Away) else self._health
+                read = read if isinstance(error, DocumentUnavailable) else self._health
             except Exception:  # whatever stands in it, the next look may find it better
                 log.exception("the document %s could not be looked at", self._loading.name)
 
@@ -152,7 +152,7 @@ class OpenApi:
 
     # From a document to tools
 
-    def _tools(self, document: Document) -> list[Tool]:
+    def _tools(self, document: OpenApiDocument) -> list[Tool]:
         """All that are wanted; one that does not hold is left out, and the others stay.
 
         Raises:
@@ -168,8 +168,8 @@ class OpenApi:
             self.name = _of_title("" if info is None else info.text("title")) or self.name
             self.namespaces = (self.name,)
             self._given = True  # one that changes its title later does not move to where others are
-        guard = Guard(self.name, self._auth, self._credentials, self._headers)
-        desk = Desk(document, guard, self._connections, self._uploads)
+        guard = RequestAuth(self.name, self._auth, self._credentials, self._headers)
+        desk = DocumentContext(document, guard, self._connections, self._uploads)
         made: list[Tool] = []
         problems: list[BadTool] = []
         for one in found:
@@ -183,7 +183,7 @@ class OpenApi:
             log.warning("an operation is left out: %s", problem)
         return made
 
-    def _check_number(self, document: Document, chosen: int, there: int) -> None:
+    def _check_number(self, document: OpenApiDocument, chosen: int, there: int) -> None:
         if not there:
             raise BadDocument(document.name, "#/paths", "it has no operations")
         if not chosen:
@@ -198,7 +198,7 @@ class OpenApi:
                 f"(tag:<tag>, GET, /path/**, an operation id), or set limit to {chosen}",
             )
 
-    def _check_auth(self, document: Document) -> None:
+    def _check_auth(self, document: OpenApiDocument) -> None:
         declared = [] if document.schemes is None else document.schemes.keys()
         for name in self._auth:
             if name not in declared:
@@ -207,7 +207,7 @@ class OpenApi:
                 problem = f"auth names the security scheme {name!r}, which the document does not have: {known}"
                 raise BadDocument(document.name, "", problem + (f" (did you mean {close[0]!r}?)" if close else ""))
 
-    def _checked(self, desk: Desk, operation: Operation, eager: bool) -> Tool:
+    def _checked(self, desk: DocumentContext, operation: Operation, eager: bool) -> Tool:
         with desk.document.expecting(operation.node):
             service = self._service(desk, operation)
         tool = self._tool(service)
@@ -215,22 +215,22 @@ class OpenApi:
             vars(tool)["whole"], _ = tool.made(), service.wanted
         return tool
 
-    def _service(self, desk: Desk, operation: Operation) -> Service:
+    def _service(self, desk: DocumentContext, operation: Operation) -> OperationRunner:
         document = desk.document
         found = self._server or server(document, (operation.node, operation.shared, document.root), self._variables)
         # What the configuration names may lie inside, and a document that lies here may name what lies here.
         if self._server is not None or (found.target.private and not is_address(document.address)):
             self._connections.inner_hosts.add(found.target.host)
-        return Service(desk, operation, found, operation.effect(self.trusted))
+        return OperationRunner(desk, operation, found, operation.effect(self.trusted))
 
-    def _tool(self, service: Service) -> LaterTool:
+    def _tool(self, service: OperationRunner) -> LazyTool:
         operation, extra = service.operation, service.operation.extra
 
         async def reconcile(ctx: Any, **values: Any) -> Any:
             """The service knows by its key whether it did it; asked again, it tells."""
             return await service.run(ctx, values) if self.trusted and service.plan.key is not None else None
 
-        tool: LaterTool = LaterTool(
+        tool: LazyTool = LazyTool(
             name=operation.name,
             namespace=self.name,
             title=extra.get("title"),

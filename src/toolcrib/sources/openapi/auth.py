@@ -17,11 +17,11 @@ from urllib.parse import quote, urlencode, urljoin
 
 import msgspec
 
+from toolcrib.definitions.runners.environment import masks
 from toolcrib.errors import ToolFailure
 from toolcrib.http import Request, Response
 from toolcrib.policy import urls
-from toolcrib.policy.problems import Unfit
-from toolcrib.sources.files.running.environment import masks
+from toolcrib.policy.errors import UnfitArgument
 from toolcrib.sources.openapi.connections import Connections
 
 EARLY_S = 30.0
@@ -31,7 +31,7 @@ Credentials = Callable[[str, str], Credential | Awaitable[Credential | None] | N
 
 
 @dataclass(slots=True)
-class Proof:
+class RequestCredentials:
     """What goes with a request to say who asks. `secrets` are the texts that nobody may see."""
 
     headers: dict[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class _Token:
     until: float
 
 
-class Guard:
+class RequestAuth:
     """The schemes of one document, with what the configuration knows for them."""
 
     def __init__(
@@ -68,13 +68,13 @@ class Guard:
         self._tokens: dict[tuple[str, ...], _Token] = {}
         self._locks: dict[tuple[str, ...], asyncio.Lock] = {}
 
-    async def proof(self, wanted: list[Wanted], owner: str, connections: Connections) -> Proof:
+    async def proof(self, wanted: list[Wanted], owner: str, connections: Connections) -> RequestCredentials:
         """What proves who asks, by the first way for which there are credentials; `wanted` are all ways.
 
         Raises:
-            ToolFailure: there are none, or a token can not be had.
+            ToolFailure: there are none, or a token cannot be had.
         """
-        made = Proof()
+        made = RequestCredentials()
         made.headers = {name: self._noted(made, value) for name, value in self._headers.items()}
         lacking: list[str] = []
         for way in sorted(wanted, key=lambda way: not way):  # to ask without saying who is the last resort
@@ -108,7 +108,13 @@ class Guard:
         return given or None
 
     async def _prove(
-        self, made: Proof, owner: str, name: str, scheme: Mapping[str, Any], value: Credential, connections: Connections
+        self,
+        made: RequestCredentials,
+        owner: str,
+        name: str,
+        scheme: Mapping[str, Any],
+        value: Credential,
+        connections: Connections,
     ) -> None:
         kind = (scheme.get("type"), str(scheme.get("scheme", "")).lower())
         if isinstance(value, Mapping) and kind[0] == "oauth2":
@@ -126,7 +132,7 @@ class Guard:
             word = kind[1] if kind[0] == "http" and kind[1].isalnum() else "bearer"
             made.headers["Authorization"] = f"{word.capitalize()} {self._noted(made, self._text(name, value))}"
 
-    def _key(self, made: Proof, name: str, scheme: Mapping[str, Any], value: str) -> None:
+    def _key(self, made: RequestCredentials, name: str, scheme: Mapping[str, Any], value: str) -> None:
         wire = str(scheme.get("name") or "")
         match scheme.get("in"):
             case "query":
@@ -144,16 +150,16 @@ class Guard:
             raise ToolFailure("unavailable", message, retryable=False)
         return value
 
-    def _noted(self, made: Proof, value: str) -> str:
+    def _noted(self, made: RequestCredentials, value: str) -> str:
         """A secret that can be sent."""
         value = value.strip()
         if not (value.isascii() and value.isprintable()):
-            message = f"The credentials of {self._name} hold a character that can not be sent"
+            message = f"The credentials of {self._name} hold a character that cannot be sent"
             raise ToolFailure("unavailable", message, retryable=False)
         made.secrets.append(value)
         return value
 
-    def _basic(self, made: Proof, value: Credential) -> str:
+    def _basic(self, made: RequestCredentials, value: Credential) -> str:
         if isinstance(value, Mapping):
             value = f"{value.get('username', '')}:{value.get('password', '')}"
         elif isinstance(value, tuple):
@@ -163,7 +169,7 @@ class Guard:
 
     # Tokens
 
-    def forget(self, proof: Proof) -> bool:
+    def forget(self, proof: RequestCredentials) -> bool:
         """Forgets the tokens of a request that was refused; whether there were any, so that it may be tried again."""
         return bool([key for key in proof.tokens if self._tokens.pop(key, None) is not None])
 
@@ -193,7 +199,7 @@ class Guard:
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         try:
             target = urls.canonical(where)
-        except Unfit:
+        except UnfitArgument:
             message = f"{self._name} does not say where tokens come from"
             raise ToolFailure("unavailable", message, hint="Set token_url beside client_id.", retryable=False) from None
         if value.get("token_url"):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toolcrib.errors import StreamClosed, ToolFailure
 from toolcrib.http import Client, Egress, Request, Response, Unanswered
-from toolcrib.policy.urls import Target
+from toolcrib.policy.urls import UrlTarget
 
 
 class Connections(Egress):
@@ -19,7 +19,7 @@ class Connections(Egress):
         self.inner_hosts: set[str] = set()
         self._client = client or Client(keep=True)
 
-    def check_addresses(self, target: Target, inner: Sequence[str]) -> None:
+    def check_addresses(self, target: UrlTarget, inner: Sequence[str]) -> None:
         """Allow inner addresses of hosts that the configuration names."""
         if inner and target.host not in self.inner_hosts:
             raise ToolFailure(

@@ -1,4 +1,4 @@
-"""`Document`: what was read, and what its references lead to. Nothing is fetched here."""
+"""`OpenApiDocument`: what was read, and what its references lead to. Nothing is fetched here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 from toolcrib.schema.positions import steps_of
-from toolcrib.sources.openapi.reading import BadDocument, shown
+from toolcrib.sources.openapi.parser import BadDocument, shown
 
 MOST_STEPS = 50
 VERSIONS = ("2.0", "3.0", "3.1", "3.2")
@@ -18,18 +18,18 @@ NOWHERE = "document:/"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DocumentNode:
     """A part of a document: what it says, in which resource and where there."""
 
     said: Any
     base: str
     where: str
 
-    def __getitem__(self, key: str | int) -> Node:
+    def __getitem__(self, key: str | int) -> DocumentNode:
         step = str(key).replace("~", "~0").replace("/", "~1")
-        return Node(self.said[key], self.base, f"{self.where}/{step}")
+        return DocumentNode(self.said[key], self.base, f"{self.where}/{step}")
 
-    def get(self, key: str) -> Node | None:
+    def get(self, key: str) -> DocumentNode | None:
         """What stands under a key, if anything does."""
         return self[key] if isinstance(self.said, Mapping) and self.said.get(key) is not None else None
 
@@ -42,13 +42,13 @@ class Node:
         """The keys of an object; none of anything else."""
         return [str(key) for key in self.said] if isinstance(self.said, Mapping) else []
 
-    def items(self) -> list[Node]:
+    def items(self) -> list[DocumentNode]:
         """The elements of a list; none of anything else."""
         return [self[index] for index in range(len(self.said))] if isinstance(self.said, list) else []
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class OpenApiDocument:
     """A document and what it refers to, by address.
 
     `address` is its own; `refused` says why others are not there. `memo` keeps what was worked out of its parts.
@@ -69,9 +69,9 @@ class Document:
             raise BadDocument(self.name, "#/paths", "it is no object")
 
     @property
-    def root(self) -> Node:
+    def root(self) -> DocumentNode:
         """The whole document."""
-        return Node(self.parts[self.address], self.address, "#")
+        return DocumentNode(self.parts[self.address], self.address, "#")
 
     @property
     def version(self) -> str:
@@ -82,20 +82,20 @@ class Document:
         return self.root.said.get("swagger") or self.root.said.get("openapi")
 
     @property
-    def schemes(self) -> Node | None:
+    def schemes(self) -> DocumentNode | None:
         """Its security schemes, by name."""
         if self.version == "2.0":
             return self.root.get("securityDefinitions")
         components = self.root.get("components")
         return None if components is None else components.get("securitySchemes")
 
-    def bad(self, node: Node, problem: str) -> BadDocument:
+    def bad(self, node: DocumentNode, problem: str) -> BadDocument:
         """The error that something is wrong there."""
         where = node.where if node.base == self.address else f"{shown(node.base)}{node.where}"
         return BadDocument(self.name, where, problem)
 
     @contextmanager
-    def expecting(self, node: Node) -> Iterator[None]:
+    def expecting(self, node: DocumentNode) -> Iterator[None]:
         """Work on a part that may hold anything: a text where there should be a list, say.
 
         Raises:
@@ -108,7 +108,7 @@ class Document:
         except RecursionError:
             raise self.bad(node, "it is nested too deeply") from None
 
-    def follow(self, node: Node) -> Node:
+    def follow(self, node: DocumentNode) -> DocumentNode:
         """What a part stands for: itself, or what its `$ref` leads to.
 
         Raises:
@@ -121,7 +121,7 @@ class Document:
             found = self.target(found)
         raise self.bad(node, f"$ref {shown(node.said['$ref'])!r} leads in a circle")
 
-    def target(self, node: Node) -> Node:
+    def target(self, node: DocumentNode) -> DocumentNode:
         """What a `$ref` leads to, which may be another.
 
         Raises:
@@ -132,9 +132,9 @@ class Document:
         base = urljoin(node.base, address) if address else node.base
         if base not in self.parts:
             why = self.refused.get(base, "it is no document that was read")
-            raise self.bad(node, f"$ref {shown(reference)!r} can not be followed: {why}")
+            raise self.bad(node, f"$ref {shown(reference)!r} cannot be followed: {why}")
         steps = steps_of(f"#{fragment}")
-        found = Node(self.parts[base], base, "#")
+        found = DocumentNode(self.parts[base], base, "#")
         for step in (None,) if steps is None else steps:
             try:
                 found = found[int(step) if isinstance(found.said, list) and step is not None else step]  # type: ignore[index]

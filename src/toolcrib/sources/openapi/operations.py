@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from toolcrib.schema import nearest
-from toolcrib.sources.openapi.document import Document, Node
+from toolcrib.sources.openapi.document import DocumentNode, OpenApiDocument
 from toolcrib.types import Annotations, Effect
 
 METHODS: Mapping[str, Effect] = {
@@ -52,8 +52,8 @@ class Operation:
 
     method: str
     path: str
-    node: Node
-    shared: Node
+    node: DocumentNode
+    shared: DocumentNode
     extra: Mapping[str, Any]
     name: str = ""
 
@@ -101,7 +101,7 @@ class Operation:
         )
 
 
-def operations(document: Document, wanted: Callable[[Operation], bool]) -> tuple[list[Operation], int]:
+def operations(document: OpenApiDocument, wanted: Callable[[Operation], bool]) -> tuple[list[Operation], int]:
     """The operations that are wanted, each with its name, and how many there are.
 
     Raises:
@@ -122,7 +122,7 @@ def operations(document: Document, wanted: Callable[[Operation], bool]) -> tuple
     return [one for one in made if wanted(one)], len(made)
 
 
-def _all(document: Document) -> Iterator[Operation]:
+def _all(document: OpenApiDocument) -> Iterator[Operation]:
     paths = document.root.get("paths")
     for path in () if paths is None else paths.keys():
         if path.startswith("x-"):
@@ -139,7 +139,7 @@ def _all(document: Document) -> Iterator[Operation]:
             yield Operation(method, path, node, shared, _extra(document, node, shared))
 
 
-def _extra(document: Document, node: Node, shared: Node) -> dict[str, Any]:
+def _extra(document: OpenApiDocument, node: DocumentNode, shared: DocumentNode) -> dict[str, Any]:
     """What the document says for us alone; what nobody understands is told and left out."""
     made: dict[str, Any] = {}
     for holder in (shared, node):
@@ -151,7 +151,7 @@ def _extra(document: Document, node: Node, shared: Node) -> dict[str, Any]:
                 guess = f", did you mean '{close[0]}'?" if close else ""
                 log.warning("%s", document.bad(holder, f"{EXTENSION}: unknown key '{key}'{guess}"))
             elif not _usable(key, value, kind):
-                log.warning("%s", document.bad(holder, f"{EXTENSION}.{key}: {value!r} can not be used"))
+                log.warning("%s", document.bad(holder, f"{EXTENSION}.{key}: {value!r} cannot be used"))
             else:
                 made[key] = value
     return made

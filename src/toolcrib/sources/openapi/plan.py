@@ -1,4 +1,4 @@
-"""`Plan`: what an operation takes, where each argument of it goes, and what comes back."""
+"""`RequestPlan`: what an operation takes, where each argument of it goes, and what comes back."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from toolcrib.schema.positions import Schema
 from toolcrib.sources.openapi import swagger
-from toolcrib.sources.openapi.document import Document, Node
-from toolcrib.sources.openapi.later import Shapes
-from toolcrib.sources.openapi.schemas import Shaping, loosened, members
+from toolcrib.sources.openapi.document import DocumentNode, OpenApiDocument
+from toolcrib.sources.openapi.lazy_tool import ToolSchemas
+from toolcrib.sources.openapi.schemas import SchemaConverter, loosened, members
 from toolcrib.sources.openapi.styles import DEFAULTS, STYLES, Parameter, Place
 
 Kind = Literal["json", "form", "multipart", "text", "file"]
@@ -23,7 +23,7 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MEDIA = re.compile(r"[\w.+*-]+/[\w.+*-]+")
 
 
-class Field(NamedTuple):
+class FormField(NamedTuple):
     """A field of a form: how it is written, and of which type it is where it is a part of its own."""
 
     parameter: Parameter
@@ -38,32 +38,32 @@ class Body:
     kind: Kind
     media: str
     whole: str | None = None
-    fields: tuple[Field, ...] = ()
+    fields: tuple[FormField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RequestPlan:
     """How an operation is called. `key` is the header that keeps a repeated request from acting twice."""
 
-    shapes: Shapes
+    shapes: ToolSchemas
     parameters: tuple[Parameter, ...]
     body: Body | None
     key: str | None
     accept: str
 
 
-def plan(document: Document, operation: Node, shared: Node, uploads: bool) -> Plan:
+def plan(document: OpenApiDocument, operation: DocumentNode, shared: DocumentNode, uploads: bool) -> RequestPlan:
     """The plan of an operation; `shared` is what stands beside it at its path.
 
     Raises:
         BadDocument: something about it does not hold.
     """
-    return _Planning(document, operation, uploads).plan(_parameters(document, operation, shared))
+    return _PlanBuilder(document, operation, uploads).plan(_parameters(document, operation, shared))
 
 
-def _parameters(document: Document, operation: Node, shared: Node) -> list[Node]:
+def _parameters(document: OpenApiDocument, operation: DocumentNode, shared: DocumentNode) -> list[DocumentNode]:
     """The parameters of an operation; its own replace those of its path."""
-    found: dict[tuple[str, str], Node] = {}
+    found: dict[tuple[str, str], DocumentNode] = {}
     for holder in (shared, operation):
         given = holder.get("parameters")
         for one in () if given is None else given.items():
@@ -76,20 +76,20 @@ def _parameters(document: Document, operation: Node, shared: Node) -> list[Node]
     return list(found.values())
 
 
-class _Planning:
+class _PlanBuilder:
     """One operation on its way to a plan."""
 
-    def __init__(self, document: Document, operation: Node, uploads: bool) -> None:
+    def __init__(self, document: OpenApiDocument, operation: DocumentNode, uploads: bool) -> None:
         self.document = document
         self.operation = operation
         self.uploads = uploads
-        self.shaping = Shaping(document, "in")
+        self.shaping = SchemaConverter(document, "in")
         self.properties: dict[str, Schema] = {}
         self.required: list[str] = []
         self.parameters: list[Parameter] = []
         self.key: str | None = None
 
-    def plan(self, given: Sequence[Node]) -> Plan:
+    def plan(self, given: Sequence[DocumentNode]) -> RequestPlan:
         old = self.document.version == "2.0"
         for place in PLACES[:-1]:
             for node in given:
@@ -102,16 +102,16 @@ class _Planning:
         takes = self.shaping.finish(schema)
         assert isinstance(takes, dict)
         gives, accept = _answers(self.document, self.operation)
-        return Plan(Shapes(takes, gives), tuple(self.parameters), body, self.key, accept)
+        return RequestPlan(ToolSchemas(takes, gives), tuple(self.parameters), body, self.key, accept)
 
     # Parameters
 
-    def _parameter(self, node: Node, place: Place) -> None:
+    def _parameter(self, node: DocumentNode, place: Place) -> None:
         wire = node.said["name"]
         if place == "header" and wire.lower() in _OWN:
             return
         if place == "header" and not _TOKEN.fullmatch(wire):
-            raise self.document.bad(node, f"{wire!r} can not be the name of a header")
+            raise self.document.bad(node, f"{wire!r} cannot be the name of a header")
         if place == "header" and wire.lower() == KEY:
             self.key = wire
             return
@@ -135,7 +135,7 @@ class _Planning:
             )
         )
 
-    def _schema_of(self, node: Node) -> tuple[Schema, bool]:
+    def _schema_of(self, node: DocumentNode) -> tuple[Schema, bool]:
         """The schema of a parameter, and whether it is written as JSON."""
         content = node.get("content")
         if content is not None and content.keys():
@@ -155,11 +155,11 @@ class _Planning:
 
     # Bodies
 
-    def _said_body(self) -> Node | None:
+    def _said_body(self) -> DocumentNode | None:
         said = self.operation.get("requestBody")
         return None if said is None else self.document.follow(said)
 
-    def _body(self, node: Node | None) -> Body | None:
+    def _body(self, node: DocumentNode | None) -> Body | None:
         content = None if node is None else node.get("content")
         if node is None or content is None or not content.keys():
             return None
@@ -180,7 +180,7 @@ class _Planning:
         fields = [self._field(kind, name, inner, name in flat[1], encoding) for name, inner in flat[0].items()]
         return Body(kind, sent, None, tuple(fields))
 
-    def _field(self, kind: Kind, wire: str, schema: Schema, required: bool, encoding: Node | None) -> Field:
+    def _field(self, kind: Kind, wire: str, schema: Schema, required: bool, encoding: DocumentNode | None) -> FormField:
         told = None if encoding is None else encoding.get(wire)
         said: Mapping[str, Any] = {} if told is None else told.said
         files = kind == "multipart" and _holds_file(schema)
@@ -194,7 +194,7 @@ class _Planning:
         parts = Parameter(name, wire, "body", style, explode, said.get("allowReserved") is True, False)
         media = str(said.get("contentType") or "").partition(",")[0].strip()
         plain = None if styled else media if _MEDIA.fullmatch(media) and "*" not in media else ""
-        return Field(parts, files, plain)
+        return FormField(parts, files, plain)
 
     def _files(self, schema: Schema) -> Schema:
         if isinstance(schema, dict) and schema.get("type") == "array":
@@ -227,7 +227,7 @@ def _names(fit: str, place: Place) -> Iterator[str]:
     yield from (f"{place}_{fit}_{number}" for number in range(2, 10_000))
 
 
-def _described(schema: Schema, node: Node) -> Schema:
+def _described(schema: Schema, node: DocumentNode) -> Schema:
     """The schema with what is said of the parameter itself; the default that the schema told stays."""
     told = node.text("description").strip()
     if isinstance(schema, bool):
@@ -274,12 +274,12 @@ def _holds_file(schema: Schema) -> bool:
     return "contentMediaType" in schema and "contentEncoding" not in schema
 
 
-def _answers(document: Document, operation: Node) -> tuple[dict[str, Any] | None, str]:
+def _answers(document: OpenApiDocument, operation: DocumentNode) -> tuple[dict[str, Any] | None, str]:
     """The schema of what comes back where it goes well, and the types that are asked for.
 
     There is a schema only where every such answer is JSON.
     """
-    shaping = Shaping(document, "out")
+    shaping = SchemaConverter(document, "out")
     found: list[Schema | None] = []
     medias: list[str] = []
     for content in _contents(document, operation):
@@ -295,7 +295,7 @@ def _answers(document: Document, operation: Node) -> tuple[dict[str, Any] | None
     return (whole if isinstance(whole, dict) else None), accept
 
 
-def _contents(document: Document, operation: Node) -> Iterator[Node | None]:
+def _contents(document: OpenApiDocument, operation: DocumentNode) -> Iterator[DocumentNode | None]:
     """What the answers hold that say that it went well."""
     responses = operation.get("responses")
     for status in () if responses is None else responses.keys():

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from toolcrib.schema.nullable import nullable
+from toolcrib.schema.nullability import nullable
 from toolcrib.schema.positions import LISTS, MAPS, ONES, Schema, map_subschemas, subschemas
-from toolcrib.sources.openapi.document import Document, Node
+from toolcrib.sources.openapi.document import DocumentNode, OpenApiDocument
 
 LARGEST_PLACED = 200
 DEEPEST_PLACED = 30
@@ -38,10 +38,10 @@ _BOUNDS = frozenset(
 )
 
 
-class Shaping:
+class SchemaConverter:
     """Turns schemas of a document into one JSON Schema. `way` says whether they describe what is sent or received."""
 
-    def __init__(self, document: Document, way: Literal["in", "out"]) -> None:
+    def __init__(self, document: OpenApiDocument, way: Literal["in", "out"]) -> None:
         self._document = document
         self._old = document.version in ("2.0", "3.0")
         self._hidden = "readOnly" if way == "in" else "writeOnly"
@@ -49,7 +49,7 @@ class Shaping:
         self._nodes, self._known = document.memo.setdefault(way, ({}, {}))
         self.defs: dict[str, Schema] = {}
 
-    def schema(self, node: Node) -> Schema:
+    def schema(self, node: DocumentNode) -> Schema:
         """A schema that refers to `$defs`.
 
         Raises:
@@ -63,15 +63,15 @@ class Shaping:
             return self._reference(node)
         return self._plain(node)
 
-    def _reference(self, node: Node) -> Schema:
+    def _reference(self, node: DocumentNode) -> Schema:
         beside = {key: value for key, value in node.said.items() if key != "$ref" and (not self._old or key in _NOTES)}
-        made = self._plain(Node(beside, node.base, node.where)) if beside else {}
+        made = self._plain(DocumentNode(beside, node.base, node.where)) if beside else {}
         found = self._document.target(node)
         name = self._name(found)
         self._nodes.setdefault(name, found)
         return {"$ref": f"#/$defs/{name}", **(made if isinstance(made, dict) else {})}
 
-    def _name(self, node: Node) -> str:
+    def _name(self, node: DocumentNode) -> str:
         """What a definition is called, whoever refers to it first."""
         holder, _, last = node.where.rpartition("/")
         fit = re.sub(r"[^A-Za-z0-9_.-]", "_", last)
@@ -79,7 +79,7 @@ class Shaping:
             return fit
         return f"{fit}_{hashlib.sha256(f'{node.base}{node.where}'.encode()).hexdigest()[:8]}"
 
-    def _plain(self, node: Node) -> Schema:
+    def _plain(self, node: DocumentNode) -> Schema:
         made: dict[str, Any] = {}
         for key, value in node.said.items():
             if key in MAPS and key in _KEPT and isinstance(value, Mapping):
@@ -95,7 +95,7 @@ class Shaping:
         wants_null = self._old and (node.said.get("nullable") is True or node.said.get("x-nullable") is True)
         return nullable(made, {}) if wants_null else made
 
-    def _shown(self, key: str, node: Node) -> bool:
+    def _shown(self, key: str, node: DocumentNode) -> bool:
         """Whether a property is sent, or received; one that only the other side writes is not."""
         if key != "properties":
             return True
@@ -144,7 +144,7 @@ def _mend(made: dict[str, Any], said: Mapping[str, Any]) -> None:
     if not isinstance(made.get("description", ""), str):
         del made["description"]
     if "default" in said and not isinstance(said["default"], Mapping | list):
-        # The server fills it in. What is not sent can not be sent wrongly.
+        # The server fills it in. What is not sent cannot be sent wrongly.
         made["description"] = f"{made.get('description', '').strip()} (default: {said['default']})".strip()
 
 

@@ -8,19 +8,19 @@ from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 from toolcrib.policy import urls
-from toolcrib.policy.problems import Unfit
+from toolcrib.policy.errors import UnfitArgument
 from toolcrib.sources.openapi import swagger
-from toolcrib.sources.openapi.document import Document, Node
-from toolcrib.sources.openapi.reading import BadDocument, shown
+from toolcrib.sources.openapi.document import DocumentNode, OpenApiDocument
+from toolcrib.sources.openapi.parser import BadDocument, shown
 
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 _LITERAL = "/%:@!$&'()*+,;=~"
 
 
-class Server(NamedTuple):
+class ServerUrl(NamedTuple):
     """A host and the path that all paths of operations come after."""
 
-    target: urls.Target
+    target: urls.UrlTarget
     path: str
 
     @property
@@ -35,7 +35,7 @@ class Server(NamedTuple):
         return f"{self.target.text}{self.path}/"
 
 
-def configured(url: str, name: str) -> Server:
+def configured(url: str, name: str) -> ServerUrl:
     """The server of an address.
 
     Raises:
@@ -45,23 +45,23 @@ def configured(url: str, name: str) -> Server:
         target = urls.canonical(url)
         parts = urlsplit(url)
         if target.scheme not in ("http", "https") or "@" in parts.netloc:
-            raise Unfit("expected https://host/path, without a user")
-    except (Unfit, ValueError) as problem:
+            raise UnfitArgument("expected https://host/path, without a user")
+    except (UnfitArgument, ValueError) as problem:
         raise BadDocument(name, "base_url", f"{shown(url)!r} is no address of a service: {problem}") from None
-    return Server(target, quote(parts.path.rstrip("/"), safe=_LITERAL))
+    return ServerUrl(target, quote(parts.path.rstrip("/"), safe=_LITERAL))
 
 
-def server(document: Document, holders: tuple[Node, ...], variables: Mapping[str, str]) -> Server:
+def server(document: OpenApiDocument, holders: tuple[DocumentNode, ...], variables: Mapping[str, str]) -> ServerUrl:
     """The first server of the first holder that names any: an operation, its path, the document.
 
     Raises:
-        BadDocument: there is none, or it can not be reached from where the document lies.
+        BadDocument: there is none, or it cannot be reached from where the document lies.
     """
     if document.version == "2.0":
-        found = Node(swagger.servers(document.root.said, document.address)[0], document.address, "#/host")
+        found = DocumentNode(swagger.servers(document.root.said, document.address)[0], document.address, "#/host")
     else:
         named = (servers.items()[0] for one in holders if (servers := one.get("servers")) and servers.items())
-        found = next(named, Node({"url": "/"}, document.address, "#/servers"))
+        found = next(named, DocumentNode({"url": "/"}, document.address, "#/servers"))
     url = _filled(document, found, variables)
     whole = urljoin(document.address, url) if document.address.startswith("http") else url
     if not whole.startswith(("http://", "https://")):
@@ -69,7 +69,7 @@ def server(document: Document, holders: tuple[Node, ...], variables: Mapping[str
     return configured(whole, document.name)
 
 
-def _filled(document: Document, node: Node, variables: Mapping[str, str]) -> str:
+def _filled(document: OpenApiDocument, node: DocumentNode, variables: Mapping[str, str]) -> str:
     known = node.said.get("variables") if isinstance(node.said, Mapping) else None
     known = known if isinstance(known, Mapping) else {}
 

@@ -57,7 +57,7 @@ def in_path(given: Parameter, value: Any) -> str:
         return encoded(json.dumps(value))
     pieces = list(_pieces(value, encoded, given.explode))
     if not any(pieces):
-        raise ToolFailure("invalid_arguments", f"{given.name}: can not be empty, since it is part of an address")
+        raise ToolFailure("invalid_arguments", f"{given.name}: cannot be empty, since it is part of an address")
     if given.style == "label":
         return "." + ("." if given.explode else ",").join(pieces)
     if given.style == "simple":
@@ -104,7 +104,7 @@ def in_header(given: Parameter, value: Any) -> str:
     """
     text = json.dumps(value) if given.json else ",".join(_pieces(value, as_text, given.explode))
     if not (text.isascii() and text.isprintable()):
-        raise ToolFailure("invalid_arguments", f"{given.name}: holds a character that a header can not")
+        raise ToolFailure("invalid_arguments", f"{given.name}: holds a character that a header cannot")
     return text.strip()
 
 

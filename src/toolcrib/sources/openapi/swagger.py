@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.sources.openapi.document import Document, Node
+from toolcrib.sources.openapi.document import DocumentNode, OpenApiDocument
 
 _STYLES = {"ssv": "spaceDelimited", "pipes": "pipeDelimited"}
 _FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
@@ -32,7 +32,7 @@ def security(scheme: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "oauth2", "flows": {_FLOWS.get(flow, flow): {"tokenUrl": scheme.get("tokenUrl")}}}
 
 
-def parameter(node: Node) -> Node:
+def parameter(node: DocumentNode) -> DocumentNode:
     """A parameter that stands in a path, a query or a header."""
     said = node.said
     schema = {key: value for key, value in said.items() if key not in ("name", "in", "required", "description")}
@@ -44,10 +44,10 @@ def parameter(node: Node) -> Node:
         made["explode"] = collection == "multi"
     if said.get("description"):
         made["description"] = said["description"]
-    return Node(made, node.base, node.where)
+    return DocumentNode(made, node.base, node.where)
 
 
-def body(document: Document, parameters: list[Node], operation: Node) -> Node | None:
+def body(document: OpenApiDocument, parameters: list[DocumentNode], operation: DocumentNode) -> DocumentNode | None:
     """The body that parameters in `body` or `formData` describe."""
     fields = [one for one in parameters if one.said.get("in") == "formData"]
     whole = next((one for one in parameters if one.said.get("in") == "body"), None)
@@ -55,7 +55,7 @@ def body(document: Document, parameters: list[Node], operation: Node) -> Node | 
     if whole is not None:
         content = {str(media): {"schema": whole.said.get("schema", {})} for media in consumes}
         said = {"required": whole.said.get("required", False), "content": content}
-        return Node(said | {"description": whole.said.get("description")}, whole.base, whole.where)
+        return DocumentNode(said | {"description": whole.said.get("description")}, whole.base, whole.where)
     if not fields:
         return None
     files = any(one.said.get("type") == "file" for one in fields)
@@ -63,17 +63,19 @@ def body(document: Document, parameters: list[Node], operation: Node) -> Node | 
     required = [one.said["name"] for one in fields if one.said.get("required")]
     properties = {one.said["name"]: _field(one.said) for one in fields}
     schema = {"type": "object", "properties": properties, "required": required}
-    return Node({"required": bool(required), "content": {media: {"schema": schema}}}, fields[0].base, fields[0].where)
+    return DocumentNode(
+        {"required": bool(required), "content": {media: {"schema": schema}}}, fields[0].base, fields[0].where
+    )
 
 
 def _field(said: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in said.items() if key not in ("name", "in", "required", "collectionFormat")}
 
 
-def responses(document: Document, operation: Node, response: Node) -> Node:
+def responses(document: OpenApiDocument, operation: DocumentNode, response: DocumentNode) -> DocumentNode:
     """A response, with its schema under every type that the operation produces."""
     if "schema" not in response.said:
         return response
     produces = operation.said.get("produces") or document.root.said.get("produces") or ["application/json"]
     content = {str(media): {"schema": response.said["schema"]} for media in produces}
-    return Node({"content": content}, response.base, response.where)
+    return DocumentNode({"content": content}, response.base, response.where)

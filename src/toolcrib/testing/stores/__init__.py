@@ -10,32 +10,32 @@
 The tests are `async def`; pytest-asyncio in auto mode collects them, and any other runner of async tests will do.
 """
 
-from toolcrib.testing.stores.doors import DoorTests
+from toolcrib.testing.stores.closed_sessions import ClosedSessionTests
 from toolcrib.testing.stores.fences import FenceTests
-from toolcrib.testing.stores.following import FollowingTests
+from toolcrib.testing.stores.followers import FollowerTests
 from toolcrib.testing.stores.guards import GuardTests
 from toolcrib.testing.stores.leases import LeaseTests
 from toolcrib.testing.stores.log import LogTests
 from toolcrib.testing.stores.rates import RateTests
 from toolcrib.testing.stores.rows import RowTests
 from toolcrib.testing.stores.sessions import SessionTests
-from toolcrib.testing.stores.sweeping import SweepTests
-from toolcrib.testing.stores.walking import WalkingTests
-from toolcrib.testing.stores.watching import WatchingTests
+from toolcrib.testing.stores.sweep import SweepTests
+from toolcrib.testing.stores.walks import WalkTests
+from toolcrib.testing.stores.watchers import WatcherTests
 
 __all__ = ["StoreSuite"]
 
 
 class StoreSuite(
     LogTests,
-    FollowingTests,
-    WatchingTests,
+    FollowerTests,
+    WatcherTests,
     GuardTests,
     FenceTests,
-    DoorTests,
+    ClosedSessionTests,
     LeaseTests,
     RowTests,
-    WalkingTests,
+    WalkTests,
     SessionTests,
     RateTests,
     SweepTests,

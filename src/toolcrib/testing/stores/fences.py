@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 
 from toolcrib.store import Conflict, Row, Store, Write
-from toolcrib.testing.index import check_index
-from toolcrib.testing.stores.frame import Frame, claim, commit, finish, line, new, note, park, submit, texts
+from toolcrib.testing.index_check import check_index
+from toolcrib.testing.stores.fixture import StoreFixture, claim, commit, finish, line, new, note, park, submit, texts
 from toolcrib.testing.stores.guards import race
 
 
@@ -23,7 +23,7 @@ def behalf(write: Write, row: Row) -> Write:
     return write
 
 
-class FenceTests(Frame):
+class FenceTests(StoreFixture):
     """Children, and whatever else a running call writes beside its own row."""
 
     async def test_what_a_running_call_makes_is_accepted(self) -> None:

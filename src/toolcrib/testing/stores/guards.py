@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Iterable
 
 from toolcrib.store import Conflict, Store, Write
-from toolcrib.testing.index import check_index
-from toolcrib.testing.stores.frame import (
-    Frame,
+from toolcrib.testing.index_check import check_index
+from toolcrib.testing.stores.fixture import (
+    StoreFixture,
     answer,
     claim,
     commit,
@@ -30,7 +30,7 @@ async def race(stores: list[Store], writes: Iterable[Write]) -> list[Conflict | 
     return await asyncio.gather(*(stores[n % len(stores)].commit(write) for n, write in enumerate(writes)))
 
 
-class GuardTests(Frame):
+class GuardTests(StoreFixture):
     """Submit, claim, park, answer, finish, and the revision of the state."""
 
     async def test_a_second_call_of_the_same_id_finds_the_first(self) -> None:

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from toolcrib.store import Conflict, Row, Where, Write
-from toolcrib.testing.stores.frame import AT, Frame, commit, line, new, submit
+from toolcrib.store import Conflict, Row, WalkFilter, Write
+from toolcrib.testing.stores.fixture import AT, StoreFixture, commit, line, new, submit
 
 LATER = AT + 1_000_000
 
@@ -15,7 +15,7 @@ def lease(id: str, state: str = "held", key: str | None = None) -> Row:
     return Row(id, "s", "run", "lease", state, 1, "worker-1", AT, key=key)  # type: ignore[arg-type]
 
 
-class LeaseTests(Frame):
+class LeaseTests(StoreFixture):
     """What is asked for is found, and nothing else is disturbed."""
 
     async def test_of_two_leases_of_one_id_or_key_the_first_stands(self) -> None:
@@ -48,7 +48,7 @@ class LeaseTests(Frame):
             assert [row.id for row in await store.calls(None, ("held",))] == ["held"]
             assert [row.id for row in await store.calls("s", ("held",))] == ["held"]
             assert await store.calls("s", done_after=0) == []
-            for where in (Where(), Where(session="s"), Where(states=("queued", "running", "waiting"))):
+            for where in (WalkFilter(), WalkFilter(session="s"), WalkFilter(states=("queued", "running", "waiting"))):
                 assert [spot.row.id for spot in (await store.walk(where)).spots] == [call.id]
 
     async def test_an_index_that_is_made_anew_keeps_leases(self) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from toolcrib.events import Event, Notice, Progress
 from toolcrib.store import Write, draft
-from toolcrib.store.codec import LARGE, Extent, Omitted, Stored, encode, raw
-from toolcrib.testing.index import read_all
-from toolcrib.testing.stores.frame import AT, Frame, line, new, note, submit, texts
+from toolcrib.store.codec import LARGE, Omitted, PageLimit, Stored, encode, raw
+from toolcrib.testing.index_check import read_all
+from toolcrib.testing.stores.fixture import AT, StoreFixture, line, new, note, submit, texts
 
 ODD: list[Any] = [
     {},
@@ -24,7 +24,7 @@ ODD: list[Any] = [
 ]
 
 
-class Both:
+class EventPair:
     """The data of two events in one object, as the fast path writes it."""
 
     def json(self, kind: str) -> bytes:
@@ -32,7 +32,7 @@ class Both:
         return encode({"of": kind})
 
 
-class LogTests(Frame):
+class LogTests(StoreFixture):
     """Appending and reading."""
 
     async def test_events_are_read_as_they_were_written(self) -> None:
@@ -141,17 +141,17 @@ class LogTests(Frame):
         async with self.opened("s") as store:
             await store.commit(Write("s", [line("x" * 1000) for _ in range(10)]))
             for after in range(0, 9, 3):
-                page = await store.read("s", after, extent=Extent(2500))
+                page = await store.read("s", after, extent=PageLimit(2500))
                 assert [event.seq for event in page] == [after + 1, after + 2, after + 3]
-            assert len(await store.read("s", 9, extent=Extent(2500))) == 1
-            assert len(await store.read("s", extent=Extent(1))) == 1
+            assert len(await store.read("s", 9, extent=PageLimit(2500))) == 1
+            assert len(await store.read("s", extent=PageLimit(1))) == 1
 
     async def test_large_values_count_for_a_page_in_whichever_way_it_is_read(self) -> None:
         async with self.opened("s") as store:
             large = raw(encode("x" * 10 * LARGE))
             await store.commit(Write("s", [line(args=large, call=call) for call in ("a", None) for _ in range(4)]))
             again = await self.restarted(store)
-            bound = Extent(15 * LARGE)
+            bound = PageLimit(15 * LARGE)
             assert [event.seq for event in await again.read("s", extent=bound)] == [1, 2]
             assert [event.seq for event in await again.read("s", until=7, extent=bound)] == [1, 2]
             assert [event.seq for event in await again.read("s", call="a", extent=bound)] == [1, 2]
@@ -163,7 +163,7 @@ class LogTests(Frame):
             json = encode({"text": "é" * LARGE})
             await store.commit(Write("s", [line("small", args=raw(json), n=number) for number in range(50)]))
             seen: list[Event] = []
-            while page := await store.read("s", len(seen), extent=Extent(whole=False)):
+            while page := await store.read("s", len(seen), extent=PageLimit(whole=False)):
                 seen += page
             assert [event.fields for event in seen] == [
                 {"text": "small", "args": Omitted(len(json)), "n": number} for number in range(50)
@@ -182,7 +182,7 @@ class LogTests(Frame):
 
     async def test_compact_data_is_written_out_for_each_event(self) -> None:
         async with self.opened("s") as store:
-            both = Both()
+            both = EventPair()
             await store.commit(Write("s", [(AT, "c", "accepted", both), (AT, "c", "started", both)]))
             again = await self.restarted(store)
             assert [event.fields for event in await again.read("s")] == [{"of": "accepted"}, {"of": "started"}]

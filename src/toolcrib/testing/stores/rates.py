@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 
 from toolcrib.store import Store
-from toolcrib.testing.stores.frame import AT, Frame
+from toolcrib.testing.stores.fixture import AT, StoreFixture
 
 RATE = ("tool:pay", 2.0, 3)
 """Three at once, then one each two seconds."""
@@ -21,7 +21,7 @@ async def spent(store: Store, *rates: tuple[str, float, int], at: float = AT, ti
     return [round(await store.spend(list(rates), at), 5) for _ in range(times)]
 
 
-class RateTests(Frame):
+class RateTests(StoreFixture):
     """Spending."""
 
     async def test_a_rate_gives_its_burst_and_then_tells_how_long_to_wait(self) -> None:

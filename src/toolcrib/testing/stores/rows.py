@@ -10,8 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 from toolcrib.store import Conflict, Row, Store, Write
-from toolcrib.testing.index import check_index
-from toolcrib.testing.stores.frame import AT, Frame, answer, claim, commit, finish, line, new, park, settle, submit
+from toolcrib.testing.index_check import check_index
+from toolcrib.testing.stores.fixture import (
+    AT,
+    StoreFixture,
+    answer,
+    claim,
+    commit,
+    finish,
+    line,
+    new,
+    park,
+    settle,
+    submit,
+)
 
 LIVES: dict[str, list[Callable[[Row], Write]]] = {
     "queued": [claim, park, lambda row: finish(row, "cancelled")],
@@ -36,7 +48,7 @@ async def live(store: Store, row: Row, chance: random.Random) -> None:
             now = await commit(store, write)
 
 
-class RowTests(Frame):
+class RowTests(StoreFixture):
     """Rows, and the lists made of them."""
 
     async def test_a_row_is_read_as_it_was_written(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcrib.errors import StoreError
 from toolcrib.store import SessionRow, Store, Write
-from toolcrib.testing.stores.frame import AT, Frame, line, note
+from toolcrib.testing.stores.fixture import AT, StoreFixture, line, note
 
 
 async def refused(work: Awaitable[Any]) -> bool:
@@ -37,7 +37,7 @@ async def paged(store: Store, limit: int) -> list[list[str]]:
     return pages
 
 
-class SessionTests(Frame):
+class SessionTests(StoreFixture):
     """Opening, listing, cursors, kept values, workers."""
 
     async def test_a_session_is_made_once_and_found_ever_after(self) -> None:

@@ -20,12 +20,13 @@ from typing_extensions import TypedDict
 
 from toolcrib.context import Context
 from toolcrib.errors import BadTool, ToolFailure
-from toolcrib.toolkits.files import content, searching
+from toolcrib.toolkits.collection import Toolkit, kit
+from toolcrib.toolkits.files import content
+from toolcrib.toolkits.files import search as files_search
 from toolcrib.toolkits.files.content import Quota
 from toolcrib.toolkits.files.knowledge import KNOWN
-from toolcrib.toolkits.files.root import Root, kind, told
-from toolcrib.toolkits.granted import Spared
-from toolcrib.toolkits.kit import Toolkit, kit
+from toolcrib.toolkits.files.root import RootFolder, kind, told
+from toolcrib.toolkits.grants import FileGrants
 
 __all__ = ["Quota", "tools"]
 
@@ -64,7 +65,7 @@ def tools(
     """
     if not Path(root).is_dir():
         raise BadTool("files", "root", f"there is no folder {os.fspath(root)}")
-    held = Root(root, hard_links)
+    held = RootFolder(root, hard_links)
     if any(char in held.path for char in _UNSAFE):
         raise BadTool("files", "root", f"its path may not hold any of {_UNSAFE}, since grants could not name it")
     try:
@@ -78,9 +79,9 @@ def tools(
 class _Files:
     """The tools, with the folder that they are for."""
 
-    def __init__(self, root: Root, deny: tuple[str, ...], deny_write: tuple[str, ...], quota: Quota) -> None:
+    def __init__(self, root: RootFolder, deny: tuple[str, ...], deny_write: tuple[str, ...], quota: Quota) -> None:
         self._root, self._quota = root, quota
-        self._unreadable, self._unwritable = searching.denied(deny), searching.denied((*deny, *deny_write))
+        self._unreadable, self._unwritable = files_search.denied(deny), files_search.denied((*deny, *deny_write))
         self._writing = threading.Lock()
 
     def given(self) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
@@ -223,7 +224,7 @@ class _Files:
             path: The folder to look in; the root if it is left out.
         """
         self._check(path)
-        test, readable = searching.named(pattern), Spared(ctx, self._root.path)
+        test, readable = files_search.named(pattern), FileGrants(ctx, self._root.path)
         found: list[str] = []
         with self._root.folder(path):
             pass  # says what is wrong with it
@@ -253,10 +254,12 @@ class _Files:
             max_matches: How many lines at the most.
         """
         self._check(path)
-        spared = Spared(ctx, self._root.path)
-        search = searching.Search(self._root, lambda place: not self._unreadable(place) and spared(place), max_matches)
-        wanted = (lambda place: True) if glob is None else searching.named(glob)
-        search.below(path, searching.expression(pattern), wanted)
+        spared = FileGrants(ctx, self._root.path)
+        search = files_search.Search(
+            self._root, lambda place: not self._unreadable(place) and spared(place), max_matches
+        )
+        wanted = (lambda place: True) if glob is None else files_search.named(glob)
+        search.below(path, files_search.expression(pattern), wanted)
         return {"matches": search.matches, "files": search.files, "stopped_by": search.ended}
 
     def move_file(self, source: PathText, destination: PathText, overwrite: bool = False) -> dict[str, Any]:
@@ -290,7 +293,7 @@ class _Files:
             os.rename(name, new, src_dir_fd=at, dst_dir_fd=there)
 
     def delete_file(self, path: PathText) -> dict[str, Any]:
-        """Delete a file, or an empty folder. It can not be brought back.
+        """Delete a file, or an empty folder. It cannot be brought back.
 
         Args:
             path: The file, from the root of the folder.
@@ -299,7 +302,7 @@ class _Files:
         with self._writing, self._root.parent(path) as (at, name), told(path):
             found = os.stat(name, dir_fd=at, follow_symlinks=False)
             if name == ".":
-                raise ToolFailure("denied", "The folder itself can not be deleted")
+                raise ToolFailure("denied", "The folder itself cannot be deleted")
             if stat.S_ISDIR(found.st_mode):
                 os.rmdir(name, dir_fd=at)
             elif stat.S_ISREG(found.st_mode):

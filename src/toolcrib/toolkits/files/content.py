@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.files.root import TEMPORARY, Root
+from toolcrib.toolkits.files.root import TEMPORARY, RootFolder
 
 SHOWN = 1024 * 1024
 LARGEST = 64 * 1024 * 1024
@@ -28,11 +28,11 @@ class Quota:
     root_files: int = 10_000
 
 
-def read(root: Root, path: str, most: int = LARGEST) -> bytes:
+def read(root: RootFolder, path: str, most: int = LARGEST) -> bytes:
     """All of a file.
 
     Raises:
-        ToolFailure: `too_large`, it has more bytes; it can not be read.
+        ToolFailure: `too_large`, it has more bytes; it cannot be read.
     """
     with root.file(path) as fd:
         pieces: list[bytes] = []
@@ -92,11 +92,11 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
     return next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
 
 
-def write(root: Root, path: str, content: bytes, *, overwrite: bool) -> None:
+def write(root: RootFolder, path: str, content: bytes, *, overwrite: bool) -> None:
     """Puts a whole file in its place in one step: a reader sees the old or the new one.
 
     Raises:
-        ToolFailure: `failed`, it exists and may not be replaced; it can not be written.
+        ToolFailure: `failed`, it exists and may not be replaced; it cannot be written.
     """
     with root.parent(path, make=True) as (at, name):
         before = _before(at, name)
@@ -148,7 +148,7 @@ def _removed(at: int, name: str) -> None:
         pass
 
 
-def check_room(root: Root, path: str, size: int, quota: Quota) -> None:
+def check_room(root: RootFolder, path: str, size: int, quota: Quota) -> None:
     """Whether a file of this size fits.
 
     Raises:

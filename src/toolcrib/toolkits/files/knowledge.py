@@ -44,7 +44,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "examples": [Example({"pattern": r"def \w+_total", "path": "src", "glob": "*.py"}, "Some functions")],
         "anti_patterns": [
             *_PATHS,
-            AntiPattern("can not be used", "Write it without look-around, references back and huge repetitions."),
+            AntiPattern("cannot be used", "Write it without look-around, references back and huge repetitions."),
         ],
     },
     "move_file": {

@@ -24,7 +24,7 @@ TEMPORARY = ".toolcrib-"
 """How the names of files begin that are not written to their end yet."""
 
 
-class Root:
+class RootFolder:
     """The folder itself."""
 
     def __init__(self, path: str | os.PathLike[str], hard_links: bool = False) -> None:
@@ -125,7 +125,7 @@ class Root:
 class _Walk:
     """One lookup: the folders that were entered, what they are called, and what is left of the path."""
 
-    def __init__(self, root: Root, held: ExitStack, parts: list[str]) -> None:
+    def __init__(self, root: RootFolder, held: ExitStack, parts: list[str]) -> None:
         self._root, self._held = root, held
         self._at = [root.handle(held)]
         self._names: list[str] = []
@@ -183,7 +183,7 @@ class _Walk:
 
 def _parts(path: str) -> list[str]:
     if "\0" in path or path != path.encode(errors="ignore").decode():
-        raise ToolFailure("invalid_arguments", "A path holds a character that it can not")
+        raise ToolFailure("invalid_arguments", "A path holds a character that it cannot")
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
         raise _outside()
@@ -234,14 +234,14 @@ _SAID = {
     errno.ELOOP: ("denied", "A part of {path} became a link"),
     errno.EACCES: ("denied", "{path} is closed to this program"),
     errno.EPERM: ("denied", "{path} is closed to this program"),
-    errno.EROFS: ("denied", "{path} can not be written to"),
+    errno.EROFS: ("denied", "{path} cannot be written to"),
     errno.ENAMETOOLONG: ("invalid_arguments", "The path is too long"),
     errno.EEXIST: ("failed", "{path} exists already"),
     errno.ENOTEMPTY: ("failed", "{path} is a folder that is not empty"),
     errno.EISDIR: ("failed", "{path} is a folder"),
     errno.EXDEV: ("failed", "{path} lies on another disk"),
     errno.ENOSPC: ("failed", "There is no room left"),
-    errno.EINVAL: ("invalid_arguments", "A folder can not be moved into itself, nor hold such a name"),
+    errno.EINVAL: ("invalid_arguments", "A folder cannot be moved into itself, nor hold such a name"),
 }
 
 
@@ -251,5 +251,5 @@ def told(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        code, message = _SAID.get(error.errno or 0, ("failed", "{path} can not be used: " + str(error.strerror)))
+        code, message = _SAID.get(error.errno or 0, ("failed", "{path} cannot be used: " + str(error.strerror)))
         raise ToolFailure(code, message.format(path=Path(path))) from None

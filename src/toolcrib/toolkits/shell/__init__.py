@@ -19,20 +19,20 @@ import msgspec
 from pydantic import Field
 
 from toolcrib.context import Context
+from toolcrib.definitions.runners.cli import listener
 from toolcrib.errors import BadTool, ToolFailure
-from toolcrib.sources.files.running.cli import listener
-from toolcrib.toolkits.files.root import Root
-from toolcrib.toolkits.kit import Toolkit, kit
+from toolcrib.toolkits.collection import Toolkit, kit
+from toolcrib.toolkits.files.root import RootFolder
 from toolcrib.toolkits.shell.disk import DiskLimit
-from toolcrib.toolkits.shell.running import KEPT, SHOWN, Place, Said, run
+from toolcrib.toolkits.shell.process import KEPT, SHOWN, CapturedOutput, ProcessSandbox, run
 from toolcrib.types import AntiPattern, Example, Result
 
 _SPARE_S = 30.0
 _PREVIEW = 2000
 _OUTPUT = 4 * 1024 * 1024
 _MISTAKES = [
-    AntiPattern("No sandbox available", "Programs can not be run on this machine. Do without, or ask a person."),
-    AntiPattern("can not be started", "The program is not installed here. Use another one; nothing can be installed."),
+    AntiPattern("No sandbox available", "Programs cannot be run on this machine. Do without, or ask a person."),
+    AntiPattern("cannot be started", "The program is not installed here. Use another one; nothing can be installed."),
     AntiPattern("took longer", "Do less at once, or set a longer timeout (600 at the most)."),
     AntiPattern("is no folder", "cwd is a folder below the root, such as src."),
 ]
@@ -67,7 +67,7 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     for path in seen:
         if not Path(path).exists():
             raise BadTool("shell", "visible", f"there is no {path}")
-    place = Place(os.path.realpath(root), dict(env or {}), seen, network, memory, processes, file_bytes)
+    place = ProcessSandbox(os.path.realpath(root), dict(env or {}), seen, network, memory, processes, file_bytes)
     made = _Shell(place, disk_bytes)
     shared: dict[str, Any] = {
         "effect": "once",
@@ -103,8 +103,8 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
 class _Shell:
     """The tools, with the place that they run in."""
 
-    def __init__(self, place: Place, disk_bytes: int) -> None:
-        self._place, self._root, self._disk_bytes = place, Root(place.root), disk_bytes
+    def __init__(self, place: ProcessSandbox, disk_bytes: int) -> None:
+        self._place, self._root, self._disk_bytes = place, RootFolder(place.root), disk_bytes
 
     async def shell(
         self,
@@ -150,7 +150,7 @@ class _Shell:
         with self._root.folder(folder):
             pass  # says what is wrong with it
         order = self._place.order([_sendable(word) for word in argv], folder, timeout)
-        stdout, stderr = Said(listener(ctx)), Said(listener(ctx))
+        stdout, stderr = CapturedOutput(listener(ctx)), CapturedOutput(listener(ctx))
         begun = time.monotonic()
         try:
             async with asyncio.timeout(timeout):
@@ -172,7 +172,7 @@ def _sendable(word: str) -> str:
     return word.encode(errors="replace").decode()
 
 
-def _spilled(ctx: Context, data: dict[str, Any], stdout: Said, stderr: Said) -> Result:
+def _spilled(ctx: Context, data: dict[str, Any], stdout: CapturedOutput, stderr: CapturedOutput) -> Result:
     """The result with what it shows, and all that was kept beside the log, where it can be read."""
     whole = msgspec.json.encode({"stdout": stdout.whole, "stderr": stderr.whole, "kept_of_each": KEPT})
     id = hashlib.sha256(whole).hexdigest()

@@ -1,4 +1,4 @@
-"""Databases by name: their tables, queries that can not write, and, where it is switched on, statements that do.
+"""Databases by name: their tables, queries that cannot write, and, where it is switched on, statements that do.
 
 That nothing is written is held by the database itself: see `sqlite` and `postgres`. Values of a statement are given as
 parameters, and never become part of its text.
@@ -15,10 +15,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from toolcrib.errors import BadTool, ToolFailure
-from toolcrib.toolkits.kit import Given, Toolkit, kit
-from toolcrib.toolkits.sql.postgres import Postgres
-from toolcrib.toolkits.sql.rows import Engine
-from toolcrib.toolkits.sql.sqlite import Sqlite
+from toolcrib.toolkits.collection import Given, Toolkit, kit
+from toolcrib.toolkits.sql.postgres import PostgresDriver
+from toolcrib.toolkits.sql.rows import SqlDriver
+from toolcrib.toolkits.sql.sqlite import SqliteDriver
 from toolcrib.types import AntiPattern, Example
 
 __all__ = ["Database", "tools"]
@@ -47,11 +47,11 @@ class Database:
     url: str | os.PathLike[str] = field(repr=False)
     tables: Iterable[str] | None = None
 
-    def engine(self, name: str) -> Engine:
+    def engine(self, name: str) -> SqlDriver:
         """How it is asked.
 
         Raises:
-            BadTool: it can not be.
+            BadTool: it cannot be.
         """
         url = os.fspath(self.url)
         if url.startswith(("postgresql://", "postgres://")):
@@ -59,16 +59,16 @@ class Database:
         if "://" in url and not url.startswith("sqlite:///"):
             raise BadTool("sql", name, "a database is a path, sqlite:///path or postgresql://...")
         tables = None if self.tables is None else frozenset(table.lower() for table in self.tables)
-        return Sqlite(name, Path(url.removeprefix("sqlite:///")).absolute(), tables)
+        return SqliteDriver(name, Path(url.removeprefix("sqlite:///")).absolute(), tables)
 
-    def _postgres(self, name: str, url: str) -> Postgres:
+    def _postgres(self, name: str, url: str) -> PostgresDriver:
         try:
             import asyncpg  # noqa: F401 - said here, and not in the first call
         except ImportError:
             raise BadTool("sql", name, "needs asyncpg: pip install 'toolcrib[postgres]'") from None
         if self.tables is not None:
             raise BadTool("sql", name, "the tables of PostgreSQL are chosen by the rights of its role")
-        return Postgres(name, url)
+        return PostgresDriver(name, url)
 
 
 def tools(
@@ -111,10 +111,10 @@ def _database(name: str, given: Any) -> Database:
 class _Bases:
     """The tools, with the databases that they know."""
 
-    def __init__(self, engines: Mapping[str, Engine]) -> None:
+    def __init__(self, engines: Mapping[str, SqlDriver]) -> None:
         self._engines = engines
 
-    def _engine(self, name: str) -> Engine:
+    def _engine(self, name: str) -> SqlDriver:
         found = self._engines.get(name)
         if found is None:
             message = f"There is no database {name[:60]!r}"

@@ -43,7 +43,7 @@ ORDER BY table_schema, table_name, ordinal_position LIMIT 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Postgres:
+class PostgresDriver:
     """One database."""
 
     name: str
@@ -101,7 +101,7 @@ class Postgres:
                     self.url, timeout=TIME_S, server_settings=limits, statement_cache_size=0
                 )
         except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            raise ToolFailure("unavailable", f"The database {self.name} can not be reached") from None
+            raise ToolFailure("unavailable", f"The database {self.name} cannot be reached") from None
         try:
             async with asyncio.timeout(TIME_S + _SPARE_S), database.transaction(readonly=reading):
                 if await database.fetchval(_PRIVILEGED):
@@ -118,7 +118,7 @@ class Postgres:
 
 
 async def _as_inner(database: Any, sql: str, columns: int) -> Any:
-    """The statement inside one that gives back no row that is too large; what changes something can not stand there."""
+    """The statement inside one that gives back no row that is too large; what changes something cannot stand there."""
     import asyncpg
 
     names = [f"c{number}" for number in range(columns)]
@@ -136,7 +136,7 @@ def _refuse_effects(sql: str) -> None:
     found = _EFFECTS.search(sql)
     if found or _SPELLED.search(sql):
         name = found[0].rstrip("( \n\t") if found else "U&"
-        raise ToolFailure("denied", f"{name[:60]} may do more than read, and can not be used here")
+        raise ToolFailure("denied", f"{name[:60]} may do more than read, and cannot be used here")
 
 
 def _failure(error: Any) -> ToolFailure:

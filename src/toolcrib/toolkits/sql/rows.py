@@ -15,7 +15,7 @@ TIME_S = 5.0
 Parameters = Sequence[Any]
 
 
-class Engine(Protocol):
+class SqlDriver(Protocol):
     """How one database is asked; each use opens a connection and closes it, so that no setting outlives a call."""
 
     async def schema(self, table: str | None) -> list[dict[str, Any]]:

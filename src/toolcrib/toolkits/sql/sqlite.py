@@ -1,4 +1,4 @@
-"""SQLite files: what only reads can not write, since the file is opened so, and each part of a statement is looked at
+"""SQLite files: what only reads cannot write, since the file is opened so, and each part of a statement is looked at
 by the database before it runs.
 """
 
@@ -42,7 +42,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Sqlite:
+class SqliteDriver:
     """One file; with `tables` only those are read."""
 
     name: str
@@ -180,8 +180,8 @@ def _failure(name: str, error: Exception) -> ToolFailure:
         ("readonly", "denied", "This database can only be read"),
         ("interrupted", "timeout", f"The statement took longer than {TIME_S:g} s"),
         ("too big", "too_large", "A value is larger than can be shown"),
-        ("unable to open", "unavailable", f"The database {name} can not be opened"),
-        ("not a database", "unavailable", f"The database {name} can not be read"),
+        ("unable to open", "unavailable", f"The database {name} cannot be opened"),
+        ("not a database", "unavailable", f"The database {name} cannot be read"),
         ("locked", "unavailable", f"The database {name} is busy"),
     ):
         if mark in said:

@@ -114,7 +114,7 @@ CREATE TABLE batches (
 ) WITH (fillfactor = 20);
 ALTER TABLE batches ALTER outcome SET STORAGE PLAIN;
 
--- A text of the log as JSON that Postgres can look into: it has no NUL, in whose place the sign for what can not be
+-- A text of the log as JSON that Postgres can look into: it has no NUL, in whose place the sign for what cannot be
 -- shown stands. A backslash that is itself escaped begins no NUL.
 CREATE FUNCTION toolcrib_json(data text) RETURNS json LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN strpos(data, '\u0000') = 0 THEN data

@@ -38,7 +38,7 @@ DECLARE
     now_ float8 := extract(epoch FROM clock_timestamp());
 BEGIN
     -- One batch of a writer at a time, even where an earlier connection of it has not ended yet. The row must be there,
-    -- since what is not there can not be locked.
+    -- since what is not there cannot be locked.
     SELECT b.number, b.outcome INTO last, outcome FROM batches b WHERE b.writer = writer_ FOR UPDATE;
     IF last IS NULL THEN
         INSERT INTO batches (writer, number, outcome, at) VALUES (writer_, 0, '{}', clock_timestamp())

@@ -1,0 +1,516 @@
+"""Answers: checked, bound to their question, applied once; then the call goes on in one of three ways, or ends."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from toolcrib._call import approvals, records
+from toolcrib._call.checks import confirm
+from toolcrib._call.history import History
+from toolcrib._call.live_call import LiveCall
+from toolcrib._call.remote import patiently
+from toolcrib.errors import BadTool, Refused
+from toolcrib.events import Answered, Endorsed, Escalated
+from toolcrib.schema import BadArguments, output_check
+from toolcrib.schema.redaction import restored, suspect, without
+from toolcrib.store import Draft, Row, Write, draft
+from toolcrib.store.codec import decode, encode, same_json
+from toolcrib.tool import Tool, canonical, digest_of
+from toolcrib.types import Annotations, Answer, By, Failure, Limits, Question, Result
+
+if TYPE_CHECKING:
+    from toolcrib.session import Session
+
+ENDED = "The question is no longer open: the call has ended"
+OPEN = "the question is still open"
+ACTIONS = ("accept", "decline", "cancel", "fail")
+_USER_NAMES = {"chain_id": "chainId", "is_connected": "isConnected", "ens_name": "ensName"}
+_USER_BYTES = 8 * 1024
+_SHOWN = (
+    "name",
+    "description",
+    "title",
+    "category",
+    "tags",
+    "input_schema",
+    "output_schema",
+    "capabilities",
+    "effect",
+    "annotations",
+    "limits",
+)
+
+
+async def answer(  # noqa: PLR0913 - the fields of an answer
+    session: Session,
+    question: str,
+    action: str,
+    value: Any = None,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    reason: str | None = None,
+    actor: str | None = None,
+    key: str | None = None,
+    scope: str = "once",
+) -> Answer:
+    """Applies an answer, or refuses it and leaves the question open."""
+    if session.closing:
+        raise Refused("unavailable", "Session is closing", "open it again and answer then")
+    row, history = await _asked(session, question)
+    asked = history.questions[question]
+    given = _given(session, asked, action, value, arguments, reason, actor, key, scope)
+    live = await revive(session, row, history)
+    if (first := _first(history, given)) is not None:
+        return await _again(session, live, asked, first, given)
+    if row.state != "waiting" or row.question != question:
+        raise Refused("expired", ENDED, "look at the result of the call")
+    if session.pipeline.clock.now() >= asked.expires_at:
+        raise Refused("expired", "The question has expired", "call the tool again")
+    await approvals.check(live, asked, given)
+    if given.action == "accept":
+        given = await _checked(live, asked, given)
+        if not approvals.enough(session, approvals.demands_of(asked), (*asked.approved_by, given.actor)):
+            return await _endorse(session, live, row, given)
+    return await _apply(session, live, row, asked, given)
+
+
+async def _apply(session: Session, live: LiveCall, row: Row, asked: Question, given: Answer) -> Answer:
+    """The call goes on, or ends."""
+    events: list[Draft] = [draft(given.at, row.id, _told(Answered, _shown(live, given)))]
+    ending = _ending(live, asked, given)
+    if ending is not None:
+        won = await live.pipeline.end_parked(live, row, ending, events)
+    else:
+        won = await _write_on(session, live, row, events, given)
+    return given if won else await _second(session, asked.id, given)
+
+
+async def _endorse(session: Session, live: LiveCall, row: Row, given: Answer) -> Answer:
+    """One of several who have to agree has; of two who do so at once, one sees that all have."""
+    said = draft(given.at, row.id, _told(Endorsed, _shown(live, given)))
+    write = Write(session.id, [said], row.but(), ("waiting", row.attempt))
+    write.on_late = live.pipeline.later(lambda: _complete(session, live, given))
+    lost = await session.crib.store.commit(write)
+    return await (_complete(session, live, given) if lost is None else _second(session, given.question, given))
+
+
+async def _complete(session: Session, live: LiveCall, given: Answer) -> Answer:
+    """Lets the call go on if all have agreed by now."""
+    row, history = await _asked(session, given.question)
+    asked = history.questions[given.question]
+    waits = row.state == "waiting" and row.question == asked.id
+    if not waits or not approvals.enough(session, approvals.demands_of(asked), asked.approved_by):
+        return given
+    live.history, live.row = history, row
+    return await _apply(session, live, row, asked, given)
+
+
+def _first(history: History, given: Answer) -> Answer | None:
+    """What was answered before, by all together or, where several have to agree, by this one.
+
+    Who agreed may think better of it as long as others have to agree.
+    """
+    for one in history.endorsements:
+        mine = (one.question, one.actor) == (given.question, given.actor)
+        if mine and (given.accepted or one.key == given.key):
+            return one
+    return history.answer(given.question)
+
+
+async def _again(session: Session, live: LiveCall, asked: Question, first: Answer, given: Answer) -> Answer:
+    """The same answer once more; where a crash came between the last yes and what follows, it follows now."""
+    first = _repeated(live, first, given)
+    return await _complete(session, live, first) if first.actor in asked.approved_by else first
+
+
+async def escalate(session: Session, row: Row) -> bool:
+    """Has others asked as well where too few agreed for a while; False where the question's time is over."""
+    history, now = await session.history(row), session.pipeline.clock.now()
+    asked = history.question
+    if asked is None or now >= asked.expires_at:
+        return False
+    others, later = approvals.escalation(asked, now)
+    said: list[Draft] = [draft(now, row.id, Escalated(asked.id, list(others)))] if others else []
+    await session.crib.store.commit(Write(session.id, said, row.but(expires_at=later), ("waiting", row.attempt)))
+    if history.endorsements:  # of those who agreed before, some may count for more now
+        await _complete(session, await revive(session, row, history), history.endorsements[-1])
+    return True
+
+
+async def _asked(session: Session, question: str) -> tuple[Row, History]:
+    """A question's id begins with the id of its call; a foreign one is as unknown as one that never was."""
+    row = await session.crib.store.call(question.rpartition("-")[0])
+    if row is None or row.session != session.id:
+        raise Refused("not_found", f"No such question: {question}")
+    history = await session.history(row)
+    if question not in history.questions:
+        raise Refused("not_found", f"No such question: {question}")
+    return row, history
+
+
+def _given(  # noqa: PLR0913 - the fields of an answer
+    session: Session,
+    asked: Question,
+    action: str,
+    value: Any,
+    arguments: Any,
+    reason: Any,
+    actor: Any,
+    key: Any,
+    scope: str,
+) -> Answer:
+    if action not in ACTIONS:
+        raise Refused("invalid_arguments", f"'{action}' is no answer", f"use {', '.join(ACTIONS)}")
+    if action == "fail" and asked.kind not in ("client", "external"):
+        raise Refused("invalid_arguments", "Only client and external questions can fail", "decline it instead")
+    if action != "accept" and arguments is not None:
+        raise Refused("invalid_arguments", "Only who accepts can change arguments")
+    if scope not in ("once", "session"):
+        raise Refused("invalid_arguments", f"'{scope}' is no scope", "use once or session")
+    if actor is not None and not (isinstance(actor, str) and actor):
+        raise Refused("invalid_arguments", f"{actor!r} is nobody's name", "name who answers, or leave it to the owner")
+    try:
+        value = decode(to_json(value))
+        arguments = None if arguments is None else decode(to_json(arguments))
+    except (TypeError, ValueError, RecursionError):
+        raise Refused("invalid_arguments", "The answer cannot be written as JSON") from None
+    now = session.pipeline.clock.now()
+    made = key or f"{asked.id}:{actor or session.owner}:{session.crib.new_id()}"
+    return Answer(asked.id, action, actor or session.owner, made, value, arguments, reason, scope, now)  # type: ignore[arg-type]
+
+
+def _repeated(live: LiveCall, first: Answer, given: Answer) -> Answer:
+    """The first answer to the same question, if this is the same one again."""
+    if given.key == first.key and given.arguments is not None and first.arguments is not None:
+        with contextlib.suppress(Refused):
+            given = _edited(live, given)
+    if dataclasses.replace(_shown(live, given), at=first.at) == first:
+        return first
+    if live.history is not None and first in live.history.endorsements:
+        raise Refused("already_answered", f"{first.actor} has agreed already", "others have to agree too")
+    raise Refused("already_answered", f"The question was answered by {first.actor}", f"the answer was {first.action}")
+
+
+async def _second(session: Session, question: str, given: Answer) -> Answer:
+    """Somebody else was quicker, perhaps the same answerer with the same answer."""
+    row, history = await _asked(session, question)
+    first = _first(history, given)
+    if first is None:
+        raise Refused("expired", ENDED, "look at the result of the call")
+    return _repeated(await revive(session, row, history), first, given)
+
+
+async def _checked(live: LiveCall, asked: Question, given: Answer) -> Answer:
+    """What does not fit is refused to the answerer."""
+    if given.arguments is not None:
+        if asked.resume != "run":
+            raise Refused("invalid_arguments", "Only a confirmation can change arguments", OPEN)
+        given = _edited(live, given)
+        await _check_edited(live)
+        approvals.check_edited(live, given)
+    problem = None if asked.schema is None else output_check(dict(asked.schema))(given.value)
+    if problem is None and asked.resume == "use" and live.tool is not None and live.tool.check_output is not None:
+        problem = live.tool.check_output(given.value)
+    if problem is not None:
+        raise Refused("invalid_arguments", f"The answer does not fit: {problem}", OPEN)
+    return given
+
+
+def _edited(live: LiveCall, given: Answer) -> Answer:
+    """Puts edited arguments in the place of the old ones; the answer then says them as they may be seen.
+
+    A mask where a secret stood means that it stays.
+    """
+    tool = live.tool
+    if tool is None:
+        raise Refused("not_found", f"Unknown tool: {live.name}", "answer without changed arguments")
+    arguments: Any = given.arguments
+    if live.shown is not None:
+        arguments = restored(arguments, decode(live.args))
+    try:
+        live.parsed = tool.parse(encode(arguments))
+    except BadArguments as error:
+        raise Refused("invalid_arguments", f"The changed arguments do not fit: {error}", OPEN) from None
+    live.given = live.parsed.json
+    if live.shown is not None or suspect(live.given):
+        live.hide(tool)
+    return dataclasses.replace(given, arguments=records.final(live))
+
+
+async def _check_edited(live: LiveCall) -> None:
+    """New arguments are looked at as those of a new call are; an ask is settled by who edited them."""
+    pipeline = live.pipeline
+    failure = None if live.tool is None or live.tool.validate is None else await pipeline.business(live)
+    if failure is not None:
+        raise Refused("invalid_arguments", f"The changed arguments do not fit: {failure.message}", OPEN)
+    failure = pipeline.decide(live)
+    if failure is not None:
+        raise Refused("denied", f"The changed arguments are not allowed: {failure.message}", OPEN)
+
+
+def _shown(live: LiveCall, given: Answer) -> Answer:
+    """An answer as the log may show it: without secret arguments, but for a value that the tool is to get."""
+    if not live.secrets:
+        return given
+    asked = None if live.history is None else live.history.questions.get(given.question)
+    value = without(live.secrets, given.value) if asked is not None and asked.resume == "use" else given.value
+    return dataclasses.replace(given, value=value, reason=given.reason and live.masked(given.reason))
+
+
+def _told(kind: type[Answered], given: Answer) -> Answered:
+    """An answer as an event says it."""
+    return kind(
+        question=given.question,
+        action=given.action,
+        actor=given.actor,
+        key=given.key,
+        value=given.value,
+        reason=given.reason,
+        scope=given.scope,
+        args=None if given.arguments is None else dict(given.arguments),
+    )
+
+
+def _ending(live: LiveCall, asked: Question, given: Answer) -> Result | None:
+    """The result of a call that ends with its answer; None for one that goes on."""
+    if given.action == "decline":
+        return Result(failure=live.failure("declined", given.reason or f"Declined by {given.actor}"))
+    if given.action == "cancel":
+        return Result(failure=live.failure("cancelled", given.reason or f"Cancelled by {given.actor}"))
+    if given.action == "fail":
+        return Result(failure=live.failure("failed", given.reason or "The client could not do it"))
+    if asked.resume == "use":
+        gone = live.pipeline.find(live) or live.pipeline.authorize(live)
+        return Result(given.value) if gone is None else Result(failure=gone)
+    return None
+
+
+async def _write_on(session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer) -> bool:
+    """The call is queued again, durably, and then runs here; False where it waits no more."""
+    if live.secrets and given.arguments is not None:
+        await session.crib.store.keep(session.id, _kept(row.id, given), live.args)
+    engine = live.pipeline.engine
+    queued = row.but(state="queued", worker=live.pipeline.worker if engine is None else None, expires_at=None)
+    write = Write(session.id, events, queued, ("waiting", row.attempt))
+    # Who is told that nobody knows yet, and answers once more, finds this answer.
+    write.on_late = live.pipeline.later(lambda: _answered(session, live, queued, given))
+    if await session.crib.store.commit(write) is not None:
+        return False
+    await _answered(session, live, queued, given)
+    return True
+
+
+async def _answered(session: Session, live: LiveCall, queued: Row, given: Answer) -> None:
+    """The answer is written: the call goes on, here or wherever there is room."""
+    engine = live.pipeline.engine
+    assert live.history is not None
+    live.history.take(given)
+    live.edited = live.history.edited
+    live.row = queued
+    if engine is None:
+        await go_on(session, live)
+    else:
+        engine.dispatch(queued)
+
+
+def _kept(call: str, edit: Answer | None) -> str:
+    """Where arguments are kept that hold a secret: as given, or as the last approver left them."""
+    return f"args:{call}" if edit is None else f"args:{call}:{edit.key}"
+
+
+async def revive(session: Session, row: Row, history: History) -> LiveCall:
+    """A call of the log as a call in flight again, with the tool of now."""
+    said = history.accepted
+    store, pipeline = session.crib.store, session.pipeline
+    masked = said.get("secret") or history.edit is not None  # an approver may have put in what was no secret before
+    kept = await store.kept(session.id, _kept(row.id, history.edit)) if masked else None
+    live = LiveCall(pipeline, session, said["tool"], kept or history.args, row.id, history.accepted_at)
+    live.row, live.history, live.durable = row, history, True
+    live.tool_id = said["tool"]
+    live.by, live.label = By(**said["by"]), said["label"]
+    live.key, live.turn, live.wake = said.get("key"), None, said.get("wake")
+    live.background, live.parent_id = said.get("background", False), said.get("parent")
+    live.agent, live.run, live.timeout_s = said.get("agent"), said.get("run"), said.get("timeout_s", 0.0)
+    live.edited = history.edited
+    live.announce = history.started is None or history.paused is not None
+    live.started_at = history.started_at or 0.0
+    if live.parent_id is not None:
+        live.nested = True  # its parent may hold the last seat while it waits for it
+        live.ancestors = tuple(said.get("within", ()))
+        live.depth = len(live.ancestors)
+        parent = session.live.get(live.parent_id)
+        if parent is not None:
+            live.join(parent)
+    if pipeline.find(live) is None:
+        pipeline.validate(live)
+    return live
+
+
+async def go_on(session: Session, live: LiveCall) -> None:
+    """Lets a revived call run: what it needs is looked at again, and an approval holds only for what was approved."""
+    pipeline = session.pipeline
+    failure = pipeline.find(live) or pipeline.authorize(live) or _unapproved(live)
+    failure = failure or pipeline.validate(live)
+    if failure is None and live.tool is not None and live.tool.validate is not None:
+        failure = await pipeline.business(live)
+    failure = failure or pipeline.decide(live)
+    if failure is not None:
+        await pipeline.conclude(live, Result(failure=failure, metadata=live.stop_metadata))
+        return
+    asks = _still_asks(live)
+    if asks is not None:
+        await pipeline.park(live, asks)
+        return
+    session.live[live.id] = live
+    if pipeline.scheduler.enter(live):
+        pipeline.start(live)
+
+
+def _still_asks(live: LiveCall) -> dict[str, Any] | None:
+    """What has to be asked before it runs, by the policy and the tool of now, and was not yet."""
+    assert live.history is not None and live.verdict is not None and live.tool is not None
+    if live.verdict.effect == "ask" and records.CONFIRM not in live.history.answers:
+        return confirm(live)
+    return records.client(live) if live.tool.run is None else None
+
+
+def _unapproved(live: LiveCall) -> Failure | None:
+    """A tool that changed since somebody said yes to it. Who edited the arguments has settled what was before."""
+    assert live.history is not None
+    bound: list[Question] = []
+    for asked in live.history.questions.values():
+        approved = live.history.answer(asked.id)
+        if approved is not None and approved.arguments is not None:
+            bound = []
+        elif approved is not None and asked.kind == "confirm":
+            bound.append(asked)
+    if any(asked.digest != live.digest() for asked in bound):
+        return live.failure("denied", "The tool or its arguments changed after the approval")
+    return None
+
+
+async def child_before(parent: LiveCall, name: str, given: bytes) -> str | None:
+    """The call that an earlier pass of the parent made here: a body that runs again has nothing done twice."""
+    session = parent.session
+
+    async def earlier() -> list[History]:
+        rows = await session.crib.store.calls(session.id, parent=parent.id, limit=100_000)
+        return [await session.history(row) for row in rows]
+
+    if parent.earlier is None:
+        parent.remember(await patiently(session.crib, earlier))
+    tool = session.tool(name)
+    for history in parent.earlier or ():
+        if history.accepted["tool"] == (name if tool is None else tool.id) and _same(history, tool, given):
+            parent.earlier = [other for other in parent.earlier or () if other is not history]
+            return history.id
+    return None
+
+
+def _same(history: History, tool: Tool | None, given: bytes) -> bool:
+    """Whether a call had these arguments; of secret ones the log cannot tell."""
+    if history.accepted.get("secret"):
+        return True
+    if "given" in history.accepted:  # the tool has shaped them since
+        return bool(digest_of(decode(given)) == history.accepted["given"])
+    try:
+        read = given if tool is None else tool.parse(given).json
+    except BadArguments:
+        read = given
+    return same_json(read, encode(history.accepted.get("args")))
+
+
+async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
+    """Ends a call that nobody answered; whether it still waited."""
+    history = await session.history(row)
+    live = await revive(session, row, history)
+    if paused(row):
+        # It is taken first, so that the end of a child does not let it go on; its own end comes last.
+        held = row.but(state="running", worker=session.pipeline.worker, expires_at=None)
+        write = Write(session.id, [], held, (row.state, row.attempt))
+        write.on_late = session.pipeline.later(lambda: _end_held(session, live, held, failure))
+        if await session.crib.store.commit(write) is not None:
+            return False
+        return await _end_held(session, live, held, failure)
+    return await session.pipeline.end_parked(live, row, Result(failure=failure), [])
+
+
+async def _end_held(session: Session, live: LiveCall, held: Row, failure: Failure) -> bool:
+    await _end_children(session, held)
+    live.row = held
+    return await session.pipeline.end_parked(live, held, Result(failure=failure), [])
+
+
+def paused(row: Row) -> bool:
+    """Whether a call asks nobody itself, but waits for calls that it made."""
+    return row.state == "waiting" and row.question is None
+
+
+async def _end_children(session: Session, row: Row) -> None:
+    """What a call waited for ends with it."""
+    failure = Failure("cancelled", "Cancelled with the call that made it")
+    for child in [live for live in session.live.values() if live.parent_id == row.id]:
+        child.stop(failure)
+        await child.ended()
+    for waiting in await session.crib.store.calls(session.id, ("waiting",), parent=row.id, limit=100_000):
+        await end_waiting(session, waiting, failure)
+
+
+def offered(given: Tool | Mapping[str, Any]) -> Tool:
+    """A tool that the client runs: in the namespace `client`, whatever it says of itself.
+
+    Raises:
+        BadTool: it brings something to run, or does not hold.
+    """
+    if isinstance(given, Tool):
+        if given.run is not None:
+            raise BadTool(given.name, "run", "a client tool is run by the client", "client")
+        given = {name: getattr(given, name) for name in _SHOWN}
+    for name in given:
+        if name not in (*_SHOWN, "namespace"):
+            raise BadTool(str(given.get("name", "?")), name, "is not for a client to say", "client")
+    fields = {**given, "namespace": "client", "source": "client", "trusted": False}
+    for name, kind in (("annotations", Annotations), ("limits", Limits)):
+        if isinstance(given.get(name), Mapping):
+            try:
+                fields[name] = kind(**given[name])
+            except (TypeError, ValueError) as error:
+                raise BadTool(str(given.get("name", "?")), name, str(error), "client") from None
+    made: Tool = Tool(**fields)
+    return made
+
+
+def offers(given: Iterable[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
+    """All tools that a client offers.
+
+    Raises:
+        BadTool: one does not hold.
+        Refused: `conflict`, two have one name.
+    """
+    tools = {}
+    for tool in map(offered, given):
+        if tool.id in tools:
+            raise Refused("conflict", f"Tool '{tool.name}' is already registered in namespace 'client'", "rename one")
+        tools[tool.id] = tool
+    return tuple(tools.values())
+
+
+def definition(tool: Tool) -> dict[str, Any]:
+    """What the log keeps of a client's tool."""
+    shown = {name: getattr(tool, name) for name in _SHOWN}
+    for name in ("annotations", "limits"):
+        if shown[name] is not None:
+            shown[name] = dataclasses.asdict(shown[name])
+    return {name: value for name, value in shown.items() if value not in (None, ())}
+
+
+def user_state(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a client says of its user, under one spelling."""
+    if len(canonical(dict(given))) > _USER_BYTES:
+        raise Refused("too_large", "The user state has more than 8 KB", "send less")
+    return {"isConnected": False, **{_USER_NAMES.get(name, name): value for name, value in given.items()}}

@@ -1,0 +1,577 @@
+"""A call while this process works on it: what its context does, what it writes, and how it is stopped.
+
+It is the only mutable thing of a call, and it is gone when the call is done or parked; the log has the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from toolcrib._call.credentials import credential
+from toolcrib._call.fence import Fence
+from toolcrib.context import AgentScope, Context, Deps, Parked, ThreadContext, check_question
+from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
+from toolcrib.events import Event, StepTaken
+from toolcrib.schema.names import one_line
+from toolcrib.schema.redaction import MASK, parted, suspect, texts_of, without
+from toolcrib.state import Snapshot
+from toolcrib.store import Draft, Row, State, Write, draft
+from toolcrib.store.codec import LARGE, decode, digest, encode
+from toolcrib.tool import Tool
+from toolcrib.types import CODES, RETRYABLE, Answer, By, Failure, Result, Wake
+
+if TYPE_CHECKING:
+    from toolcrib._call.history import History
+    from toolcrib._call.pipeline import Pipeline
+    from toolcrib.policy import Policy, Verdict
+    from toolcrib.schema import ParsedArguments
+    from toolcrib.session import Session
+
+LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s")
+OPTIONS = ("by", "label", *LOGGED, "cancel_on_disconnect")
+
+
+class LiveCall(Fence):
+    """One call in flight. Its defaults stand on the class, so that a call that needs little costs little."""
+
+    tool: Tool | None = None
+    tool_id = ""
+    parsed: ParsedArguments | None = None
+    verdict: Verdict | None = None
+    by = By()
+    label = ""
+    key: str | None = None
+    run: Any = None
+    agent: str | None = None
+    extra: dict[str, Any] | None = None
+    turn: str | None = None
+    parent: LiveCall | None = None
+    parent_id: str | None = None
+    ancestors: tuple[str, ...] = ()
+    depth = 0
+    background = False
+    foreground = False
+    wake: Wake | None = None
+    timeout_s = 0.0
+    concurrency: int | None = None
+    serial = False
+    nested = False
+    taken = False
+    wanted = left = False
+    outcome: asyncio.Future[Event] | None = None
+    on_end: Callable[[], None] | None = None
+    cancel_on_disconnect = False
+    durable = False
+    history: History | None = None
+    edited: dict[str, Any] | None = None
+    shown: Any = None
+    base: Snapshot | None = None
+    announce = True
+    broken: Exception | None = None
+    spill: tuple[str, bytes] | None = None
+    started_at = 0.0
+    retries = 0
+
+    seated = False
+    queued = False
+    behind: list[str] | None = None
+    task: asyncio.Task[None] | None = None
+    _digest: tuple[bytes, Tool | None, str] | None = None
+    _waiters: set[asyncio.Future[None]] | None = None
+    result: Result | None = None
+    stop_failure: Failure | None = None
+    late_stop: Failure | None = None
+    """What it was asked to stop for while its end was being written: whatever is tried again then is not."""
+
+    stop_metadata: dict[str, Any] | None = None
+    children: set[LiveCall] | None = None
+    earlier: list[History] | None = None
+    excused: Callable[[], Awaitable[bool]] | None = None
+
+    wishes: Callable[[Result], Result] | None = None
+    _desk: AgentScope | None = None
+    _facts: dict[str, Any] | None = None
+    _stop_waiter: asyncio.Future[None] | None = None
+    _timer: Any = None
+    _asked: set[str] | None = None
+    _stepped: set[str] | None = None
+    _steps: dict[str, dict[str, Any]] | None = None
+
+    def __init__(self, pipeline: Pipeline, session: Session, name: str, given: bytes, id: str, at: float) -> None:
+        self.pipeline = pipeline
+        self.session = session
+        self.session_id = session.id
+        self.name = name
+        self.given = given
+        self.id = id
+        self.accepted_at = at
+
+    def take(self, options: dict[str, Any]) -> None:
+        """Takes what the caller said beyond tool and arguments."""
+        extra: dict[str, Any] = {}
+        for name, value in options.items():
+            if name not in OPTIONS:
+                raise TypeError(f"unknown option '{name}'; known: {', '.join(OPTIONS)}")
+            if value is None:
+                continue
+            if name in LOGGED:
+                extra[name] = value
+            if name == "by":
+                self.by = value if type(value) is By else By(**value) if isinstance(value, Mapping) else By(*value)
+            elif name == "label":
+                self.label = one_line(value)
+            elif name != "provider_id":
+                setattr(self, name, value)
+        self.foreground = options.get("background") is False
+        if self.background or self.key is not None:
+            self.durable = True
+        if extra:
+            self.extra = extra
+
+    def to_foreground(self) -> None:
+        """It never runs, so its caller is told at once."""
+        if self.background:
+            self.background = False
+            self.extra = {name: value for name, value in (self.extra or {}).items() if name != "background"}
+
+    @property
+    def top(self) -> LiveCall:
+        """The call at the beginning of the chain of calls that made this one."""
+        return self if self.parent is None else self.parent.top
+
+    def within(self, tool: Tool) -> bool:
+        """Whether one of the calls that wait for this one is of that tool, and so has its seat already."""
+        return tool.id in self.lineage()
+
+    def lineage(self) -> tuple[str, ...]:
+        """The tools of the calls that wait for this one, wherever they run."""
+        return self.ancestors if self.parent is None else (self.parent.tool_id, *self.parent.lineage())
+
+    def join(self, parent: LiveCall) -> None:
+        """Makes it a child of a call in flight: it is stopped with its parent."""
+        self.parent, self.parent_id, self.depth, self.nested = parent, parent.id, parent.depth + 1, True
+        self.maker = parent
+        parent.children = parent.children or set()
+        parent.children.add(self)
+
+    def remember(self, made: list[History]) -> None:
+        """Takes the calls that earlier passes made, unless another child brought them while they were read."""
+        self.earlier = made if self.earlier is None else self.earlier
+
+    def to_background(self) -> None:
+        """Its tool runs in the background: the caller gets its id at once."""
+        self.background = self.durable = True
+        self.extra = {**(self.extra or {}), "background": True}
+
+    # What is written of it
+
+    @property
+    def args(self) -> bytes:
+        """The JSON text of the arguments that run."""
+        return self.given if self.parsed is None else self.parsed.json
+
+    def normalised(self) -> Mapping[str, Any]:
+        """The parsed arguments as plain JSON, defaults filled in."""
+        assert self.tool is not None and self.tool.parser is not None and self.parsed is not None
+        return self.tool.parser.normalised(self.parsed)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it ran at once and there is nothing special about it that the log would have to say."""
+        return (
+            self.row is None
+            and self.extra is None
+            and len(self.args) <= LARGE
+            and not self.label
+            and not self.secrets
+            and not self.durable
+        )
+
+    @property
+    def output_bytes(self) -> int:
+        """How large its output may be before it is spilled."""
+        assert self.tool is not None
+        return self.tool.limits.output_bytes or self.pipeline.limits.output_bytes
+
+    @property
+    def desk(self) -> AgentScope | None:
+        """What the run of an agent gives to its calls; None where this is no call of a run."""
+        if self._desk is None and self.run is not None and self.session.crib.agents is not None:
+            self._desk = self.session.crib.agents.desk(self)
+        return self._desk
+
+    def named(self) -> Tool | None:
+        """The tool that its name means, to whoever asked for it."""
+        return self.session.tool(self.name) if self.desk is None else self.desk.tool(self)
+
+    @property
+    def policy(self) -> Policy:
+        """What judges it."""
+        return self.session.judge or self.session.policy if self.desk is None else self.desk.policy
+
+    def path(self) -> list[str]:
+        """The agents from the top down to the one that called."""
+        if self.desk is not None:
+            return self.desk.path()
+        return [self.agent] if self.agent else []
+
+    def hide(self, tool: Tool | None) -> None:
+        """Remembers the values that nobody may see, and the arguments as they may be seen."""
+        hidden = None if tool is None else tool.hidden
+        try:
+            self.shown, values = parted(hidden, decode(self.args))
+        except (ValueError, RecursionError):
+            self.shown, values = MASK, []
+        else:
+            if hidden is None and not values and not self.secrets:
+                self.shown = None  # it only looked as if
+                return
+        self.secrets = texts_of(values) or self.secrets
+        self.extra = {**(self.extra or {}), "secret": True}
+        self.durable = True  # whoever goes on with it finds in the log only that there was a secret
+
+    def hide_keys(self) -> None:
+        """The same of arguments that did not pass, or were not checked yet, where they look like a private key."""
+        if self.shown is None and suspect(self.given):
+            self.hide(self.tool)
+
+    def digest(self) -> str:
+        """The digest of what will run."""
+        args = self.args
+        if self._digest is None or self._digest[0] is not args or self._digest[1] is not self.tool:
+            fingerprint = "" if self.tool is None else self.tool.fingerprint
+            self._digest = (args, self.tool, digest(self.session_id, self.id, fingerprint, args))
+        return self._digest[2]
+
+    def new_row(self, state: State, attempt: int = 0) -> Row:
+        """Its first row."""
+        tool = self.tool
+        row = Row(
+            self.id,
+            self.session_id,
+            self.tool_id or self.name.replace("\0", "\N{REPLACEMENT CHARACTER}"),
+            "once" if tool is None else tool.does,
+            state,
+            attempt,
+            self.pipeline.worker,
+            self.accepted_at,
+        )
+        if self.background or self.parent_id is not None or self.key is not None:
+            row.background, row.parent, row.key = self.background, self.parent_id, self.key
+        return row
+
+    def write(self, events: list[Draft], row: Row) -> Write:
+        """A write that holds only while this process holds the call; a new one, only while it holds who made it."""
+        current = self.row
+        if current is not None:
+            return Write(self.session_id, events, row, (current.state, current.attempt))
+        write = Write(self.session_id, events, row)
+        if self.maker is not None:
+            self.on_behalf(write, self.maker)
+        else:  # nobody is kept waiting for what did not begin yet
+            write.on_late = lambda: self.pipeline.retract(self, row)
+        return write
+
+    def failure(
+        self,
+        code: str,
+        message: str,
+        *,
+        retryable: bool | None = None,
+        hint: str | None = None,
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Failure:
+        """A failure with the hint of an anti-pattern that fits; a code that nobody knows is `failed`."""
+        if code not in CODES:
+            code, message = "failed", message or code
+        message = str(message)
+        if hint is None and self.tool is not None:
+            known = self.tool.knowledge
+            hint = next((p.hint for p in known.anti_patterns if p.match.lower() in message.lower()), None)
+            if hint is None and known.hint is not None:
+                hint = known.hint(code, message, metadata)
+        if retryable is None:
+            retryable = code in RETRYABLE or (code == "timeout" and self.tool is not None and self.tool.does != "once")
+        return Failure(code, self.masked(message), retryable, hint and self.masked(hint))
+
+    def masked(self, text: str) -> str:
+        """A text without the values of secret arguments."""
+        return without(self.secrets, text) if self.secrets else text
+
+    # What its context does
+
+    def context(self) -> Context:
+        """What the body sees."""
+        assert self.tool is not None
+        if self.tool.mode in ("async", "stream"):
+            return Context(self)
+        return ThreadContext(self, self._wait_in_thread)
+
+    def _wait_in_thread(self, work: Any) -> Any:
+        async def waited() -> Any:
+            try:
+                return True, await work
+            except BaseException as signal:  # noqa: BLE001 - handed to the thread; a `SystemExit` here would end the loop
+                return False, signal
+
+        ok, value = asyncio.run_coroutine_threadsafe(waited(), self.pipeline.loop).result()
+        if not ok:
+            raise value
+        return value
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Who and where, as the body sees it."""
+        if self._facts is None:
+            assert self.tool is not None
+            self._facts = {
+                "session": self.session_id,
+                "owner": self.session.owner,
+                "user": dict(self.session.user),
+                "call": self.id,
+                "tool": self.tool.id,
+                "namespace": self.tool.namespace,
+                "namespaces": self.session.namespaces,
+                "agent": self.agent,
+                "turn": self.turn,
+                "parent": self.parent_id,
+                "attempt": 1 if self.row is None else max(1, self.row.attempt),
+                "deadline": self.started_at + self.timeout_s,
+                "run": self.run if self.desk is None else self.desk.run(self),
+            }
+        return self._facts
+
+    def forget_facts(self) -> None:
+        """What was true before it started is not true of its body."""
+        self._facts = None
+
+    @property
+    def deps(self) -> Deps:
+        """What the crib was made with."""
+        return self.pipeline.deps
+
+    def snapshot(self) -> Snapshot:
+        """The state when this pass started."""
+        return self.session.state.snapshot(self.run) if self.base is None else self.base
+
+    async def ask(self, question: dict[str, Any]) -> Answer:
+        """The recorded answer, or the end of this pass."""
+        await self.meet()
+        check_question(question)
+        key = question["key"]
+        if key is None:
+            what = [question["kind"], question["prompt"], question["schema"]]
+            key = hashlib.sha256(encode(what)).hexdigest()[:32]
+            self._asked = self._asked or set()
+            if key in self._asked:
+                raise DuplicateQuestion(
+                    f"Asked twice in one pass: {question['prompt']!r}. Give each question its own key."
+                )
+            self._asked.add(key)
+        answers = self.history.answers if self.history is not None else {}
+        if key in answers:
+            return answers[key]
+        self.asked = {**question, "key": key}
+        raise Parked
+
+    async def step(self, key: str, do: Callable[[], Any]) -> Any:
+        """The recorded value, or a new one that is durable before the body sees it."""
+        await self.meet()
+        self._stepped = self._stepped or set()
+        if key in self._stepped:
+            raise DuplicateStep(f"Step '{key}' was used twice in one pass. Give each step its own key.")
+        self._stepped.add(key)
+        if self._steps is None:
+            self._steps = {} if self.history is None else self.history.steps
+        recorded = self._steps.get(key)
+        if recorded is None:
+            recorded = self._steps[key] = await self._take_step(key, do)
+        if "failure" in recorded:
+            raise ToolFailure(**recorded["failure"])
+        if "kept" in recorded:
+            return decode(await self.pipeline.store.kept(self.session_id, recorded["kept"]) or b"null")
+        return recorded.get("value")
+
+    async def _kept_step(self, data: dict[str, Any]) -> dict[str, Any]:
+        """A value that tells a secret is kept beside the log, which shows it masked."""
+        shown = without(self.secrets, data["value"]) if self.secrets else data["value"]
+        if shown == data["value"]:
+            return data
+        attempt = 1 if self.row is None else self.row.attempt  # what a pass writes that was fenced is not for the next
+        id = f"args:{self.id}:step:{attempt}:{data['key']}"
+        await self.pipeline.store.keep(self.session_id, id, encode(data["value"]))
+        return {**data, "value": shown, "kept": id}
+
+    async def _take_step(self, key: str, do: Callable[[], Any]) -> dict[str, Any]:
+        data: dict[str, Any] = {"key": key}
+        try:
+            value = do()
+            if inspect.isawaitable(value):
+                value = await value
+            data["value"] = decode(to_json(value))
+            data = await self._kept_step(data)
+        except ToolFailure as error:
+            data["failure"] = {
+                "code": error.code,
+                "message": self.masked(error.message),
+                "retryable": error.retryable,
+                "hint": error.hint and self.masked(error.hint),
+            }
+        self.pipeline.begin_behind(self)
+        self.flush_text()
+        assert self.row is not None
+        step = draft(self.pipeline.clock.now(), self.id, StepTaken(**data))
+        conflict = await self.pipeline.durably(self, self.write([step], self.row))
+        if conflict is not None:
+            self.refused(conflict)
+            self.heed()
+        return data
+
+    async def child(self, tool: str, args: Any) -> Result:
+        """Another tool, through the whole pipeline."""
+        await self.meet()
+        return await self.session.call_child(self, tool, args)
+
+    async def credential(self, name: str) -> str:
+        """What the owner of the session brings under that name."""
+        await self.meet()
+        return await credential(self, name)
+
+    async def stopped(self) -> None:
+        """Returns when the call is asked to stop."""
+        if self.stopping is None and not self.fenced:
+            if self._stop_waiter is None:
+                self._stop_waiter = self.pipeline.loop.create_future()
+            await asyncio.shield(self._stop_waiter)
+
+    # How it is started, stopped and run again
+
+    def again(self) -> None:
+        """The body runs from its start once more, on the state of now."""
+        self.retries += 1
+        self.concluding = False
+        self.announce = True
+        if self.late_stop is not None:
+            self.stopping, self.stop_failure = self.late_stop.code, self.late_stop
+        self._facts = self._asked = self._stepped = None
+
+    def watch_silence(self, seconds: float) -> None:
+        """Stops it when nothing was put out for that long."""
+        seen = self.outputs
+
+        def look() -> None:
+            if not self.in_body:
+                return
+            if self.outputs == seen:
+                self.stop(self.failure("timeout", f"No output for {seconds:g} s"))
+            else:
+                self.watch_silence(seconds)
+
+        self._later(seconds, look)
+
+    def _later(self, seconds: float, do: Callable[[], None]) -> None:
+        """Does something later, unless the call is over by then."""
+        clock = self.pipeline.clock
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = clock.call_at(clock.now() + seconds, do)
+
+    async def calm(self) -> None:
+        """Takes the cancellation that stopped the body off this task, so that the end can be recorded in peace."""
+        if self.task is None:
+            return
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            pass
+        while self.task.cancelling():
+            self.task.uncancel()
+
+    def begin(self) -> None:
+        """There is a seat for it now."""
+        self.pipeline.start(self)
+
+    def overdue(self) -> None:
+        """Its time is up; the time that a call made by it waits for somebody does not count."""
+        self.pipeline.aside(self._overdue())
+
+    async def _overdue(self) -> None:
+        if self.in_doubt:
+            await self.make_sure()  # its time may have passed while this process stood still
+        if self.excused is not None and await self.excused():
+            self.pipeline.scheduler.watch(self, self.timeout_s)
+            return
+        thread = self.tool is not None and self.tool.mode in ("thread", "thread_stream")
+        hint = "It runs in a thread that cannot be stopped; it may still be at work." if thread else None
+        self.stop(self.failure("timeout", f"Timed out after {self.timeout_s:g} s", hint=hint))
+
+    @property
+    def halted(self) -> bool:
+        """Whether it was asked to stop."""
+        return self.stopping is not None
+
+    def stop(self, failure: Failure, **metadata: Any) -> bool:
+        """Asks it to stop, and its children with it; whether that was news."""
+        if self.finished or self.concluding or self.stopping is not None:
+            self.late_stop = self.late_stop or failure
+            return False
+        self.stopping = failure.code
+        self.stop_failure = failure
+        if self.row is not None and self.row.attempt > 0 and self.row.effect == "once":
+            metadata.setdefault("may_have_run", True)
+        self.stop_metadata = metadata
+        self.warn()
+        if not self.fenced:
+            self.stop_children()
+        if self.in_body and self.task is not None:
+            self.interrupt()
+        elif self.queued:
+            self.pipeline.give_up(self)
+        return True
+
+    def warn(self) -> None:
+        """Lets a body go on that waits to be stopped."""
+        if self._stop_waiter is not None and not self._stop_waiter.done():
+            self._stop_waiter.set_result(None)
+
+    def stop_children(self) -> None:
+        """Has all that it called stop with it."""
+        for child in list(self.children or ()):
+            child.stop(child.failure("cancelled", "Cancelled with the call that made it"))
+
+    def interrupt(self) -> None:
+        """Cancels the body, which then has a while to clean up."""
+        assert self.task is not None
+        self.task.cancel()
+        self._later(self.pipeline.limits.cleanup_s, lambda: self.pipeline.abandon(self))
+
+    def end(self) -> None:
+        """Lets go of timers and wakes whoever waits for it."""
+        self.finished = True
+        self.hush()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.parent is not None and self.parent.children is not None:
+            self.parent.children.discard(self)
+        for waiter in self._waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)
+        if self.on_end is not None:
+            self.on_end()
+        if (self.run is not None or self.background) and self.session.crib.agents is not None:
+            self.session.crib.agents.news(self.session, self)
+
+    async def ended(self) -> None:
+        """Returns when this process is through with it: done or parked."""
+        if not self.finished:
+            waiter = self.pipeline.loop.create_future()
+            self._waiters = self._waiters or set()
+            self._waiters.add(waiter)
+            await waiter

@@ -1,0 +1,114 @@
+"""From what a body gave back to the one `Result` of its call."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from toolcrib._call.live_call import LiveCall
+from toolcrib.errors import ToolFailure
+from toolcrib.schema.redaction import without
+from toolcrib.state import StateProblem
+from toolcrib.store.codec import decode, encode
+from toolcrib.types import Block, Change, Failure, Result
+
+PREVIEW = 2000
+_PLAIN = frozenset({int, str, dict, float, bool, type(None)})
+
+
+def to_result(live: LiveCall, value: Any) -> Result:
+    """A plain value, a dataclass, blocks, a `Result`, a `Failure`: one `Result` of either."""
+    if type(value) in _PLAIN:
+        return _checked(live, None, value)
+    if isinstance(value, Result):
+        if value.failure is not None:
+            return on_purpose(live, value.failure, value.metadata)
+        return _checked(live, _plain(value), value.data)
+    if isinstance(value, ToolFailure | Failure):
+        return on_purpose(live, value, getattr(value, "metadata", {}))
+    if isinstance(value, Block):
+        value = [value]
+    if isinstance(value, list | tuple) and value and all(isinstance(item, Block) for item in value):
+        return _checked(live, _plain(Result(content=list(value))), None)
+    return _checked(live, None, value)
+
+
+def on_purpose(live: LiveCall, error: ToolFailure | Failure, metadata: Mapping[str, Any]) -> Result:
+    """The result of a tool that says itself that it failed."""
+    failure = live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint, metadata=metadata)
+    return Result(failure=failure, metadata=decode(to_json(dict(metadata), fallback=str)) if metadata else None)
+
+
+def _plain(given: Result) -> Result:
+    """What stands beside the data, as JSON of this moment; changes may be given as plain objects."""
+    content, metadata = decode(to_json([list(given.content), dict(given.metadata)]))
+    changes = [replace(change, value=decode(to_json(change.value))) for change in given.changes]
+    return Result(None, content, None, changes, given.handover, metadata)
+
+
+def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
+    """The result as JSON that keeps the tool's promises: its schema and its size."""
+    tool = live.tool
+    assert tool is not None
+    try:
+        json = to_json(value, inf_nan_mode="null")
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        live.pipeline.note(live, error)
+        return Result(failure=Failure("internal", "The tool ran, but its output cannot be written as JSON"))
+    if tool.check_output is not None:
+        problem = tool.check_output(decode(json))
+        if problem is not None:
+            live.pipeline.note(live, ValueError(f"rejected output: {json[:PREVIEW].decode('utf-8', 'replace')}"))
+            return Result(
+                failure=Failure("internal", f"The tool ran, but its output does not match its schema: {problem}")
+            )
+    content = to_json(given.content) if given is not None and given.content else b""
+    if len(json) + len(content) > live.output_bytes:
+        largest, size = live.pipeline.limits.largest_output, len(json) + len(content)
+        if size > largest:
+            return Result(failure=live.failure("too_large", f"The output has {size} bytes, more than can be kept"))
+        return _spilled(live, json if len(json) >= len(content) else content, given or Result())
+    if given is None:
+        return Result(json=json)
+    return Result(None, given.content, None, given.changes, given.handover, given.metadata, json=json)
+
+
+def _spilled(live: LiveCall, json: bytes, given: Result) -> Result:
+    """Output over its limit is kept beside the log; the result says where, and shows how it begins."""
+    json = concealed(live, json)
+    id = hashlib.sha256(json).hexdigest()
+    live.spill = (id, json)
+    where = {"output": id, "bytes": len(json), "preview": json[:PREVIEW].decode("utf-8", "ignore")}
+    metadata = {**given.metadata, "spilled": {"output": id, "bytes": len(json)}}
+    return Result({"spilled": where}, (), None, given.changes, given.handover, metadata)
+
+
+def concealed(live: LiveCall, json: bytes) -> bytes:
+    """A JSON text without the values of secret arguments."""
+    return encode(without(live.secrets, decode(json))) if live.secrets else json
+
+
+def presentable(live: LiveCall, result: Result) -> Result:
+    """A result as it may be shown: it says what an approver changed, and tells no secret."""
+    metadata = {**result.metadata, "edited": live.edited} if live.edited else dict(result.metadata)
+    content, changes = result.content, result.changes
+    if live.secrets:
+        metadata, content, said = without(live.secrets, decode(encode([metadata, content, changes])))
+        changes = [Change(**change) for change in said]
+    failure = result.failure
+    if failure is not None:
+        hint = failure.hint and live.masked(failure.hint)
+        return Result(None, (), replace(failure, message=live.masked(failure.message), hint=hint), metadata=metadata)
+    return Result(None, content, None, changes, result.handover, metadata, json=concealed(live, result.json))
+
+
+def conflicting(live: LiveCall, result: Result, problem: StateProblem, base: int) -> Result:
+    """The result of a call whose state changes cannot be committed: its data is not lost."""
+    metadata: dict[str, Any] = {**result.metadata, "unsaved": result.data}
+    if problem.problem == "conflict":
+        metadata["conflict"] = {"key": problem.key, "base": base, "by": problem.by}
+    return Result(failure=live.failure("failed", problem.message()), metadata=metadata)

@@ -1,0 +1,693 @@
+"""The life of a call: find, authorize, validate, decide, execute, record, deliver. The order is fixed: it is security.
+
+Every stage is a short function of the one `LiveCall`. The first four stand in `checks`; a call that fails there never
+runs. Whatever happens, an accepted call gets exactly one `done`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Executor
+from typing import Any
+from weakref import WeakSet
+
+import msgspec
+
+from toolcrib._call import approvals, records
+from toolcrib._call.bodies import run_body
+from toolcrib._call.cancellation import end_children
+from toolcrib._call.checks import Checks, confirm, trace
+from toolcrib._call.eager_tasks import Starter
+from toolcrib._call.history import question
+from toolcrib._call.live_call import LiveCall
+from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result
+from toolcrib._call.remote import Engine, goes_elsewhere, version_of
+from toolcrib._call.scheduler import Clock, Scheduler
+from toolcrib._call.suspension import child_ended, pause
+from toolcrib.catalog import Catalog
+from toolcrib.context import Deps, Parked, Stopped
+from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
+from toolcrib.events import Done, Settled, StateRecord
+from toolcrib.policy import Policy
+from toolcrib.store import Conflict, Draft, Row, Store, Write, draft
+from toolcrib.store.codec import LARGE
+from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
+
+RETRY_S = 1.0
+QUIET = 30
+"""Attempts to record a call of which one is told."""
+
+CONFLICT_RETRIES = 3
+STATE_RETRIES = 3
+"""How often changes of the state are tried again although nobody else has changed it."""
+
+VERIFY = "compare them with `toolcrib store verify`"
+
+
+class Pipeline(Checks):
+    """What all calls of a crib share."""
+
+    def __init__(self, catalog: Catalog, store: Store, policy: Policy, limits: CribLimits, clock: Clock) -> None:
+        self.catalog = catalog
+        self.store = store
+        self.policy = policy
+        self.limits = limits
+        self.clock = clock
+        self.scheduler = Scheduler(limits, clock)
+        self.deps = Deps()
+        self.layer: Layer | None = None
+        self.credentials: Credentials | None = None
+        self.observer: Callable[[LiveCall], None] | None = None
+        self.engine: Engine | None = None
+        self.revision: Callable[[str], Awaitable[int]] | None = None
+        self.lapsed: Callable[[float], bool] | None = None
+        self.worker = f"w-{secrets.token_hex(8)}"
+        self.refused_after_done = 0
+        self.stopping = self.starting = False
+        self.loop: asyncio.AbstractEventLoop
+        self.thread = 0
+        self.threads: Executor | None = None
+        self.expiry_changed: Callable[[float], None] = lambda when: None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.adrift: WeakSet[asyncio.Task[None]] = WeakSet()
+
+    def attach(self, threads: Executor) -> None:
+        """Binds it to the running loop, and to what its store can tell."""
+        self.loop = asyncio.get_running_loop()
+        self.thread = threading.get_ident()
+        self.threads = threads
+        self.starter = Starter(self.loop)
+        self.revision = getattr(self.store, "revision", None)
+        self.lapsed = getattr(self.store, "lapsed", None)
+
+    async def accept(self, live: LiveCall) -> None:
+        """Takes a new call through the first four stages; then it runs, queues, or waits for somebody."""
+        failure = self._gone(live) or self.find(live) or self.authorize(live)
+        if failure is None:
+            looks = live.tool.validate is not None or live.tool.prepare is not None  # type: ignore[union-attr]
+            failure = await self.validate_whole(live) or self._gone(live) if looks else self.validate(live)
+        failure = failure or self.decide(live)
+        if failure is None and (live.tool.limits.rate is not None or self.rated):  # type: ignore[union-attr]
+            failure = await self.rate(live) or self._gone(live)
+        if failure is not None:
+            live.to_foreground()
+            live.hide_keys()
+            await self._see_through(live, self.conclude(live, Result(failure=failure, metadata=live.stop_metadata)))
+        elif live.verdict.effect == "ask":  # type: ignore[union-attr]
+            await self._see_through(live, self.park(live, confirm(live)))
+        elif live.tool.run is None:  # type: ignore[union-attr]
+            await self._see_through(live, self.park(live, records.client(live)))
+        elif self.engine is not None and goes_elsewhere(live):
+            await self._see_through(live, self._hand_over(live, self.engine))
+        elif live.durable:
+            await self._see_through(live, self._take_durably(live))
+        elif self.revision is not None and await self._catch_up(live) and (gone := self._gone(live)) is not None:
+            await self._see_through(live, self.conclude(live, Result(failure=gone)))
+        else:
+            self._enter(live)
+
+    def _enter(self, live: LiveCall) -> None:
+        """Starts a call, or queues it."""
+        if self.scheduler.enter(live):
+            self.start(live)
+        else:
+            live.session.live[live.id] = live
+            self._write(live, live.new_row("queued"), [records.accepted(live)])
+
+    async def _see_through(self, live: LiveCall, work: Coroutine[Any, Any, None]) -> None:
+        """Does what accepts a call even if the caller goes away in the middle."""
+        task = self.starter.start(self._or_release(live, work))
+        if task is not None:
+            await asyncio.shield(task)
+
+    async def _or_release(self, live: LiveCall, work: Coroutine[Any, Any, None]) -> None:
+        """Nothing is left of a call whose work failed, and nobody waits for it in vain."""
+        try:
+            await work
+        except BaseException:
+            self.release(live)
+            raise
+
+    def _gone(self, live: LiveCall) -> Failure | None:
+        """A session that closes takes no more calls, except those that what still runs has to make."""
+        if self.stopping and not live.nested:
+            return live.failure("unavailable", "The crib is closing")
+        if live.session.closing and not live.nested:
+            return live.failure("unavailable", "Session is closing")
+        return self._closed(live) if live.session.shut and not live.nested else None
+
+    def _closed(self, live: LiveCall) -> Failure:
+        return live.failure("unavailable", "Session is closed", retryable=False, hint="open it again first")
+
+    async def _shut_out(self, live: LiveCall, conflict: Conflict | None) -> bool:
+        """Ends a call whose session another process closed meanwhile; whether it did."""
+        if conflict is None or not conflict.closed or conflict.row is not None:
+            return False
+        live.session.shut = True
+        live.row, live.started_at, live.concluding = None, 0.0, False
+        live.to_foreground()
+        await self.conclude(live, Result(failure=self._closed(live)))
+        return True
+
+    # 5. execute
+
+    async def _take_durably(self, live: LiveCall) -> None:
+        """A call that is acknowledged is in the store before; a key that was used finds its first call."""
+        live.session.live[live.id] = live
+        await self._keep_secrets(live)
+        row = live.new_row("queued")
+        conflict = await self.store.commit(live.write([records.accepted(live)], row))
+        if await self._shut_out(live, conflict):
+            return
+        live.row = row if conflict is None else _standing(conflict)
+        if conflict is not None:
+            self.release(live)
+        elif live.stopping is not None:
+            await self.conclude(live, self._stopped(live))
+        elif self.scheduler.enter(live):
+            self.start(live)
+
+    async def _hand_over(self, live: LiveCall, engine: Engine) -> None:
+        """Any node may run it: all that it takes is in the store before one is told."""
+        await self._keep_secrets(live)
+        row = live.new_row("queued")
+        row.worker = None
+        live.extra = {**(live.extra or {}), **version_of(live)}
+        conflict = await live.session.awaited.submit(live, live.write([records.accepted(live)], row))
+        if await self._shut_out(live, conflict):
+            return
+        live.row = row if conflict is None else _standing(conflict)
+        self.release(live)
+        if conflict is None:
+            engine.dispatch(row)
+
+    def start(self, live: LiveCall) -> None:
+        """Runs it in a task of its own, at once up to its first pause."""
+        task = self.starter.start(self._perform(live))
+        if task is None:
+            return
+        live.task = task
+        live.session.live[live.id] = live
+        if not live.concluding:
+            self.begin_behind(live)
+        self.scheduler.watch(live, live.timeout_s)
+        if live.stopping is not None and live.in_body:
+            live.interrupt()
+
+    async def _perform(self, live: LiveCall) -> None:
+        """Claims, executes, records. Nothing that a tool does escapes from here."""
+        try:
+            if live.stopping is not None:
+                await self.conclude(live, self._stopped(live))
+            elif (self.revision is None or live.row is None or await self._catch_up(live)) and (
+                self._needs_no_claim(live) or await self.claim(live)
+            ):
+                result = await self.execute(live)
+                if result is None:
+                    await self.park(live, live.asked or {})
+                elif not self._over_at_once(live, result):
+                    await self.conclude(live, result)
+        except StoreUnavailable as error:
+            live.result = live.result or Result(failure=live.failure("unavailable", str(error)))
+        except Exception as error:  # noqa: BLE001 - a fault of our own ends this call alone
+            await self._end_of_fault(live, error)
+        except asyncio.CancelledError:
+            self.release(live)  # cut off on the way to the store: whoever waits for it looks there
+            raise
+        finally:
+            if not live.finished and (not live.concluding or live.result is not None):
+                self.release(live)
+
+    async def _end_of_fault(self, live: LiveCall, error: Exception) -> None:
+        """What could not be written as it is ends as `internal`, even where the first try had already begun."""
+        outcome = Result(failure=self.unexpected(live, error))
+        live.concluding = False
+        try:
+            await self.conclude(live, outcome)
+        except Exception as again:  # noqa: BLE001 - the caller at least is told
+            self.note(live, again)
+            live.result = outcome
+
+    async def _catch_up(self, live: LiveCall) -> bool:
+        """Before a body sees the state: what other nodes changed is read first, as of the moment of the call."""
+        tool, session = live.tool, live.session
+        assert tool is not None and self.revision is not None
+        if live.taken or not (tool.context or tool.does != "read"):
+            return True
+        try:
+            if await self.revision(live.session_id) > session.state.revision:
+                await session.reload_state()
+        except StoreUnavailable:
+            if live.row is None:
+                raise  # nothing of it was accepted
+        return True
+
+    async def claim(self, live: LiveCall) -> bool:
+        """Makes this process the one that runs it. A `once` body never starts before that is durable, nor does one that
+        another process may be about to take up as well, or whose acceptance was acknowledged: each run counts.
+        """
+        live.started_at = self.clock.now()
+        old = live.row
+        if old is None:
+            row, events = live.new_row("running", 1), [records.accepted(live), records.started(live, 1)]
+        else:
+            row = old.but(state="running", attempt=old.attempt + 1, worker=self.worker, expires_at=None)
+            events = [records.started(live, row.attempt)] if live.announce else []
+        if row.effect != "once" and live.history is None and not live.durable:
+            self._write(live, row, events)
+            return True
+        await self._keep_secrets(live)
+        write = live.write(events, row)
+        write.first = row.effect == "once" or live.history is not None
+        # One that a call made has its parent's place: both would wait for each other.
+        write.bounded, write.serial = live.taken and live.parent_id is None, live.taken and live.serial
+        live.row = row
+        conflict = await self.durably(live, write)
+        return conflict is None if old is not None else not (await self._shut_out(live, conflict) or conflict)
+
+    def _needs_no_claim(self, live: LiveCall) -> bool:
+        """A new call that only reads writes nothing before it runs: after a kill it never happened."""
+        if live.row is not None or live.tool.does != "read":  # type: ignore[union-attr]
+            return False
+        live.started_at = self.clock.now()
+        return True
+
+    def begin_behind(self, live: LiveCall) -> None:
+        """Writes that a read call was accepted and started, once it turns out not to be over at once."""
+        if live.row is None:
+            self._write(live, live.new_row("running", 1), [records.accepted(live), records.started(live, 1)])
+
+    def _write(self, live: LiveCall, row: Row, events: list[Draft]) -> None:
+        self.store.put(live.write(events, row))
+        live.row = row
+
+    async def execute(self, live: LiveCall) -> Result | None:
+        """Runs the body from its start; its result, or None where it has to wait."""
+        if live.halted:
+            return self._stopped(live)
+        live.base = live.session.state.now if live.run is None else live.session.state.snapshot(live.run)
+        live.in_body = True
+        try:
+            value = await self._body(live)
+        except Parked:
+            return self._broken_off(live)
+        except ToolFailure as error:
+            return self._broken_off(live) if live.broken_off else self._on_purpose(live, error)
+        except Stopped:
+            return self._stopped(live)
+        except asyncio.CancelledError:
+            if live.stopping is None and live.task is not None and live.task.cancelling():
+                raise  # the loop is being shut down: what was running is left to recovery
+            if live.stopping is None:
+                return Result(failure=self.unexpected(live, RuntimeError("the tool cancelled itself")))
+            return self._stopped(live)
+        except BaseException as error:  # noqa: BLE001 - SystemExit and the like are only a failed tool
+            failure = self.unexpected(live, error)
+            return self._broken_off(live) if live.broken_off else Result(failure=failure)
+        finally:
+            live.in_body = False
+            if live.stopping is not None:
+                await live.calm()
+        return self._broken_off(live) if live.broken_off else self.converted(live, value)
+
+    def converted(self, live: LiveCall, value: Any) -> Result:
+        """What a body gave back as a result; it may raise whatever it likes when it is looked at."""
+        try:
+            return to_result(live, value)
+        except BaseException as error:  # noqa: BLE001 - see above
+            return Result(failure=self.unexpected(live, error))
+
+    def _body(self, live: LiveCall) -> Awaitable[Any]:
+        tool = live.tool
+        assert tool is not None and tool.run is not None and live.parsed is not None
+        context = live.context() if tool.context or self.layer is not None else None
+        if self.layer is not None:
+            return self.layer(context, lambda: run_body(live, tool, context))
+        if tool.mode == "async" and tool.limits.idle_timeout is None:
+            return tool.run(context, live.parsed.values)  # type: ignore[no-any-return]
+        return run_body(live, tool, context)
+
+    def _on_purpose(self, live: LiveCall, error: ToolFailure) -> Result:
+        if isinstance(error, StreamClosed) and live.tool is not None and live.tool.does == "once":
+            return Result(failure=live.failure("unknown", "Stream closed before it finished; it may have run"))
+        return on_purpose(live, error, error.metadata)
+
+    def _broken_off(self, live: LiveCall) -> Result | None:
+        """What comes of a pass that was stopped, or asked, whatever the body made of that."""
+        return self._stopped(live) if live.stopping is not None or live.cut else None
+
+    def _stopped(self, live: LiveCall) -> Result:
+        return Result(failure=live.stop_failure or live.failure("cancelled", "Cancelled"), metadata=live.stop_metadata)
+
+    # 6. record
+
+    async def conclude(self, live: LiveCall, result: Result) -> None:
+        """Writes the one `done` of a call; the second of two that try does nothing."""
+        if live.children is not None and live.stopping is not None:
+            await end_children(live)
+        if live.concluding or live.finished:
+            return
+        if live.given_away:
+            self.release(live)
+            return
+        live.flush()
+        live.concluding = True
+        result = self._shown(live, result)
+        if live.spill is not None:
+            await self.store.keep(live.session_id, *live.spill)
+        if result.changes:
+            recorded = await self._record_with_state(live, result)
+            if recorded is None:
+                await self._once_more(live)
+                return
+            result = recorded
+        elif (conflict := await self._record(live, result)) is not None:
+            await self._too_late(live, result, conflict)
+            return
+        live.result = result
+        if result.failure is not None or live.session.failing or live.by.kind == "agent":
+            live.session.remember_outcome(live, result)
+        self.release(live)
+
+    def _shown(self, live: LiveCall, result: Result) -> Result:
+        """The result as its caller and the log are to have it."""
+        if live.wishes is not None:
+            result = live.wishes(result)
+        if live.edited or live.secrets:
+            result = presentable(live, result)
+        if live.by.kind == "agent" and live.session.loops is not None:
+            result = live.session.loops.warned(live, result)
+        return result
+
+    async def _too_late(self, live: LiveCall, result: Result, conflict: Conflict) -> None:
+        """What the log says is what the caller gets; but who really ran a call that was given up as `unknown` knows."""
+        row = live.row = _standing(conflict)
+        if row is not None and row.code == "unknown" and row.worker == self.worker and live.id == row.id:
+            code = None if result.failure is None else result.failure.code
+            now = self.clock.now()
+            settled = draft(now, live.id, records.done(live, result, now, of=Settled))
+            await self.durably(live, live.write([settled], row.but(code=code)))
+        self.release(live)
+
+    def _over_at_once(self, live: LiveCall, result: Result) -> bool:
+        """The common case, in one small write behind: a plain call that read, never paused and succeeded."""
+        if (
+            not live.plain
+            or self.store.behind
+            or result.failure is not None
+            or result.content
+            or result.metadata
+            or result.changes
+            or result.handover is not None
+            or len(result.json) > LARGE
+        ):
+            return False
+        live.flush()
+        if live.row is not None or live.session.failing or live.by.kind == "agent":
+            return False
+        now = self.clock.now()
+        row = live.new_row("done", 1)
+        live.concluding = True
+        write = Write(live.session_id, records.quick(live, result, now), row)
+        if live.maker is not None:
+            live.on_behalf(write, live.maker)
+        self.store.put(write)
+        live.result = result
+        self.release(live)
+        return True
+
+    async def _record(self, live: LiveCall, result: Result) -> Conflict | None:
+        write = self._done(live, result, records.done(live, result, self.clock.now()))
+        if live.durable or live.tool is None or live.tool.does != "read" or self.store.behind:
+            return await self.durably(live, write)
+        return self.store.put(write)
+
+    async def _once_more(self, live: LiveCall) -> None:
+        """Runs the body again, on the state of now: its changes came too late. One that ended elsewhere does not."""
+        if live.finished:
+            return
+        self.begin_behind(live)  # so that the next run is another attempt
+        live.again()
+        if await self.claim(live):
+            result = await self.execute(live)
+            await (self.park(live, live.asked or {}) if result is None else self.conclude(live, result))
+
+    async def _record_with_state(self, live: LiveCall, result: Result) -> Result | None:
+        """State changes are committed with the `done`, all or none; a conflict keeps the data and changes nothing.
+
+        None where the tool wants to run again then, never one with effect `once`; and where the call ended elsewhere.
+        """
+        session, base = live.session, live.snapshot().revision
+        known = session.state.revision
+        stuck = 0
+        while stuck < STATE_RETRIES and live.late_stop is None:
+            problem = session.state.check(result.changes, base, live.run)
+            if problem is not None:
+                if problem.problem == "conflict" and self._may_retry(live):
+                    return None
+                return await self._without_state(live, conflicting(live, result, problem, base))
+            commit = session.state.record(result.changes, base, live.run)
+            row = live.row
+            write = self._done(live, result, records.done(live, result, self.clock.now(), StateRecord(**commit)))
+            write.revision = (commit["revision"] - 1, commit["revision"])
+            conflict = await self.durably(live, write)
+            if conflict is None:
+                session.changed_state(commit, live.id)
+                return result
+            if conflict.row is not None:
+                await self._too_late(live, result, conflict)
+                return None
+            live.row = row
+            await self._reload_state(live)
+            stuck, known = stuck + 1 if session.state.revision == known else 0, session.state.revision
+        return await self._without_state(live, self._unsaved(live, result))
+
+    async def _reload_state(self, live: LiveCall) -> None:
+        """Takes in what others changed as soon as the store can; a call that has run is not let go before its end."""
+        while live.late_stop is None:
+            try:
+                await live.session.reload_state()
+                return
+            except StoreUnavailable as error:
+                if self.stopping:
+                    raise
+                trace.error("call %s cannot be recorded yet: %s", live.id, error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _without_state(self, live: LiveCall, result: Result) -> Result | None:
+        """Records the end of a call whose changes are not committed; None where it ended elsewhere."""
+        conflict = await self._record(live, result)
+        if conflict is None:
+            return result
+        await self._too_late(live, result, conflict)
+        return None
+
+    def _unsaved(self, live: LiveCall, result: Result) -> Result:
+        """The end of a call that was stopped before its changes could be committed, or whose state takes none."""
+        failure = live.late_stop
+        if failure is None:
+            failure = live.failure("unavailable", "The store and the log disagree about the state", hint=VERIFY)
+        live.stopping, live.stop_failure = failure.code, failure
+        metadata: dict[str, Any] = {**result.metadata, "unsaved": result.data}
+        if live.tool is not None and live.tool.does == "once":
+            metadata["may_have_run"] = True
+        return Result(failure=failure, metadata=metadata)
+
+    def _may_retry(self, live: LiveCall) -> bool:
+        tool = live.tool
+        assert tool is not None
+        return tool.on_conflict == "retry" and tool.does != "once" and live.retries < CONFLICT_RETRIES
+
+    def _done(self, live: LiveCall, result: Result, data: Done) -> Write:
+        """The last write of a call, with whatever was not written before."""
+        code = None if result.failure is None else result.failure.code
+        now = self.clock.now()
+        if live.row is not None:
+            row = live.row.but(state="done", code=code, expires_at=None)
+            write = live.write([draft(now, live.id, data)], row)
+        else:
+            row = live.new_row("done", 1 if live.started_at else 0)
+            row.code = code
+            events = [records.accepted(live)]
+            if live.started_at:
+                events.append(records.started(live, 1))
+            events.append(draft(now, live.id, data))
+            write = live.write(events, row)
+        live.row = row
+        return write
+
+    async def durably(self, live: LiveCall, write: Write) -> Conflict | None:
+        """What has happened is written as soon as the store can; a call that never ran may fail instead."""
+        attempt = 0
+        while True:
+            try:
+                return await self.store.commit(write)
+            except StoreUnavailable as error:
+                if write.expect is None or self.stopping or self.starting:
+                    raise
+                if attempt % QUIET == 0:
+                    trace.error("call %s cannot be recorded yet: %s", live.id, error)
+                if live.halted or live.late_stop is not None:
+                    self.aside(self._durably_later(live, write))  # its caller is told before
+                    raise
+                attempt += 1
+                await asyncio.sleep(RETRY_S)
+
+    async def _durably_later(self, live: LiveCall, write: Write) -> None:
+        """Ends a stopped call when the store is back, unless the crib ends before: then recovery finds it.
+
+        Where its end was not being written yet, or was refused, it ends on the row that stands, while that is ours.
+        """
+        assert write.row is not None and write.expect is not None
+        state, attempt = write.expect
+        standing = write.row.but(state=state, attempt=attempt)
+        if write.row.state != "done":
+            write = self._end(live, standing)
+        while not self.stopping:
+            await asyncio.sleep(RETRY_S)
+            try:
+                conflict = await self.store.commit(write)
+            except StoreUnavailable as error:
+                trace.error("call %s cannot be recorded yet: %s", live.id, error)
+                continue
+            if conflict is None or conflict.fenced:
+                return
+            standing = conflict.row or standing  # none stands in its way where only the state has moved
+            if standing.state == "done" or standing.worker != self.worker:
+                return
+            write = self._end(live, standing)
+
+    def retract(self, live: LiveCall, row: Row) -> Write | None:
+        """The end of a new call that was refused, and that the store has all the same: it never runs."""
+        if row.state == "done":
+            return None
+        failure = live.failure("unavailable", "The store did not answer in time; the call was not begun")
+        write = self._end(live, row, Result(failure=failure, metadata={"retracted": True}))
+        write.frees_key = row.key is not None
+        return write
+
+    def _end(self, live: LiveCall, row: Row, result: Result | None = None) -> Write:
+        """The end of a call that was stopped, on the row that stands."""
+        now, result = self.clock.now(), result or self._stopped(live)
+        assert result.failure is not None
+        done = row.but(state="done", code=result.failure.code, expires_at=None)
+        return Write(
+            live.session_id, [draft(now, live.id, records.done(live, result, now))], done, (row.state, row.attempt)
+        )
+
+    # 7. deliver
+
+    def release(self, live: LiveCall) -> None:
+        """This process is through with it: its seat is free, and whoever waits for it goes on."""
+        if live.finished:
+            return
+        live.end()
+        live.session.live.pop(live.id, None)
+        if live.seated or live.queued:
+            self.scheduler.leave(live)
+        if self.observer is not None and live.result is not None:
+            self.observer(live)
+        parent = live.parent_id
+        if parent is not None and live.result is not None and parent not in live.session.live and not self.stopping:
+            self.aside(child_ended(live.session, parent))
+
+    def give_up(self, live: LiveCall) -> None:
+        """Ends a call that was stopped, without a word from its body."""
+        self.aside(self._or_release(live, self.conclude(live, self._stopped(live))))
+
+    def abandon(self, live: LiveCall) -> None:
+        """Its body has not ended in the time it had to clean up: the call ends without it."""
+        if not live.finished and not live.concluding:
+            if live.task is not None:
+                live.task.cancel()
+                self.adrift.add(live.task)
+            self.give_up(live)
+
+    def later(self, work: Callable[[], Coroutine[Any, Any, object]]) -> Callable[[], None]:
+        """Something to call that goes on with work for which nobody waits any more."""
+
+        async def go_on() -> None:
+            await work()
+
+        def begin() -> None:
+            self.aside(go_on())
+
+        return begin
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work that nobody waits for."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Waiting
+
+    async def park(self, live: LiveCall, asked: Mapping[str, Any]) -> None:
+        """Writes the question and lets the call go; nothing of it stays in memory."""
+        if live.halted:
+            await self.conclude(live, self._stopped(live))
+            return
+        if live.behind is not None:
+            await pause(live, live.behind)
+            return
+        live.flush()
+        now = self.clock.now()
+        data = records.waiting(live, asked, now)
+        live.concluding = True
+        asked_id, expires = data.question.id, data.question.expires_at
+        if data.question.demands:
+            expires = approvals.escalates_at(question(msgspec.to_builtins(data.question))) or expires
+        if live.row is not None:
+            # One that never started since its last question has no new attempt that would tell both questions apart.
+            attempt = live.row.attempt + (live.row.state == "queued")
+            row = live.row.but(state="waiting", attempt=attempt, question=asked_id, expires_at=expires)
+            write = live.write([draft(now, live.id, data)], row)
+        else:
+            await self._keep_secrets(live)
+            row = live.new_row("waiting", 1 if live.started_at else 0)
+            row.question, row.expires_at = asked_id, expires
+            begun = [records.started(live, 1)] if live.started_at else []
+            write = live.write([records.accepted(live), *begun, draft(now, live.id, data)], row)
+        conflict = await self.durably(live, write)
+        if await self._shut_out(live, conflict):
+            return
+        live.row = row if conflict is None else _standing(conflict)
+        self.expiry_changed(expires)
+        self.release(live)
+
+    async def end_parked(self, live: LiveCall, row: Row, result: Result, events: list[Draft]) -> bool:
+        """Ends a call that nobody runs, in one write with the events that say why; False where it went on meanwhile."""
+        if result.failure is None:
+            result = self.converted(live, result)
+        if live.edited or live.secrets:
+            result = presentable(live, result)
+        now = self.clock.now()
+        done = row.but(state="done", code=None if result.failure is None else result.failure.code, expires_at=None)
+        events = [*events, draft(now, live.id, records.done(live, result, now))]
+        if live.spill is not None:
+            await self.store.keep(live.session_id, *live.spill)
+        live.concluding = True
+        write = Write(live.session_id, events, done, (row.state, row.attempt))
+
+        def ended() -> None:
+            live.result = result
+            self.release(live)
+
+        write.on_late = ended
+        won = await self.store.commit(write) is None
+        ended()
+        return won
+
+    async def _keep_secrets(self, live: LiveCall) -> None:
+        """The log never shows them, so what is needed to go on is kept beside it until the session is swept."""
+        if live.secrets:
+            await self.store.keep(live.session_id, f"args:{live.id}", live.args)
+
+
+def _standing(conflict: Conflict) -> Row | None:
+    """The row of the call that stands; there is none where it was its maker who may not make it."""
+    return None if conflict.fenced else conflict.row

@@ -1,0 +1,81 @@
+"""Calls whose children wait for people: one is let go like a call that waits itself, and goes on when a child ends.
+
+The body has recorded what it needs to go on, or finds its children by their keys; either way it runs from its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from toolcrib._call.answers import go_on, paused, revive
+from toolcrib.events import Paused
+from toolcrib.store import Row, Write, draft
+
+if TYPE_CHECKING:
+    from toolcrib._call.live_call import LiveCall
+    from toolcrib.session import Session
+
+LOOK_S = 30.0
+"""A process may die between the end of a child and what follows, so it is looked at again, each time later."""
+
+
+async def pause(live: LiveCall, children: Sequence[str]) -> None:
+    """Writes that a call waits for its children, and lets it go; nothing of it stays in memory."""
+    pipeline, now = live.pipeline, live.pipeline.clock.now()
+    assert live.row is not None
+    live.flush()
+    live.concluding = True
+    row = live.row.but(state="waiting", question=None, expires_at=now + LOOK_S)
+    paused = draft(now, live.id, Paused(list(children)))
+    conflict = await pipeline.durably(live, live.write([paused], row))
+    live.row = row if conflict is None else conflict.row
+    pipeline.expiry_changed(now + LOOK_S)
+    pipeline.release(live)
+    if conflict is None:  # a child that ended while this was written found nobody to tell
+        await look_after(live.session, row)
+
+
+async def child_ended(session: Session, parent: str) -> None:
+    """Lets the call that waits for a child go on."""
+    row = await session.crib.store.call(parent)
+    if row is not None and paused(row):
+        await _wake(session, row)
+
+
+async def look_after(session: Session, row: Row) -> None:
+    """Lets a paused call go on if one of its children has ended; else it is looked at later."""
+    store, now = session.crib.store, session.pipeline.clock.now()
+    history = await session.history(row)
+    for id in history.paused or ():
+        child = await store.call(id)
+        if child is None or child.state == "done":
+            await _wake(session, row)
+            return
+    if row.expires_at is not None and row.expires_at <= now:
+        later = row.but(expires_at=now + max(LOOK_S, now - (history.started_at or now)))
+        await store.commit(Write(session.id, [], later, ("waiting", row.attempt)))
+
+
+async def look_after_all(session: Session) -> None:
+    """The same for all of a session that is opened."""
+    for row in await session.crib.store.calls(session.id, ("waiting",), limit=100_000):
+        if paused(row):
+            await look_after(session, row)
+
+
+async def _wake(session: Session, row: Row) -> None:
+    """Of several who try, one does it. Where its tool is not, as that of an agent without agents, others do."""
+    pipeline = session.pipeline
+    live = await revive(session, row, await session.history(row))
+    engine = pipeline.engine if live.tool is None else None
+    if live.tool is None and engine is None:
+        return
+    queued = row.but(state="queued", worker=pipeline.worker if engine is None else None, expires_at=None)
+    if await session.crib.store.commit(Write(session.id, [], queued, ("waiting", row.attempt))) is not None:
+        return
+    live.row = queued
+    if engine is None:
+        await go_on(session, live)
+    else:
+        engine.dispatch(queued)

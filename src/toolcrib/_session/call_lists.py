@@ -1,0 +1,73 @@
+"""The three lists of a session, as of now or of any moment, folded from its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolcrib._call.history import History, fold
+from toolcrib.events import Event
+from toolcrib.store import Row
+from toolcrib.types import Entry
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+
+PAGE = 1000
+
+
+class Lists:
+    """What a session shows of its calls."""
+
+    id: str
+    crib: Crib
+
+    async def history(self, row: Row, until: int | None = None) -> History:
+        """What the log says of one call."""
+        history = History(self.id)
+        after, last = row.accepted_seq - 1, until or row.done_seq
+        while True:
+            page = await self.crib.store.read(self.id, after, until=last, call=row.id, limit=PAGE)
+            for event in page:
+                history.advance(event)
+                after = event.seq
+            if not page or after == last:
+                return history
+
+    async def _entries(self, rows: list[Row]) -> list[Entry]:
+        return [(await self.history(row)).entry() for row in rows]
+
+    async def unresolved(self, at: int | None = None) -> list[Entry]:
+        """Calls that have not started: queued, or waiting before their first start."""
+        return await self._open("unresolved", at)
+
+    async def ongoing(self, at: int | None = None) -> list[Entry]:
+        """Calls that have started and are not done."""
+        return await self._open("ongoing", at)
+
+    async def _open(self, name: str, at: int | None) -> list[Entry]:
+        if at is not None:
+            return [call.entry() for call in await self._past(at) if call.list == name]
+        rows = await self.crib.store.calls(self.id, ("queued", "waiting", "running"), limit=100_000)
+        histories = [await self.history(row) for row in rows]
+        return [history.entry() for history in histories if history.list == name]
+
+    async def completed(self, consumer: str | None = None, at: int | None = None) -> list[Entry]:
+        """Calls that are done, in order of completion; with `consumer` only those past its cursor. Moves nothing."""
+        after = await self.crib.store.cursor(self.id, consumer) if consumer is not None else 0
+        if at is not None:
+            past = [call for call in await self._past(at) if call.list == "completed" and call.seq > after]
+            return [call.entry() for call in sorted(past, key=lambda call: call.seq)]
+        return await self._entries(await self.crib.store.calls(self.id, done_after=after, limit=100_000))
+
+    async def _past(self, at: int) -> list[History]:
+        events: list[Event] = []
+        while len(events) < at:
+            page = await self.crib.store.read(self.id, len(events), until=at, limit=PAGE)
+            if not page:
+                break
+            events += page
+        return list(fold(self.id, events).values())
+
+    async def consume(self, consumer: str, seq: int) -> int:
+        """Moves a named cursor forward, durably, never back; where it stands now."""
+        return await self.crib.store.move_cursor(self.id, consumer, seq)

@@ -1,0 +1,120 @@
+"""The policy of a session: the crib's, narrowed by its grants, widened by what a person approved for it; and why."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolcrib._call import answers, records
+from toolcrib._call.checks import asker
+from toolcrib.errors import Refused
+from toolcrib.events import Approved
+from toolcrib.policy import Policy, Verdict, rules_of
+from toolcrib.types import Answer, Failure, Question
+
+if TYPE_CHECKING:
+    from toolcrib.policy.explanation import Explanation
+    from toolcrib.policy.rule_policy import Layers, RulePolicy
+    from toolcrib.session import Session
+
+
+def compose(session: Session) -> Policy:
+    """The policy that judges the calls of a session now."""
+    policy = session.pipeline.policy
+    if not session.grants and not session.offers:
+        return policy
+    from toolcrib.policy.loader import load
+    from toolcrib.policy.rule_policy import Layers
+
+    rules = rules_of(policy)
+    if rules is None:
+        return policy
+    layers = [load({"grants": given}, folders=session.folders, narrowing=True) for given in session.grants]
+    below = rules.layers if isinstance(rules, Layers) else (rules,)
+    made: RulePolicy | Layers = Layers((*below, *layers)) if layers else rules
+    for offer in session.offers:
+        made = made.with_offer(offer)
+    return made
+
+
+def grants_of(given: Any) -> tuple[Mapping[str, Any], ...]:
+    """Grants as a caller gives them: a mapping of `allow`, `ask`, `deny`, or a list of what is allowed.
+
+    Raises:
+        BadRule: they do not load.
+    """
+    if not given:
+        return ()
+    from toolcrib.policy.loader import load
+
+    grants = dict(given) if isinstance(given, Mapping) else {"allow": [str(one) for one in given]}
+    load({"grants": grants}, narrowing=True)
+    return (grants,)
+
+
+def why(session: Session, tool: str, args: Any) -> Explanation:
+    """The verdict on a call that is not made, with all that leads to it.
+
+    Raises:
+        Refused: `not_found` or `invalid_arguments`, there is nothing to judge.
+    """
+    from toolcrib.policy.explanation import Explanation
+
+    live = session.new_call(tool, args, {})
+    pipeline = session.pipeline
+    failure = pipeline.find(live) or pipeline.authorize(live)
+    if failure is not None and live.verdict is not None:
+        return Explanation(live.verdict)
+    failure = failure or pipeline.validate(live)
+    if failure is not None or live.tool is None:
+        raise _refused(failure)
+    rules = rules_of(session.policy)
+    if rules is not None:
+        return rules.explain(asker(live), live.tool, live.normalised)
+    return Explanation(session.policy.decide(asker(live), live.tool, live.normalised))
+
+
+def _refused(failure: Failure | None) -> Refused:
+    assert failure is not None
+    return Refused(failure.code, failure.message, failure.hint)
+
+
+async def answer(session: Session, question: str, action: str, value: Any = None, **more: Any) -> Answer:
+    """Answers a question; an approval for the whole session settles what it covers."""
+    given = await answers.answer(session, question, action, value, **more)
+    if given.accepted and given.scope == "session":
+        row = await session.row(question.rpartition("-")[0])
+        asked = (await session.history(row)).questions[question]
+        if asked.offer is not None and asked.offer not in session.offers:
+            await _approve(session, asked, given)
+    return given
+
+
+async def _approve(session: Session, asked: Question, given: Answer) -> None:
+    """Adds what was offered to the session, and settles every waiting call that it covers."""
+    assert asked.offer is not None
+    async with session.lock:
+        await session.log(Approved(asked.offer, given.actor, asked.id))
+        session.approved(asked.offer)
+    for other in await session.questions():
+        if other.id != asked.id and other.key == records.CONFIRM and await _covered(session, other):
+            reason = f"Covered by the answer to {asked.id}"
+            with contextlib.suppress(Refused):  # one that wants somebody else's yes still waits for it
+                await answers.answer(session, other.id, "accept", actor=given.actor, reason=reason)
+
+
+async def _covered(session: Session, asked: Question) -> bool:
+    row = await session.row(asked.call)
+    live = await answers.revive(session, row, await session.history(row))
+    if live.tool is None or live.parsed is None:
+        return False
+    verdict: Verdict = session.policy.decide(asker(live), live.tool, live.normalised)
+    return verdict.effect == "allow"
+
+
+def within(namespaces: Iterable[str], opened: Iterable[str]) -> None:
+    """Raises `Refused` where something would be opened that is not open."""
+    more = sorted(set(namespaces) - set(opened))
+    if more:
+        raise Refused("denied", f"Narrowing opens nothing: {', '.join(more)}", "open the session with it instead")

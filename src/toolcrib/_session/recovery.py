@@ -1,0 +1,163 @@
+"""After a crash: what was queued starts, what may be repeated runs again, what may happen once is asked about.
+
+A call whose worker still lives is left alone, so that a second process on the same store harms nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from toolcrib._call.answers import end_waiting, go_on, revive
+from toolcrib._call.live_call import LiveCall
+from toolcrib._call.outcome import to_result
+from toolcrib.errors import StoreUnavailable
+from toolcrib.store import Row
+from toolcrib.types import Failure, Result
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+    from toolcrib.session import Session
+
+log = logging.getLogger("toolcrib")
+
+INTERRUPTED = Failure("cancelled", "The call that made it was interrupted")
+
+
+async def take_up_lost(crib: Crib) -> None:
+    """Takes up what is lost now, and from now on whatever another process leaves, as soon as its lease is over."""
+    inherits, missing = True, set[str]()
+
+    async def look() -> float | None:
+        nonlocal inherits
+        if crib.pipeline.stopping:
+            return None
+        lost = await crib.store.lost()
+        for row in lost.rows:
+            foreign = not inherits or crib.stock.pending
+            if not await _recover(crib, row, foreign=foreign) and row.tool not in missing:
+                missing.add(row.tool)
+                log.warning("calls of %s wait for a process that has it: this one does not", row.tool)
+        await crib.look_for_expiry()
+        inherits = inherits and not (
+            lost.sure and not crib.stock.pending
+        )  # what is found from then on was left while this process lived
+        return lost.again
+
+    crib.rescue.add(look, await look())
+
+
+async def recover(crib: Crib, rows: Iterable[Row]) -> None:
+    """Takes up calls that nobody runs."""
+    for row in rows:
+        if not row.worker or not await crib.store.alive(row.worker):
+            await _recover(crib, row, foreign=crib.stock.pending)
+
+
+async def _recover(crib: Crib, row: Row, *, foreign: bool = False) -> bool:
+    """Takes up one call, unless it is being worked on here; False for a `foreign` one whose tool only others have."""
+    session = await crib.attached(row.session)
+    if session is None or row.id in session.live or row.id in crib.recovering:
+        return True
+    crib.recovering.add(row.id)
+    try:
+        live = await revive(session, row, await session.history(row))
+        if foreign and live.tool is None:
+            return False
+        await take_over(crib, session, live)
+    except StoreUnavailable:
+        raise
+    except Exception:  # one that cannot be taken up keeps no other waiting
+        log.exception("call %s could not be taken up", row.id)
+    finally:
+        crib.recovering.discard(row.id)
+    return True
+
+
+async def take_over(crib: Crib, session: Session, live: LiveCall) -> None:
+    """Goes on with a call whose process is gone, or ends it."""
+    row = live.row
+    assert row is not None
+    once = row.state == "running" and row.effect == "once" and not (live.tool is not None and live.tool.resumes)
+    if not once and await _orphan(crib, row):
+        await _end_children(crib, session, row)
+        await crib.pipeline.conclude(live, Result(failure=INTERRUPTED))
+    elif row.state == "queued":
+        await go_on(session, live)
+    elif once:
+        await _end_children(crib, session, row)
+        await _once(crib, live)
+    elif live.left or await _waits(crib, row):
+        live.announce = True
+        await go_on(session, live)
+    elif row.crashes + 1 >= crib.pipeline.limits.attempts:
+        message = f"Given up: the process died {row.crashes + 1} times while it ran"
+        await _end_children(crib, session, row)
+        await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
+    else:
+        live.row = row.but(crashes=row.crashes + 1)
+        live.announce = True
+        await go_on(session, live)
+
+
+async def _orphan(crib: Crib, row: Row) -> bool:
+    """Whether the call that made it has ended: nobody wants its result any more."""
+    parent = None if row.parent is None else await crib.store.call(row.parent)
+    return parent is not None and parent.state == "done"
+
+
+async def _waits(crib: Crib, row: Row) -> bool:
+    """Whether something that it called, however deep, waits for somebody: then no process died over it."""
+    for child in await crib.store.calls(row.session, ("waiting", "running"), parent=row.id):
+        if child.state == "waiting" or await _waits(crib, child):
+            return True
+    return False
+
+
+async def _end_children(crib: Crib, session: Session, row: Row) -> None:
+    """What a call had called and nobody runs ends before it; one that runs again finds it as it is."""
+    for child in await crib.store.calls(row.session, ("waiting", "queued", "running"), parent=row.id):
+        if child.state != "running":
+            await end_waiting(session, child, INTERRUPTED)
+        elif child.id not in session.live and not await crib.store.alive(child.worker or ""):
+            await _end_children(crib, session, child)
+            await _interrupt(crib, await revive(session, child, await session.history(child)))
+
+
+async def _interrupt(crib: Crib, live: LiveCall) -> None:
+    """Ends a call whose process is gone; of one that may happen once it may be known what became of it."""
+    if live.row is not None and live.row.effect == "once":
+        await _once(crib, live)
+    else:
+        await crib.pipeline.conclude(live, Result(failure=INTERRUPTED))
+
+
+async def _once(crib: Crib, live: LiveCall) -> None:
+    """A call that had started and may not happen twice: its tool may know what became of it."""
+    await crib.pipeline.conclude(live, await _reconciled(crib, live) or Result(failure=_unknown(live)))
+
+
+def _unknown(live: LiveCall) -> Any:
+    return live.failure(
+        "unknown",
+        "The process died while the call ran: it may have run",
+        hint="Find out whether it happened before calling it again.",
+    )
+
+
+async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
+    """What the tool's `reconcile` says happened; None where it cannot say."""
+    tool = live.tool
+    if tool is None or tool.reconcile is None or live.parsed is None:
+        return None
+    try:
+        said = tool.reconcile(live.context(), **live.parsed.values)
+        if inspect.isawaitable(said):
+            said = await asyncio.wait_for(said, live.timeout_s)
+    except BaseException as error:  # noqa: BLE001 - whatever it raises, the call still ends
+        crib.pipeline.note(live, error)
+        return None
+    return None if said is None else to_result(live, said)

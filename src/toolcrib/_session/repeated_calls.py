@@ -1,0 +1,126 @@
+"""Calls that go round in circles: an agent's by what they gave, anybody else's by failures in a row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from toolcrib._call.live_call import LiveCall
+from toolcrib.policy import Verdict
+from toolcrib.policy.loops import SPARED, RunHistory, digest, failures, hint, signature
+from toolcrib.store.codec import canonical
+from toolcrib.types import Result
+
+REST_S = 60.0
+MOST = 100
+RUNS = 16
+
+
+class _Row(NamedTuple):
+    failures: int
+    at: float
+
+
+class RepeatedCalls:
+    """What a session remembers of its last calls."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], _Row] = {}
+        self._runs: dict[str, RunHistory] = {}
+        # A call is looked at before it runs, when it ends and when that is noted: what names it is worked out once.
+        self._call: tuple[str, bytes, str] = ("", b"", "")
+        self._end: tuple[bytes, str] = (b"", "")
+
+    def __bool__(self) -> bool:
+        return bool(self._rows or self._runs)
+
+    def warned(self, live: LiveCall, result: Result) -> Result:
+        """The result of an agent's call, with a hint from the third equal one on."""
+        if live.tool is None:
+            return result
+        times = self._run(live).equal(self._signature(live), self._outcome(result))
+        said = hint(times, live.tool.limits.repeat)
+        if said is None:
+            return result
+        if result.failure is not None:
+            return Result(failure=replace(result.failure, hint=result.failure.hint or said), metadata=result.metadata)
+        metadata = {**result.metadata, "hint": said}
+        return Result(None, result.content, None, result.changes, result.handover, metadata, json=result.json)
+
+    def note(self, live: LiveCall, result: Result) -> None:
+        """Takes the outcome of a call."""
+        if live.by.kind == "agent":
+            self._note_run(live, result)
+            return
+        key = self._key(live)
+        if result.failure is None:
+            self._rows.pop(key, None)
+            return
+        if not _failed(result):
+            return
+        row = self._rows.pop(key, _Row(0, 0.0))
+        self._rows[key] = _Row(row.failures + 1, live.pipeline.clock.now())
+        if len(self._rows) > MOST:
+            del self._rows[next(iter(self._rows))]
+
+    def _note_run(self, live: LiveCall, result: Result) -> None:
+        run, call = self._run(live), self._signature(live)
+        refused = live.verdict is not None and live.verdict.by == "limit"
+        if not refused and result.failure is not None and not _told(result):
+            return
+        self._runs.pop(live.run or "", None)
+        self._runs[live.run or ""] = (
+            run.note_refused(call) if refused else run.note(call, self._outcome(result), _failed(result))
+        )
+        if len(self._runs) > RUNS:
+            del self._runs[next(iter(self._runs))]
+
+    def verdict(self, live: LiveCall) -> Verdict | None:
+        """A refusal of a call that came in vain too often."""
+        assert live.tool is not None
+        repeat = live.tool.limits.repeat
+        if live.by.kind == "agent":
+            return self._run(live).verdict(live.tool.name, self._signature(live), repeat)
+        row = self._rows.get(self._key(live))
+        if repeat is None or row is None or row.failures < failures(repeat):
+            return None
+        if live.pipeline.clock.now() - row.at > REST_S:
+            return None
+        text = f"Loop: '{live.tool.name}' was called {row.failures} times with the same arguments and the same result"
+        return Verdict("deny", "limit", text)
+
+    def _run(self, live: LiveCall) -> RunHistory:
+        return self._runs.get(live.run or "") or RunHistory()
+
+    def _signature(self, live: LiveCall) -> str:
+        id, arguments, named = self._call
+        if id != live.id or arguments is not live.args:
+            named = signature(*self._key(live))
+            self._call = live.id, live.args, named
+        return named
+
+    def _key(self, live: LiveCall) -> tuple[str, str]:
+        arguments = canonical(live.args)
+        return live.tool_id or live.name, arguments if isinstance(arguments, str) else bytes(arguments).decode()
+
+    def _outcome(self, result: Result) -> str:
+        failure = result.failure
+        if failure is not None:
+            return digest([failure.code, failure.message])
+        if result.content:
+            return digest([result.data, list(result.content)])
+        json, named = self._end
+        if json is not result.json:
+            named = digest(canonical(result.json))
+            self._end = result.json, named
+        return named
+
+
+def _failed(result: Result) -> bool:
+    """Whether a call failed of itself: no person, limit or outage ended it, and no other call was quicker."""
+    return result.failure is not None and result.failure.code not in SPARED and "conflict" not in result.metadata
+
+
+def _told(result: Result) -> bool:
+    """Whether an end that is no success says something of the call that an agent could learn from."""
+    return _failed(result) or (result.failure is not None and result.failure.code in ("denied", "declined"))

@@ -1,0 +1,43 @@
+"""How much of a conversation a model is sent, and what stands for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.agent.transcript import TranscriptItem, harmless, size
+
+if TYPE_CHECKING:
+    from toolcrib.agent.definition import Agent
+    from toolcrib.agent.models import Model
+
+FEW = 2000
+"""No model takes less than that: of a shorter conversation nobody asks what its model takes."""
+
+LONGEST = 2000
+"""So much of a question is repeated when what was said around it is left out."""
+
+
+async def allowed(model: Model, agent: Agent, view: Sequence[TranscriptItem]) -> int | None:
+    """How many tokens of a conversation the model is sent; None where nobody says.
+
+    That is what the agent says, else half of what the model takes: instructions, tools and the reply need room too,
+    and tokens are counted by a rough rule.
+
+    Raises:
+        ModelError: the model cannot even be asked that.
+    """
+    if "window" in agent.model_settings:
+        given = agent.model_settings["window"]
+        return given if isinstance(given, int) and given > 0 else None
+    window: Any = getattr(model, "window", None)
+    if window is None or size(view) <= FEW:
+        return None
+    taken: int | None = await window(agent.model_settings)
+    return None if taken is None else taken // 2
+
+
+def left_out(old: Sequence[TranscriptItem]) -> str:
+    """What stands for messages that are too long for anybody to read."""
+    asked = next((item.text for item in reversed(old) if item.role == "user"), "")
+    return harmless(f"What was said before is too long and was left out. The last question was: {asked[:LONGEST]}")

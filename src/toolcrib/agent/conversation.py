@@ -1,0 +1,378 @@
+"""What the log of a session says of its agents: a fold, so that whoever reads it can go on with every run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib._call.history import result
+from toolcrib.agent.models import NOTHING, Usage
+from toolcrib.agent.stop_conditions import RunTotals, Turn
+from toolcrib.agent.transcript import CallNote, Transcript, TranscriptItem
+from toolcrib.events import Event
+from toolcrib.interop import aomi
+from toolcrib.types import Result
+
+TRANSFER = "builtin.transfer_to_agent"
+
+
+@dataclass(slots=True)
+class RunHandover:
+    """One handover of a run, and whether something new came since."""
+
+    source: str
+    target: str
+    news: bool = False
+
+
+@dataclass(slots=True)
+class AgentRun:
+    """One run as the log tells it. `agent` is who runs it now, `first` who began; `parent` is the call that made it."""
+
+    id: str
+    agent: str
+    first: str
+    origin: str
+    line: Transcript
+    started_at: float
+    parent: str | None = None
+    definition: str | None = None
+    turn: int = 0
+    turn_at: float = 0.0
+    reply: TranscriptItem | None = None
+    usage: Usage = NOTHING
+    turn_usage: Usage = NOTHING
+    number: int = 0
+    turns: Counter[str] = field(default_factory=Counter)
+    course: list[Turn] = field(default_factory=list)
+    handovers: list[RunHandover] = field(default_factory=list)
+    back: str | None = None
+    waits: int = 0
+    waited: float = 0.0
+    waiting_since: float | None = None
+    interrupted: bool = False
+    last_words: bool = False
+    cut: int = 0
+    finished: dict[str, Any] | None = None
+
+    @property
+    def status(self) -> str:
+        """created, running, waiting or done."""
+        if self.finished is not None:
+            return "done"
+        if self.waiting_since is not None:
+            return "waiting"
+        return "running" if self.turn else "created"
+
+    @property
+    def notes(self) -> tuple[CallNote, ...]:
+        """The calls of its turn."""
+        return () if self.reply is None else self.reply.calls
+
+    def seconds(self, now: float) -> float:
+        """How long it has run, without the time that it waited for people."""
+        waits = 0.0 if self.waiting_since is None else now - self.waiting_since
+        return now - self.started_at - self.waited - waits
+
+    def ended_turn(self) -> Turn:
+        """Its turn as stop conditions see it."""
+        calls = [(note.tool, note.args, note.background or bool(note.result and note.result.ok)) for note in self.notes]
+        return Turn("" if self.reply is None else self.reply.text, calls)
+
+    def course_now(self, now: float) -> RunTotals:
+        """How far it has come, with the turn that is about to end."""
+        tokens = self.usage.input + self.usage.output
+        return RunTotals(self.turns[self.agent], self.seconds(now), tokens, [*self.course, self.ended_turn()])
+
+    def answer(self) -> str:
+        """The text of its last turn, with what came before it was cut off."""
+        texts = [turn.text for turn in self.course[len(self.course) - self.cut :]] if self.cut else []
+        return "".join([*texts, "" if self.reply is None else self.reply.text])
+
+
+@dataclass(slots=True)
+class QueuedMessage:
+    """A message that nobody has looked at yet."""
+
+    seq: int
+    text: str
+    mode: str
+    run: str | None = None
+    agent: str | None = None
+    key: str | None = None
+    id: str | None = None
+
+
+class Conversation:
+    """All that a session's log says of agents, up to the event that was read last."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.line = Transcript()
+        self.runs: dict[str, AgentRun] = {}
+        self.going: dict[str, AgentRun] = {}
+        self._by_call: dict[str, AgentRun] = {}
+        self._below: dict[str, str] = {}
+        self._behind: dict[str, CallNote] = {}
+        self.calls: dict[str, CallNote] = {}
+        self.queue: list[QueuedMessage] = []
+        self.late: dict[str, tuple[CallNote, str]] = {}
+        self.heard: dict[str, int] = {}
+        self.asked: Counter[str] = Counter()
+        self.keys: dict[str, str | int] = {}
+        self.taken: dict[int, str] = {}
+        self.foreground_runs = 0
+        self.unasked = 0
+        self.foreground: AgentRun | None = None
+        self.noted = 0
+        self._last: dict[str, TranscriptItem] = {}
+
+    def advance(self, event: Event) -> None:
+        """Takes the next event."""
+        if event.seq > self.seen:
+            self.seen = event.seq
+            take = getattr(self, f"_{event.kind}", None)
+            if take is not None:
+                take(event, event.fields)
+
+    # Runs
+
+    def _run_started(self, event: Event, data: dict[str, Any]) -> None:
+        parent = data.get("call")
+        line = self.line if parent is None else Transcript()
+        run = AgentRun(data["run"], data["agent"], data["agent"], data["origin"], line, event.at, parent)
+        run.definition = data.get("definition")
+        self.runs[run.id] = self.going[run.id] = run
+        if parent is not None:
+            self._by_call[parent] = run
+        line.start(data["agent"])
+        if parent is None:
+            run.number = self.foreground_runs
+            self.foreground, self.foreground_runs = run, self.foreground_runs + 1
+            self.unasked = self.unasked + 1 if data["origin"] == "wake" else 0
+
+    def _turn_started(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        run.turn, run.turn_at, run.reply = data["turn"], event.at, None
+        run.turns[data["agent"]] += 1
+        run.last_words = bool(data.get("last"))
+
+    def _turn_finished(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        run.course.append(run.ended_turn())
+        cut = run.reply is not None and run.reply.finish == "length" and not run.notes
+        run.cut = run.cut + 1 if cut else 0
+        run.reply = None
+        run.turn_at = 0.0
+
+    def _run_waiting(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        run.waits, run.waiting_since = run.waits + 1, event.at
+
+    def _run_resumed(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        if run.waiting_since is not None:
+            run.waited += event.at - run.waiting_since
+            run.waiting_since = None
+
+    def _run_finished(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs[data["run"]]
+        run.finished, run.waiting_since = data, None
+        run.course.clear()
+        self.going.pop(run.id, None)
+        self.asked[run.agent] += data.get("asked", 0)
+        above = self.run_of(run.parent)
+        if above is not None:
+            above.usage += Usage.read(data["usage"])
+        if self.foreground is run:
+            self.foreground = None
+
+    def _handover(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs.get(data.get("run") or "")
+        self.asked[data["from"]] += data.get("asked", "summary" in (data.get("history") or {}))
+        (self.line if run is None else run.line).hand_over(event.seq, data)
+        if run is None:
+            return
+        run.agent = data["to"]
+        if data.get("reason") == "returned":
+            run.back = None
+            return
+        run.handovers.append(RunHandover(data["from"], data["to"]))
+        if data.get("returns") and run.back is None:
+            run.back = data["from"]
+
+    def _compacted(self, event: Event, data: dict[str, Any]) -> None:
+        line = self.runs[data["run"]].line
+        first, last = data["from_seq"], data["to_seq"]
+        rest = [item for item in line.views.get(data["agent"], []) if not first <= item.seq <= last]
+        line.views[data["agent"]] = [TranscriptItem(first, "note", data["summary"]), *rest]
+        self.asked[data["agent"]] += data.get("asked", 1)
+
+    def _interrupted(self, event: Event, data: dict[str, Any]) -> None:
+        if self.foreground is not None:
+            self.foreground.interrupted = True
+        self._newest(event, "[[SYSTEM]] The user interrupted the turn")
+
+    # What is said
+
+    def _message(self, event: Event, data: dict[str, Any]) -> None:
+        run = self.runs.get(data.get("run") or "")
+        line = self.line if run is None else run.line
+        if data["role"] == "assistant":
+            assert run is not None
+            calls = tuple(self._declared(run, said) for said in data.get("calls", ()))
+            item = TranscriptItem(
+                event.seq, "assistant", data["content"], data.get("agent"), calls, data.get("finish", "")
+            )
+            item.kept = data.get("kept")
+            run.reply = item
+            run.turn_usage = Usage.read(data.get("usage"))
+            run.usage += run.turn_usage
+            self.asked[run.agent] += data.get("asked", 1)
+        else:
+            item = TranscriptItem(event.seq, data["role"], data["content"], data.get("agent"))
+        line.view.append(item)
+        for call in data.get("results", ()):
+            self.late.pop(call, None)
+            self.heard.pop(call, None)
+        self.heard |= data.get("told", {})
+        if data["role"] == "user":
+            self._asked_by_user(run, data)
+
+    def _asked_by_user(self, run: AgentRun | None, data: dict[str, Any]) -> None:
+        if run is not None:
+            _news(run)
+            if data.get("key") is not None:
+                self.keys[data["key"]] = run.id
+            if "queued" in data:
+                self.taken[data["queued"]] = run.id
+        self.queue = [one for one in self.queue if one.seq != data.get("queued")]
+
+    def _declared(self, run: AgentRun, said: dict[str, Any]) -> CallNote:
+        note = CallNote(said["id"], said["tool"], said["args"], said.get("provider_id"), run.id, run.turn)
+        note.secret = said.get("secret", False)
+        self.calls[note.id] = note
+        return note
+
+    def _message_queued(self, event: Event, data: dict[str, Any]) -> None:
+        one = QueuedMessage(event.seq, data["text"], data["mode"], data.get("run"), data.get("agent"), data.get("key"))
+        one.id = data.get("id")
+        self.queue.append(one)
+        if one.key is not None:
+            self.keys[one.key] = event.seq
+
+    def _user_state(self, event: Event, data: dict[str, Any]) -> None:
+        self._newest(event, aomi.user_state_text(data))
+
+    def _newest(self, event: Event, text: str) -> None:
+        """Of several events of a kind in a row the model reads the last."""
+        view = self.line.view
+        if view and view[-1] is self._last.get(event.kind):
+            view.pop()
+        self._last[event.kind] = TranscriptItem(event.seq, "note", text)
+        view.append(self._last[event.kind])
+
+    def _error(self, event: Event, data: dict[str, Any]) -> None:
+        text = aomi.model_text({"SystemError": str(data.get("text") or data.get("message") or "")})
+        self.line.view.append(TranscriptItem(event.seq, "note", text or ""))
+
+    # Calls
+
+    def _accepted(self, event: Event, data: dict[str, Any]) -> None:
+        id = event.call or ""
+        if id not in self.calls:
+            if not data.get("background"):
+                return
+            self.calls[id] = CallNote(id, data["tool"], "", data.get("provider_id"), data.get("run"), 0)
+        note = self.calls[id]
+        note.tool, note.state, note.wake = data["tool"], "open", data.get("wake")
+        if data.get("background"):
+            self.to_background(note)
+
+    def _waiting(self, event: Event, data: dict[str, Any]) -> None:
+        if event.call in self.calls:
+            note = self.calls[event.call]
+            note.state, note.question = "waiting", data["question"]["id"]
+        elif event.call is not None:
+            self._below[event.call] = data["question"]["id"]
+
+    def _paused(self, event: Event, data: dict[str, Any]) -> None:
+        if event.call in self.calls:
+            note = self.calls[event.call]
+            note.state, note.question = "waiting", None
+            note.below = [self._below[child] for child in data["children"] if child in self._below]
+            self._behind |= dict.fromkeys(data["children"], note)
+
+    def _goes_on(self, child: str | None) -> None:
+        """A call that another was paused for waits no more."""
+        self._below.pop(child or "", None)
+        note = self._behind.pop(child or "", None)
+        if note is not None and note.state == "waiting":
+            note.state, note.below = "open", []
+
+    def _answered(self, event: Event, data: dict[str, Any]) -> None:
+        self._goes_on(event.call)
+        if event.call in self.calls:
+            note = self.calls[event.call]
+            note.state, note.question = "open", None
+
+    def _done(self, event: Event, data: dict[str, Any]) -> None:
+        self._goes_on(event.call)
+        if event.call in self.calls:
+            self.ended(self.calls[event.call], result(data), data.get("wake"))
+
+    def ended(self, note: CallNote, outcome: Result, wake: str | None = None) -> None:
+        """A call is over."""
+        if note.state == "done":
+            return
+        note.state, note.question, note.result, note.wake = "done", None, outcome, wake
+        self.noted += note.background or "spilled" in outcome.metadata
+        run = self.runs.get(note.run or "")
+        if run is not None and note.tool != TRANSFER:
+            _news(run)
+        if note.background and wake in ("wake", "next_turn"):
+            self.late[note.id] = (note, wake)
+
+    def to_background(self, note: CallNote) -> None:
+        """A call goes on while its model does."""
+        self.noted += not note.background
+        note.background = True
+
+    # What follows from it
+
+    def run_of(self, call: str | None) -> AgentRun | None:
+        """The run that made a call."""
+        note = self.calls.get(call or "")
+        return None if note is None else self.runs.get(note.run or "")
+
+    def chain(self, run: AgentRun) -> list[AgentRun]:
+        """The runs from the top down to this one."""
+        found = [run]
+        while (above := self.run_of(found[0].parent)) is not None:
+            found.insert(0, above)
+        return found
+
+    def child(self, call: str) -> AgentRun | None:
+        """The run that a call made."""
+        return self._by_call.get(call)
+
+    def questions(self, run: AgentRun) -> list[str] | None:
+        """What a run waits for, with all that is below it; None where something of it goes on."""
+        found: list[str] = []
+        for note in run.notes:
+            if note.answered or note.state == "new":
+                continue
+            if note.state == "waiting":
+                found += note.below if note.question is None else [note.question]
+                continue
+            below = self.child(note.id)
+            if below is None or below.status != "waiting" or (asked := self.questions(below)) is None:
+                return None
+            found += asked
+        return found or None
+
+
+def _news(run: AgentRun) -> None:
+    for one in run.handovers:
+        one.news = True

@@ -1,0 +1,159 @@
+"""Where a model is: its name taken apart, the options that reach its provider, and the settings of a request."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from toolcrib.agent.models import ModelError
+from toolcrib.agent.problems import meant
+
+OURS = ("retries", "backoff_s", "window", "provider")
+"""The keys of `model_settings` that are not for the provider."""
+
+_UNSTOPPABLE = ("bedrock", "huggingface", "xai")
+"""Providers whose clients do not let themselves be told how often to try again."""
+
+VARIABLES = {
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "bedrock": ("AWS_BEARER_TOKEN_BEDROCK", "AWS_SECRET_ACCESS_KEY"),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "openai": ("OPENAI_API_KEY",),
+}
+"""Where the clients of providers look for a key, unless it is `<PROVIDER>_API_KEY`."""
+
+_SIGNED = ("bedrock", "google-cloud")
+"""Providers whose clients sign requests with a key, or exchange it, instead of sending it wherever they are told to."""
+
+_ELSEWHERE = ("provider", "base_url", "api_base", "azure_endpoint")
+"""The options that say where requests go."""
+
+_NAME = re.compile(r"(?P<provider>(?:gateway/)?[A-Za-z0-9_-]+)[:/](?P<model>.+)", re.DOTALL)
+_SETTING = re.compile(r"(anthropic|bedrock|google|openai|openrouter|groq|mistral|cohere|xai|huggingface)_\w+")
+
+
+class ModelEndpoint(NamedTuple):
+    """A model of a provider, and how to reach that. `kind` is what speaks its protocol."""
+
+    provider: str
+    kind: str
+    name: str
+    options: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, name: str, options: Mapping[str, Any]) -> ModelEndpoint:
+        """Takes a name such as `openai:gpt-5` or `openai/gpt-5` apart.
+
+        Raises:
+            ModelError: `invalid_arguments`, it is none.
+        """
+        found = _NAME.fullmatch(name)
+        if found is None:
+            raise ModelError("invalid_arguments", f"'{name}' is no model: name it as provider:model-name")
+        provider = found["provider"]
+        return cls(provider, provider, found["model"], {}).with_options(options)
+
+    def with_options(self, options: Mapping[str, Any]) -> ModelEndpoint:
+        """The same, reached in another way where these say so.
+
+        Who says where to send requests says all of it, so that no key goes where nobody meant it to go.
+        """
+        anew = any(key in options for key in _ELSEWHERE)
+        given = {key: value for key, value in options.items() if key != "provider"}
+        return self._replace(
+            kind=options.get("provider", self.kind), options=given if anew else {**self.options, **given}
+        )
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that its key may stand in."""
+        if "api_key_env" in self.options:
+            return (self.options["api_key_env"],)
+        plain = self.kind.removeprefix("gateway/")
+        first = plain.partition("-")[0]
+        return VARIABLES.get(first) or (f"{plain.replace('-', '_').upper()}_API_KEY",)
+
+    def hidden(self, text: str) -> str:
+        """A text in which its key is not to be seen."""
+        keys = [self.options.get("api_key"), *(os.environ.get(name) for name in self.variables)]
+        for key in keys:
+            text = text.replace(key, "[key]") if key else text
+        return text
+
+    def model(self) -> Any:
+        """The model that its name and options mean. Imports the packages of the provider."""
+        import pydantic_ai.direct  # noqa: F401  # what a request needs is imported along with the rest
+        from pydantic_ai.models import infer_model
+        from pydantic_ai.providers import infer_provider, infer_provider_class
+
+        def connect(kind: str) -> Any:
+            if not self.options:
+                return infer_provider(kind)
+            made = infer_provider_class(kind)
+            return made(**self._given(made))
+
+        infer_provider_class(self.kind)  # an unknown one is told before its model is looked for
+        return infer_model(f"{self.kind}:{self.name}", provider_factory=connect)
+
+    def _given(self, made: Any) -> dict[str, Any]:
+        """The options as the provider takes them, with the key that a variable holds.
+
+        That of the provider's own variable is for the provider itself, and not for another address.
+        """
+        import inspect
+
+        given = {key: value for key, value in self.options.items() if key != "api_key_env"}
+        known = list(inspect.signature(made.__init__).parameters)[1:]
+        for key in given:
+            if key not in known:
+                raise ModelError("invalid_arguments", f"{self.kind} has no option '{key}'{meant(key, known)}")
+        if "api_key_env" in self.options:
+            given["api_key"] = self._key(self.options["api_key_env"])
+        elif "base_url" in given and "api_key" in known and self.kind not in _SIGNED:
+            given.setdefault("api_key", "none")
+        return given
+
+    def _key(self, variable: str) -> str:
+        key = os.environ.get(variable)
+        if not key:
+            raise ModelError("denied", f"{self.provider} needs a key: set {variable}")
+        return key
+
+
+def read_options(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How `model_settings` say that the provider is reached.
+
+    Raises:
+        ModelError: `invalid_arguments`, they are none, or a key stands in them.
+    """
+    options = given.get("provider") or {}
+    if not isinstance(options, Mapping):
+        raise ModelError(
+            "invalid_arguments", f"model_settings.provider is no mapping such as {{base_url: ...}}: {options!r}"
+        )
+    if "api_key" in options:
+        advice = "it would be kept with the log; name the variable that holds it as api_key_env"
+        raise ModelError("invalid_arguments", f"model_settings.provider takes no api_key: {advice}")
+    return options
+
+
+def read_settings(address: ModelEndpoint, given: Mapping[str, Any]) -> dict[str, Any]:
+    """`model_settings` as a request takes them.
+
+    Unless they say otherwise the provider may cache, since the history of an agent is sent again and again, and its
+    client does not try again by itself, since the loop does.
+
+    Raises:
+        ModelError: `invalid_arguments`, there is no such setting.
+    """
+    from pydantic_ai.settings import ModelSettings
+
+    settings = {key: value for key, value in given.items() if key not in OURS}
+    known = ModelSettings.__annotations__
+    for key in settings:
+        if key not in known and not _SETTING.fullmatch(key):
+            raise ModelError("invalid_arguments", f"A model has no setting '{key}'{meant(key, known)}")
+    retries = {} if address.kind in _UNSTOPPABLE else {"max_retries": 0}
+    return {"cache": True, **retries, **settings}

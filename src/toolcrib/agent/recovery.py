@@ -1,0 +1,65 @@
+"""Taking up what a dead process has left of the runs and messages of all sessions, again and again.
+
+A lease whose holder lives is looked at again later: nobody has to send anything for a run to go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import TYPE_CHECKING
+
+from toolcrib._session.recovery import recover
+from toolcrib.store import Row
+
+if TYPE_CHECKING:
+    from toolcrib.agent.runtime import Agents
+    from toolcrib.crib import Crib
+
+EVERY_S = 1.0
+"""How often to look where the system itself tells at once that a process has died."""
+
+MOST = 1000
+
+log = logging.getLogger("toolcrib.agent")
+
+
+def take_over(agents: Agents, crib: Crib) -> None:
+    """From now on looks as long as the crib runs; several processes may, and the store lets one take each run."""
+    every = getattr(crib.store, "lease_s", 0.0) / 2 or EVERY_S
+
+    async def again() -> float:
+        await look(agents, crib)
+        return every * random.uniform(0.75, 1.0)
+
+    crib.rescue.add(again)
+
+
+async def look(agents: Agents, crib: Crib) -> None:
+    """Goes on with what nobody goes on with now."""
+    alive: dict[str, bool] = {}
+    for row in await crib.store.calls(None, ("held",), limit=MOST):
+        worker = row.worker or ""
+        if worker not in alive:
+            alive[worker] = bool(worker) and await crib.store.alive(worker)
+        if worker == crib.pipeline.worker:
+            stuck = crib.at_hand(row.session)
+            if stuck is not None and row.tool == "run":
+                agents.retry(stuck)
+        elif not alive[worker]:
+            await _take_up(agents, crib, row)
+
+
+async def _take_up(agents: Agents, crib: Crib, row: Row) -> None:
+    session = await crib.attached(row.session)
+    if session is None or session.left_by_owner:
+        return
+    if crib.pipeline.engine is None:
+        await recover(crib, await crib.store.calls(row.session, ("queued", "running"), limit=1_000_000))
+    room = agents.room(session)
+    await room.catch_up()
+    if row.tool == "message" and all(one.seq != row.accepted_seq for one in room.thread.queue):
+        room.settle(row)
+        return
+    log.info("session %s: %s held by %s is taken up", row.session, row.id, row.worker)
+    agents.news(session)

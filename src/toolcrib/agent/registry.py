@@ -1,0 +1,184 @@
+"""The agents of a project: loaded all at once, checked against each other, and read again where files change."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from toolcrib.agent import scripts
+from toolcrib.agent.definition import Agent, SubAgent, Via
+from toolcrib.agent.files import SUFFIXES, AgentDefinition, FileParts, LineProblem, read_file
+from toolcrib.agent.problems import BadAgent, meant
+from toolcrib.policy import globs
+
+log = logging.getLogger("toolcrib.agent")
+
+
+class AgentRegistry(Mapping[str, Agent]):
+    """Agents by name, frozen: whoever holds it sees the same agents as long as it does.
+
+    Raises:
+        BadAgent: a name is used twice, or a sub-agent does not exist.
+    """
+
+    def __init__(self, agents: Iterable[Agent] = ()) -> None:
+        found = [_of_program(agent) for agent in agents]
+        self._agents = {one.agent.name: one.agent for one in found if one.agent is not None}
+        problems, warnings = _together(found)
+        self.warnings = warnings
+        if problems:
+            raise BadAgent((), [f"Agent {line.text}" for line in problems])
+
+    def __getitem__(self, name: str) -> Agent:
+        return self._agents[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._agents)
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def replaced(self, agent: Agent) -> AgentRegistry:
+        """The same agents, but for one; what they say of each other is not looked at again."""
+        other = AgentRegistry()
+        other._agents = {**self._agents, agent.name: agent}
+        return other
+
+    def reached(self, agent: Agent, via: Via) -> dict[str, SubAgent]:
+        """The agents that one may reach by that way, by name."""
+        found = ((name, agent.sub_agent(name, via)) for name in self)
+        return {name: how for name, how in found if how is not None}
+
+
+def load(*places: str | PathLike[str]) -> AgentRegistry:
+    """The agents of files and folders. Nothing half-loaded is used.
+
+    Raises:
+        BadAgent: with every error of every file, as `<file>:<line>: <key>: <problem>`.
+    """
+    return _made([read_file(path, shown) for path, shown in _paths(places)])
+
+
+class LoadReport(NamedTuple):
+    """What was found in files: the names of their agents, what is wrong with them, and what only looks wrong."""
+
+    names: list[str]
+    problems: list[LineProblem]
+    warnings: list[LineProblem]
+
+
+def lint(*places: str | PathLike[str]) -> LoadReport:
+    """Everything that can be said against the agents of files and folders, without using them."""
+    found = [read_file(path, shown) for path, shown in _paths(places)]
+    problems, warnings = _together(found)
+    names = [one.name or Path(one.file).stem for one in found]
+    return LoadReport(names, sorted([*(line for one in found for line in one.lines), *problems]), sorted(warnings))
+
+
+def _made(found: list[AgentDefinition]) -> AgentRegistry:
+    wrong = [line for one in found for line in one.lines]
+    problems, warnings = _together(found)
+    wrong += problems
+    if wrong:
+        raise BadAgent((), [str(line) for line in sorted(wrong)])
+    book = AgentRegistry(one.agent for one in found if one.agent is not None)
+    book.warnings = warnings
+    return book
+
+
+def _paths(places: Iterable[str | PathLike[str]]) -> list[tuple[Path, str]]:
+    found: dict[Path, str] = {}
+    for place in map(Path, places):
+        if place.is_dir():
+            inside = sorted(path for path in place.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+            found |= {path: str(path) for path in inside}
+        else:
+            found[place] = str(place)
+    return list(found.items())
+
+
+def _together(found: list[AgentDefinition]) -> tuple[list[LineProblem], list[LineProblem]]:
+    """What is wrong between agents; and what only looks wrong. A file that does not load still has its name."""
+    names: dict[str, AgentDefinition] = {}
+    problems: list[LineProblem] = []
+    warnings: list[LineProblem] = []
+    for one in found:
+        name = one.name or Path(one.file).stem
+        if name in names:
+            text = f"'{name}' is also the name of the agent in {names[name].file or 'the same program'}"
+            problems.append(one.line(("name",), text))
+            problems.append(names[name].line(("name",), f"'{name}' is also the name of the agent in {one.file}"))
+        else:
+            names[name] = one
+    for one in found:
+        lacks = None if one.agent is None else scripts.missing(one.agent)
+        if lacks is not None:
+            warnings.append(one.line(("tools",), lacks))
+        for number, sub in enumerate(one.sub_agents):
+            said = _reached(one.name, sub, names)
+            if said is not None:
+                where = warnings if globs.is_pattern(sub.agent) else problems
+                where.append(one.line(("sub_agents", number), said))
+    return problems, warnings
+
+
+def _of_program(agent: Agent) -> AgentDefinition:
+    return AgentDefinition("", agent, [], FileParts({}), agent.name, tuple(agent.sub_agents))
+
+
+def _reached(agent: str, sub: SubAgent, names: Iterable[str]) -> str | None:
+    """What is wrong with one entry of `sub_agents`."""
+    if globs.is_pattern(sub.agent):
+        fits = globs.text(sub.agent)
+        others = [name for name in names if name != agent and fits(name)]
+        return None if others else f"'{sub.agent}' matches no agent"
+    if sub.agent == agent:
+        return f"'{agent}' is the agent itself"
+    return None if sub.agent in names else f"unknown agent '{sub.agent}'{meant(sub.agent, names)}"
+
+
+class AgentLibrary:
+    """Agents of files and of the program, as of now: a changed file is loaded again when somebody asks.
+
+    A file with errors leaves the old agents in place, and says so once.
+    """
+
+    def __init__(self, agents: Iterable[Any] = ()) -> None:
+        given = list(agents)
+        self._own = [one for one in given if isinstance(one, Agent)]
+        self._places = [Path(one) for one in given if not isinstance(one, Agent)]
+        self.problems: tuple[str, ...] = ()
+        self._stamp = self._look()
+        self._book = self._load()
+
+    @property
+    def book(self) -> AgentRegistry:
+        """The agents of now."""
+        if self._places and (stamp := self._look()) != self._stamp:
+            self._stamp = stamp
+            try:
+                self._book, self.problems = self._load(), ()
+            except BadAgent as error:
+                self.problems = error.lines
+                log.warning("the agents stay as they were, since files have errors:\n%s", error)
+        return self._book
+
+    def _load(self) -> AgentRegistry:
+        own = [_of_program(agent) for agent in self._own]
+        book = _made([*(read_file(path, shown) for path, shown in _paths(self._places)), *own])
+        for warning in book.warnings:
+            log.warning("%s", warning)
+        return book
+
+    def _look(self) -> list[tuple[str, int, int]]:
+        found = []
+        for path, shown in _paths(self._places):
+            try:
+                stat = path.stat()
+            except OSError:
+                continue
+            found.append((shown, stat.st_mtime_ns, stat.st_size))
+        return found

@@ -1,0 +1,158 @@
+"""What a run gives to the calls of its agent: the tools that it has, what judges them, and `ctx.run`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+from toolcrib._call.live_call import LiveCall
+from toolcrib.agent import handovers
+from toolcrib.agent.conversation import AgentRun
+from toolcrib.agent.definition import Agent
+from toolcrib.agent.models import Message
+from toolcrib.agent.transcript import rendered
+from toolcrib.policy import Arguments, Policy, Subject, Verdict, rules_of
+from toolcrib.policy.explanation import strictest
+from toolcrib.tool import Tool
+from toolcrib.types import Handover, Result
+
+if TYPE_CHECKING:
+    from toolcrib.agent.driver import Driver
+    from toolcrib.agent.toolset import Toolset
+
+
+class RunScope:
+    """One agent in one run."""
+
+    def __init__(self, room: Driver, run: AgentRun, agent: Agent) -> None:
+        self.room = room
+        self.now = run
+        self.agent = agent
+        self._offer: Toolset | None = None
+
+    @property
+    def offer(self) -> Toolset:
+        """What the agent has; the same for as long as a call is looked at."""
+        if self._offer is None:
+            self._offer = self.room.offer(self.now, self.agent)
+        return self._offer
+
+    @property
+    def policy(self) -> Policy:
+        """The session's policy, narrowed by that of the agent."""
+        return self.room.policy(self.agent)
+
+    def tool(self, call: LiveCall) -> Tool | None:
+        """What the agent selected and its session allows; a tool that it runs may also call what the session has."""
+        if call.by.kind == "tool":
+            return self.room.session.tool(call.name) or self.offer.callable.get(call.name)
+        return self.offer.callable.get(call.name)
+
+    def sees(self, tool: Tool) -> bool:
+        """Whether that very tool is open."""
+        return self.offer.callable.get(tool.id) is tool or self.room.session.sees(tool)
+
+    def names(self) -> list[str]:
+        """The names that could have been meant."""
+        return list(self.offer.callable)
+
+    def path(self) -> list[str]:
+        """The agents from the top down."""
+        above = [run.agent for run in self.room.thread.chain(self.now)[:-1]]
+        return [*above, self.agent.name]
+
+    def run(self, call: LiveCall) -> RunView:
+        """What a tool sees of the run."""
+        return RunView(self, call)
+
+
+class NarrowedPolicy:
+    """A policy of anybody's making, within which that of an agent holds."""
+
+    def __init__(self, outer: Policy, inner: Policy) -> None:
+        self._both = (outer, inner)
+
+    def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
+        """The strictest verdict."""
+        return strictest([policy.decide(session, tool, arguments) for policy in self._both])
+
+
+def narrowed(outer: Policy, agent: Agent, folders: Any) -> Policy:
+    """What judges the calls of an agent: its own rules never allow what the session's do not."""
+    if agent.policy is None:
+        return outer
+    from toolcrib.policy.loader import load
+    from toolcrib.policy.rule_policy import Layers
+
+    inner, rules = load(agent.policy, folders=folders, narrowing=True), rules_of(outer)
+    if rules is None:
+        return NarrowedPolicy(outer, inner)
+    return Layers((*(rules.layers if isinstance(rules, Layers) else (rules,)), inner))
+
+
+class RunView:
+    """`ctx.run`: the run that a tool works for."""
+
+    def __init__(self, desk: RunScope, call: LiveCall) -> None:
+        self._desk = desk
+        self._call = call
+        self._handover: Handover | None = None
+        self._finish: dict[str, Any] | None = None
+
+    @property
+    def desk(self) -> RunScope:
+        """The agent and its run, for tools that are part of the runtime."""
+        return self._desk
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return self._desk.now.id
+
+    @property
+    def agent(self) -> str:
+        """The agent that called."""
+        return self._desk.agent.name
+
+    @property
+    def turn(self) -> int:
+        """The turn of the run."""
+        return self._desk.now.turn
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What the agent sees of the conversation."""
+        run = self._desk.now
+        return tuple(rendered(run.line.views.get(self._desk.agent.name, run.line.view)))
+
+    def handover(self, to: str, reason: str | None = None, message: str | None = None) -> Result:
+        """Hands the conversation over when the turn is over; the result says so, and may be returned as it is.
+
+        Raises:
+            ToolFailure: `not_found`, `denied`: nobody may be handed it, and the agent goes on itself.
+        """
+        made = handovers.checked(self._desk, to, reason, message)
+        self._handover = made.handover
+        self._call.wishes = self._wished
+        return made
+
+    def finish(self, answer: Any) -> None:
+        """Ends the run with this answer when the turn is over."""
+        self._finish = {"answer": answer}
+        self._call.wishes = self._wished
+
+    def note(self, text: str) -> None:
+        """Leaves a note in the history, which the model reads in its next turn."""
+        self._desk.room.note(self._desk.now, text, self._call)
+
+    def spawn(self, agent: str, prompt: str, mode: str = "wait") -> Awaitable[Result]:
+        """Runs a sub-agent as `call_agent` does; its result."""
+        return self._call.child("builtin.call_agent", {"agent": agent, "prompt": prompt, "mode": mode})
+
+    def _wished(self, result: Result) -> Result:
+        """What the tool asked of its run, as part of its result."""
+        if result.failure is not None:
+            return result
+        metadata = dict(result.metadata) | ({} if self._finish is None else {"finish": self._finish})
+        handover = result.handover or self._handover
+        return Result(None, result.content, None, result.changes, handover, metadata, json=result.json)

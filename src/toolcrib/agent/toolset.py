@@ -1,0 +1,207 @@
+"""The tools of an agent as its model sees them: what it selects of its session, and built-ins that can do something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from toolcrib.agent import builtins, handovers, scripts
+from toolcrib.agent.conversation import AgentRun
+from toolcrib.agent.definition import Agent, Via
+from toolcrib.agent.models import ToolView
+from toolcrib.agent.selection import selects
+from toolcrib.schema import llm_schema, with_topic
+from toolcrib.schema.names import one_line
+from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib.agent.driver import Driver
+
+MANY = 15
+"""With more tools than that, most are only named, and `tool_search` brings what there is to know of them."""
+
+Views = WeakKeyDictionary[Tool, dict[bool, ToolView]]
+_views: Views = WeakKeyDictionary()
+_finals: WeakKeyDictionary[Agent, Tool] = WeakKeyDictionary()
+
+
+class Toolset(NamedTuple):
+    """What an agent has: what it may call by any name, and what its model is shown by name."""
+
+    callable: Mapping[str, Tool]
+    shown: Mapping[str, Tool]
+    special: Mapping[str, ToolView]
+
+    def views(self, topics: bool, only: Callable[[str], bool] = lambda name: True) -> tuple[ToolView, ...]:
+        """What the model sees of those that are shown."""
+        wanted = ((name, tool) for name, tool in self.shown.items() if only(name))
+        return tuple(self.special.get(name) or view(name, tool, topics) for name, tool in wanted)
+
+
+def view(name: str, tool: Tool, topics: bool) -> ToolView:
+    """A tool as a model sees it."""
+    known = _views.setdefault(tool, {})
+    made = known.get(topics)
+    if made is None or made.name != name:
+        schema = llm_schema(tool.input_schema)
+        made = known[topics] = ToolView(name, tool.description, with_topic(schema) if topics else schema)
+    return made
+
+
+def of_session(room: Driver, agent: Agent) -> Toolset:
+    """The part that does not depend on a run."""
+    session = room.session
+    hides = getattr(room.policy(agent), "hides", None)
+    callable_ = {
+        name: tool
+        for name, tool in session.view.names.items()
+        if tool.namespace != builtins.NAMESPACE and agent.has(tool.id)
+    }
+    shown = {}
+    for name, tool in session.model_tools().items():
+        if callable_.get(tool.id) is tool:
+            callable_.setdefault(name, tool)
+            if hides is None or not hides(tool, session):
+                shown[name] = tool
+    return Toolset(callable_, shown, {})
+
+
+def with_builtins(room: Driver, run: AgentRun, agent: Agent, base: Toolset) -> Toolset:
+    """The same with the built-ins that can do something now."""
+    callable_, shown, special = dict(base.callable), dict(base.shown), dict[str, ToolView]()
+    for tool, made in _useful(room, run, agent, base):
+        name = f"{builtins.NAMESPACE}__{tool.name}" if tool.name in base.shown else tool.name
+        shown[name] = callable_[name] = callable_[tool.id] = tool
+        callable_.setdefault(tool.name, tool)
+        if made is not None:
+            special[name] = made._replace(name=name)
+    return Toolset(callable_, shown, special)
+
+
+def _useful(room: Driver, run: AgentRun, agent: Agent, base: Toolset) -> list[tuple[Tool, ToolView | None]]:
+    found: list[tuple[Tool, ToolView | None]] = []
+    for tool in builtins.all_tools():
+        condition = _CONDITIONS.get(tool.name)
+        if tool.name in _TARGETS:
+            made = _reaching(room, run, agent, tool, _TARGETS[tool.name])
+            found += [] if made is None else [(tool, made)]
+        elif tool.name == "run_script":
+            found += [(tool, _scripting(agent, tool, base))] if _scripts(agent, base) else []
+        elif condition(room, run, base) if condition is not None else agent.has(tool.id):
+            found.append((tool, None))
+    if agent.exclude:
+        found = [one for one in found if not any(selects(glob, one[0].id) for glob in agent.exclude)]
+    if agent.output_schema is not None:
+        found.append((_final(agent), None))
+    return found
+
+
+_TARGETS: dict[str, tuple[Via, str]] = {
+    "transfer_to_agent": ("transfer", "agent_name"),
+    "call_agent": ("call", "agent"),
+}
+
+
+def _reaching(room: Driver, run: AgentRun, agent: Agent, tool: Tool, how: tuple[Via, str]) -> ToolView | None:
+    """A tool that reaches other agents, with whom it may reach; None where that is nobody."""
+    via, argument = how
+    book = room.book(run)
+    names = list(book.reached(agent, via)) if agent.sub_agents else []
+    if not names:
+        return None
+    plain = view(tool.name, tool, agent.topics)
+    schema: dict[str, Any] = dict(plain.schema)
+    properties = dict(schema["properties"])
+    properties[argument] = {**properties[argument], "enum": names}
+    text = f"{tool.description}\n{handovers.listed(book[name] for name in names)}"
+    return ToolView(tool.name, text, {**schema, "properties": properties})
+
+
+def _scripts(agent: Agent, base: Toolset) -> bool:
+    """Only an agent that names it writes scripts, where there is something to call and to run it with."""
+    return scripts.named(agent) is not None and bool(base.shown) and scripts.installed()
+
+
+def _scripting(agent: Agent, tool: Tool, base: Toolset) -> ToolView:
+    return view(tool.name, tool, agent.topics)._replace(description=scripts.described(base, MANY))
+
+
+def _background(room: Driver, run: AgentRun, base: Toolset) -> bool:
+    return any(note.background for note in room.calls_of(run))
+
+
+def _children(room: Driver, run: AgentRun, base: Toolset) -> bool:
+    return any(note.background and note.calls("call_agent") for note in room.calls_of(run))
+
+
+def _spilled(room: Driver, run: AgentRun, base: Toolset) -> bool:
+    return any(note.result is not None and "spilled" in note.result.metadata for note in room.calls_of(run))
+
+
+def _explained(room: Driver, run: AgentRun, base: Toolset) -> bool:
+    known = (tool.knowledge for tool in base.shown.values())
+    return any(one.help is not None or one.examples or one.anti_patterns for one in known)
+
+
+def _many(room: Driver, run: AgentRun, base: Toolset) -> bool:
+    return len(base.shown) > MANY
+
+
+_CONDITIONS: dict[str, Callable[[Any, AgentRun, Toolset], bool]] = {
+    "call_status": _background,
+    "cancel_call": _background,
+    "list_calls": _background,
+    "wait_calls": _background,
+    "message_agent": _children,
+    "read_output": _spilled,
+    "tool_help": _explained,
+    "tool_search": _many,
+}
+
+
+def _final(agent: Agent) -> Tool:
+    """`final_answer` of an agent, which takes what its `output_schema` says."""
+    made = _finals.get(agent)
+    if made is None:
+        assert agent.output_schema is not None
+        whole = agent.output_schema.get("type") == "object"
+        schema = (
+            agent.output_schema
+            if whole
+            else {
+                "type": "object",
+                "properties": {"answer": agent.output_schema},
+                "required": ["answer"],
+            }
+        )
+
+        async def run(ctx: Any, values: Mapping[str, Any]) -> dict[str, str]:
+            ctx.run.finish(dict(values) if whole else values["answer"])
+            return {"status": "finished"}
+
+        made = _finals[agent] = Tool(
+            name="final_answer",
+            namespace=builtins.NAMESPACE,
+            source=builtins.NAMESPACE,
+            description="Give the final answer in the form that is asked for. It ends your work.",
+            input_schema=schema,
+            effect="read",
+            run=run,
+        )
+    return made
+
+
+def named_only(offer: Toolset, agent: Agent, loaded: set[str]) -> list[str]:
+    """The tools of which a model reads one line, since there are many."""
+    own = [name for name, tool in offer.shown.items() if tool.namespace != builtins.NAMESPACE]
+    if len(own) <= MANY:
+        return []
+    always = [name for name in own if any(selects(one, offer.shown[name].id) for one in agent.always)]
+    return [name for name in own if name not in loaded and name not in always]
+
+
+def listing(offer: Toolset, names: list[str]) -> str:
+    """One line for each."""
+    lines = [f"- {name}: {one_line(offer.shown[name].description)}" for name in names]
+    return "\n".join(["More tools, whose arguments tool_search tells:", *lines])

@@ -1,0 +1,214 @@
+"""What was said in a conversation, what each agent in it gets to see, and how that looks to a model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from toolcrib.agent.models import Message, ModelCall
+from toolcrib.agent.repair import repaired
+from toolcrib.events import PassedHistory
+from toolcrib.interop import aomi
+from toolcrib.session import queued
+from toolcrib.tool import canonical
+from toolcrib.types import Result
+
+CONTINUE = "Continue the task"
+GO_ON = "Continue exactly where you stopped."
+
+
+def harmless(text: str) -> str:
+    """A text of somebody else, in which nobody speaks as the system."""
+    return aomi.harmless(text) if "[[" in text else text
+
+
+class CallNote:
+    """A call that a model made, as far as the log tells of it."""
+
+    __slots__ = (
+        *("args", "background", "below", "id", "provider_id", "question", "result", "run", "said", "secret", "state"),
+        *("_bare", "_text", "tool", "turn", "wake"),
+    )
+
+    def __init__(self, id: str, tool: str, args: str, provider_id: str | None, run: str | None, turn: int) -> None:
+        self.id = id
+        self.said = self.tool = tool
+        self.args = args
+        self.provider_id = provider_id
+        self.run = run
+        self.turn = turn
+        self.state: Literal["new", "open", "waiting", "done"] = "new"
+        self.question: str | None = None
+        self.below: list[str] = []
+        self.result: Result | None = None
+        self.background = False
+        self.secret = False
+        self.wake: str | None = None
+        self._text: str | None = None
+        self._bare = tool.removeprefix("builtin").lstrip("._")
+
+    def calls(self, builtin: str) -> bool:
+        """Whether it calls that built-in tool, however the model says it."""
+        return self._bare == builtin
+
+    @property
+    def answered(self) -> bool:
+        """Whether the model has something to read of it: its result, or that it runs in the background."""
+        return self.result is not None or self.background
+
+    @property
+    def transferred(self) -> bool:
+        """Whether it handed the conversation over."""
+        return self.result is not None and self.result.ok and self.result.handover is not None
+
+    @property
+    def text(self) -> str | None:
+        """What the model reads of it in its turn; made once, since it is read in each turn from then on."""
+        if self._text is None and self.background:
+            now = queued(self.id)
+            self._text = f"{now.text}\n{now.metadata['note']}"
+        elif self._text is None and self.result is not None:
+            self._text = harmless(self.result.text)
+        return self._text
+
+
+@dataclass(slots=True)
+class TranscriptItem:
+    """One thing that was said."""
+
+    seq: int
+    role: Literal["user", "assistant", "note"]
+    text: str
+    agent: str | None = None
+    calls: tuple[CallNote, ...] = ()
+    finish: str = ""
+    kept: dict[str, Any] | None = None
+
+
+class Transcript:
+    """A conversation: that of the session, or of one child run."""
+
+    def __init__(self) -> None:
+        self.views: dict[str, list[TranscriptItem]] = {}
+        self.active = ""
+
+    @property
+    def view(self) -> list[TranscriptItem]:
+        """What the active agent sees."""
+        return self.views.setdefault(self.active, [])
+
+    def start(self, agent: str) -> None:
+        """An agent goes on; the first one sees what was said before it came."""
+        if not self.active and "" in self.views:
+            self.views[agent] = self.views.pop("")
+        self.active = agent
+
+    def hand_over(self, seq: int, data: dict[str, Any]) -> None:
+        """Another agent goes on; it sees what the handover passes on, and one line of it."""
+        before, to = self.views.get(data["from"], []), data["to"]
+        history = data.get("history") or {}
+        policy = history.get("policy", "full")
+        seen = passed(policy, before)
+        if policy == "full":
+            seen = _merged(self.views.get(to, []), seen)
+        elif policy == "summary":
+            seen = [TranscriptItem(seq, "note", history.get("summary", ""))]
+        reason = f": {data['reason']}" if data.get("reason") else ""
+        seen.append(TranscriptItem(seq, "note", harmless(f"{data['from']} handed over to {to}{reason}")))
+        said = data.get("message") or (None if data.get("call") is None else _missed(before, seen))
+        if said:
+            seen.append(TranscriptItem(seq, "user", said))
+        self.views[to] = seen
+        self.active = to
+
+
+def _missed(before: Sequence[TranscriptItem], seen: Sequence[TranscriptItem]) -> str | None:
+    """What a target is asked where nobody says it: the last user message, unless it sees that anyway."""
+    last = next((item for item in reversed(before) if item.role == "user"), None)
+    if last is None:
+        return CONTINUE
+    return None if any(item is last for item in seen) else last.text
+
+
+def _merged(old: Iterable[TranscriptItem], new: Iterable[TranscriptItem]) -> list[TranscriptItem]:
+    known = {id(item): item for item in (*old, *new)}
+    return sorted(known.values(), key=lambda item: item.seq)
+
+
+def passed(policy: Any, view: Sequence[TranscriptItem]) -> list[TranscriptItem]:
+    """What a handover passes on of what an agent saw. A call is never parted from its result."""
+    if policy == "full":
+        return list(view)
+    if not isinstance(policy, dict):
+        return []
+    kept: list[TranscriptItem] = []
+    room = policy["last"]
+    for item in reversed(view):
+        room -= len(rendered([item]))
+        if room < 0:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def size(view: Iterable[TranscriptItem]) -> int:
+    """How many tokens a model reads of it, by a rough rule: four letters make one."""
+    return sum(len(one.text) + sum(len(call.args) for call in one.calls) for one in rendered(view)) // 4
+
+
+def passed_within(view: Sequence[TranscriptItem], most: int) -> list[TranscriptItem]:
+    """The last part of a view that has so many tokens at the most; its last item in any case."""
+    kept: list[TranscriptItem] = []
+    for item in reversed(view):
+        most -= size([item])
+        if most < 0 and kept:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def passing(policy: Any, view: Sequence[TranscriptItem]) -> PassedHistory:
+    """What the event of a handover says of the history that it passes on."""
+    seen = list(view) if policy == "summary" else passed(policy, view)
+    said = [[message.role, message.text] for message in rendered(seen)]
+    digest = hashlib.sha256(canonical(said)).hexdigest()[:16]
+    seqs = [item.seq for item in seen] or [0]
+    return PassedHistory(policy, min(seqs), max(seqs), digest)
+
+
+def rendered(view: Iterable[TranscriptItem]) -> list[Message]:
+    """What was said, as a model reads it: whole, and each call with its result."""
+    messages: list[Message] = []
+    used: set[str] = set()
+    unfinished: set[str] = set()
+    for item in view:
+        if item.role == "note":
+            messages.append(Message("user", item.text))
+        elif item.role == "user":
+            messages.append(Message("user", harmless(item.text)))
+        else:
+            messages += _reply(item, used, unfinished)
+    return repaired(messages, unfinished)
+
+
+def _reply(item: TranscriptItem, used: set[str], unfinished: set[str]) -> Iterable[Message]:
+    """A reply and its results. Of a transfer only the line that the handover made is left."""
+    calls: list[ModelCall] = []
+    results: list[Message] = []
+    for note in item.calls:
+        if note.transferred:
+            continue
+        shown = note.provider_id if note.provider_id and note.provider_id not in used else note.id
+        used.add(shown)
+        calls.append(ModelCall(shown, note.said, note.args))
+        if (text := note.text) is not None:
+            results.append(Message("tool", text, call=shown))
+        elif note.state in ("open", "waiting"):
+            unfinished.add(shown)
+    if item.text or calls:
+        yield Message("assistant", item.text, tuple(calls), kept=item.kept if len(calls) == len(item.calls) else None)
+        yield from results
+    if item.finish == "length" and not item.calls:
+        yield Message("user", GO_ON)

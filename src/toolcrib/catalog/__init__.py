@@ -1,0 +1,210 @@
+"""The catalog: every tool of every source, who wins where two have one id, and what a session can see of it."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from toolcrib.errors import Refused
+from toolcrib.schema import nearest
+from toolcrib.tool import Tool
+
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class CatalogView:
+    """The tools of one set of namespaces, by id, by bare name and by the name a model sees."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self.tools = sorted(tools, key=lambda tool: tool.id)
+        self.names: dict[str, Tool] = {}
+        self.ambiguous: dict[str, list[str]] = {}
+        by_name: dict[str, list[Tool]] = {}
+        for tool in self.tools:
+            self.names[tool.id] = tool
+            if tool.namespace != "client":
+                by_name.setdefault(tool.name, []).append(tool)
+        for tool in self.tools:
+            if tool.namespace == "client":  # a client's tool stands behind every other of its name
+                by_name.setdefault(tool.name, [tool])
+        for name, found in by_name.items():
+            if len(found) > 1:
+                self.ambiguous[name] = [tool.id for tool in found]
+            else:
+                self.names.setdefault(name, found[0])
+
+    def model_names(self, taken: Mapping[str, str] | None = None) -> dict[str, Tool]:
+        """What a model calls them, within the letters that every provider takes; `taken` names keep their ids."""
+        local = Counter(tool.name for tool in self.tools if tool.trusted)
+        used = dict(taken or {})
+        known = {id: name for name, id in used.items()}
+        named: dict[str, Tool] = {}
+        for tool in self.tools:
+            tries = ((tool.trusted and local[tool.name] == 1, False), (False, False), (False, True))
+            names = (model_name(tool, bare=bare, sure=sure) for bare, sure in tries)  # made as far as they are needed
+            name = known.get(tool.id) or next(name for name in names if used.setdefault(name, tool.id) == tool.id)
+            named[name] = tool
+        return named
+
+
+def model_name(tool: Tool, *, bare: bool, sure: bool = False) -> str:
+    """The name shown to a model: bare where it is unique, always within `[A-Za-z0-9_-]{1,64}`.
+
+    Where that is taken, what ends in a digest of the id is `sure` not to be.
+    """
+    wanted = tool.name if bare else f"{tool.namespace}__{tool.name}"
+    fit = _UNFIT.sub("_", wanted)
+    if fit == wanted and len(fit) <= 64 and not sure:
+        return fit
+    return f"{fit[:55]}_{hashlib.sha256(tool.id.encode()).hexdigest()[:8]}"
+
+
+class Catalog:
+    """All tools of a crib. Views are made once for each set of namespaces and forgotten when a tool comes or goes."""
+
+    def __init__(self, precedence: Sequence[str] = (), aliases: Mapping[str, str] | None = None) -> None:
+        self._precedence = list(precedence)
+        self._aliases = dict(aliases or {})
+        self._tools: dict[str, Tool] = {}
+        self._shadowed: dict[str, list[Tool]] = {}
+        self._views: dict[tuple[str, ...], CatalogView] = {}
+        self._declared: set[str] = {"default", "client"}
+        self._listeners: list[Callable[[], None]] = []
+        self.version = 0
+
+    def listen(self, changed: Callable[[], None]) -> None:
+        """Calls `changed` once after every change."""
+        self._listeners.append(changed)
+
+    def add(self, tools: Iterable[Tool], *, replace: bool = False) -> None:
+        """Registers tools, all or none.
+
+        Raises:
+            Refused: `conflict`, an id is taken and nothing says who wins.
+        """
+        fresh, shadowed = self._copy()
+        for tool in tools:
+            other = fresh.get(tool.id)
+            if other is None or replace:
+                fresh[tool.id] = tool
+            else:
+                self._settle(fresh, shadowed, tool)
+        self._take(fresh, shadowed)
+
+    def exchange(self, old: Iterable[Tool], new: Iterable[Tool]) -> None:
+        """What one source has now instead of what it had, in one change; tools of other sources stay where they are.
+
+        Raises:
+            Refused: `conflict`, an id is taken and nothing says who wins; nothing is changed.
+        """
+        fresh, shadowed = self._copy()
+        replaced = set()
+        for tool in old:
+            hidden = shadowed.get(tool.id, [])
+            if tool in hidden:
+                hidden.remove(tool)
+            elif fresh.get(tool.id) is tool:
+                del fresh[tool.id]
+                if hidden:
+                    fresh[tool.id] = hidden.pop(0)
+            else:
+                replaced.add(tool.id)
+        for tool in new:
+            if tool.id not in fresh:
+                fresh[tool.id] = tool
+            elif tool.id not in replaced:
+                self._settle(fresh, shadowed, tool)
+        self._take(fresh, shadowed)
+
+    def _copy(self) -> tuple[dict[str, Tool], dict[str, list[Tool]]]:
+        return dict(self._tools), {id: list(tools) for id, tools in self._shadowed.items()}
+
+    def _take(self, tools: dict[str, Tool], shadowed: dict[str, list[Tool]]) -> None:
+        self._tools, self._shadowed = tools, shadowed
+        self._declared.update(tool.namespace for tool in tools.values())
+        self._changed()
+
+    def _settle(self, tools: dict[str, Tool], shadowed: dict[str, list[Tool]], two: Tool) -> None:
+        """Puts the tool that wins to the front, and the other behind it."""
+        one = tools[two.id]
+        ranks = {source: rank for rank, source in enumerate(self._precedence)}
+        if one.source != two.source and (one.source in ranks or two.source in ranks):
+            behind = [one, *shadowed.get(two.id, ()), two]
+            behind.sort(key=lambda tool: ranks.get(tool.source, len(ranks)))
+            tools[two.id], *shadowed[two.id] = behind
+            return
+        raise Refused(
+            "conflict",
+            f"Tool '{two.name}' is already registered in namespace '{two.namespace}'",
+            f"sources: {one.source} and {two.source}; rename one, pass replace=True or set precedence",
+        )
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Takes tools out; what they shadowed comes back."""
+        for id in ids:
+            self._tools.pop(id, None)
+            hidden = self._shadowed.pop(id, [])
+            if hidden:
+                self._tools[id] = hidden.pop(0)
+                self._shadowed[id] = hidden
+        self._changed()
+
+    def _changed(self) -> None:
+        self._views.clear()
+        self.version += 1
+        for changed in self._listeners:
+            changed()
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that id, or of that bare name where only one has it."""
+        return self.view(("*",)).names.get(name)
+
+    def some(self, name: str) -> Tool | None:
+        """A tool of that id or bare name, in whichever namespace."""
+        view = self.view(("*",))
+        return view.names.get(view.ambiguous.get(name, [name])[0])
+
+    def shadowed(self) -> list[tuple[Tool, Tool]]:
+        """Tools that cannot be reached, each with the one that stands before it."""
+        return [(tool, self._tools[id]) for id, tools in sorted(self._shadowed.items()) for tool in tools]
+
+    def declare(self, namespaces: Iterable[str]) -> None:
+        """Makes namespaces known that have no tools yet."""
+        self._declared.update(namespaces)
+
+    def namespaces(self) -> list[str]:
+        """All that is known."""
+        return sorted(self._declared)
+
+    def resolve(self, namespaces: Iterable[str]) -> tuple[str, ...]:
+        """Namespaces as given by people: trimmed, lower case, aliases replaced, globs kept.
+
+        Raises:
+            Refused: `not_found`, nobody declares it.
+        """
+        known: list[str] = []
+        for given in namespaces:
+            name = given.strip().lower()
+            name = self._aliases.get(name, name)
+            if not fnmatch.filter(self._declared, name):
+                close = nearest(name, sorted(self._declared))
+                raise Refused(
+                    "not_found", f"Unknown namespace: {name}", f"known: {', '.join(close or self.namespaces())}"
+                )
+            if name not in known:
+                known.append(name)
+        return tuple(known)
+
+    def view(self, namespaces: tuple[str, ...]) -> CatalogView:
+        """What a session with these namespaces can see."""
+        view = self._views.get(namespaces)
+        if view is None:
+            tools = self._tools.values()
+            view = CatalogView(
+                t for t in tools if any(fnmatch.fnmatchcase(t.namespace, pattern) for pattern in namespaces)
+            )
+            self._views[namespaces] = view
+        return view

@@ -1,0 +1,119 @@
+"""What tools of strangers looked like when they were first seen, or accepted since: a log of its own in the store."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+from toolcrib.errors import StoreError
+from toolcrib.events import ToolPinned
+from toolcrib.store import OWNER, Store, Write, draft
+from toolcrib.tool import Tool, canonical
+
+LOG = "toolcrib.pins"
+"""The session whose log holds them. It belongs to the crib, and no sweep takes it away."""
+
+AGAIN_S = 1.0
+
+log = logging.getLogger("toolcrib")
+
+
+class Fingerprints:
+    """The parts of each tool as accepted. A tool that differs is marked with what `changed`, until it is accepted."""
+
+    def __init__(self, store: Callable[[], Store], now: Callable[[], float]) -> None:
+        self.store = store
+        self._now = now
+        self._accepted: dict[str, dict[str, str]] = {}
+        self._sighted: dict[str, dict[str, str]] = {}
+        self._seq = 0
+        self._following: asyncio.Task[None] | None = None
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Reads what was accepted; `changed` is called whenever somebody, here or elsewhere, accepts more."""
+        await self._open()
+        await self._read()
+        self._following = asyncio.get_running_loop().create_task(self._follow(changed))
+
+    async def stop(self) -> None:
+        """Stops listening."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait([self._following])
+
+    async def _open(self) -> None:
+        row, _ = await self.store().open(LOG, OWNER, self._now())
+        if row.owner != OWNER:
+            raise StoreError(f"The session '{LOG}' belongs to '{row.owner}', so nothing can be pinned: delete it")
+
+    async def _follow(self, changed: Callable[[], None]) -> None:
+        while True:
+            try:
+                await self.store().wait(LOG, self._seq)
+                if await self._read():
+                    changed()
+            except StoreError as error:
+                log.info("pins are read again soon: %s", error)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _read(self) -> bool:
+        """Takes in what is new; whether something else is expected of a tool than before."""
+        others = False
+        while page := await self.store().read(LOG, self._seq):
+            for event in page:
+                self._seq = event.seq
+                said = event.fields
+                if event.kind == "pinned" and (said.get("by") or said["tool"] not in self._accepted):
+                    others = others or said["parts"] != self._expected(said["tool"])
+                    self._accepted[said["tool"]] = said["parts"]
+        return others
+
+    def _expected(self, tool: str) -> dict[str, str] | None:
+        return self._accepted.get(tool) or self._sighted.get(tool)
+
+    def marked(self, tools: Iterable[Tool], aside: Callable[[Coroutine[Any, Any, None]], object]) -> list[Tool]:
+        """The same tools, those of strangers with what changed; who comes for the first time is taken as it is."""
+        found = []
+        for tool in tools:
+            if tool.trusted:
+                found.append(tool)
+                continue
+            looks = parts(tool)
+            pinned = self._expected(tool.id)
+            if pinned is None:
+                self._sighted[tool.id] = pinned = looks
+                aside(self._sight(tool.id, looks))
+            changed = tuple(name for name in looks if looks[name] != pinned.get(name))
+            if changed and not tool.changed:
+                log.warning("%s changed its %s since it was accepted", tool.id, " and its ".join(changed))
+            found.append(replace(tool, changed=changed) if changed != tool.changed else tool)
+        return found
+
+    async def _sight(self, tool: str, looks: dict[str, str]) -> None:
+        try:
+            await self._write(tool, looks, None)
+        except StoreError as error:
+            log.warning("%s is not pinned beyond this process: %s", tool, error)
+
+    async def accept(self, tool: Tool, by: str) -> None:
+        """From now on the tool is expected to look as it does."""
+        await self._write(tool.id, parts(tool), by)
+        await self._read()
+
+    async def _write(self, tool: str, looks: dict[str, str], by: str | None) -> None:
+        pinned = ToolPinned(tool, looks, by or None)
+        await self.store().commit(Write(LOG, [draft(self._now(), None, pinned)]))
+
+
+def parts(tool: Tool) -> dict[str, str]:
+    """A digest of each part that a stranger may change under a name that was accepted."""
+    looks = {
+        "description": [tool.title, tool.description],
+        "schema": [tool.input_schema, tool.output_schema],
+        "annotations": None if tool.annotations is None else asdict(tool.annotations),
+    }
+    return {name: hashlib.sha256(canonical(part)).hexdigest() for name, part in looks.items()}

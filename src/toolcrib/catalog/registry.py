@@ -1,0 +1,191 @@
+"""What the sources of a crib gave, as its catalog has it: with what the operator declares, and with what changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any
+
+from toolcrib.catalog import Catalog
+from toolcrib.catalog.fingerprints import Fingerprints
+from toolcrib.errors import BadTool, Refused
+from toolcrib.schema import nearest
+from toolcrib.sources import OK, Fixed, Health, Source, declarations, health_of
+from toolcrib.store import Store
+from toolcrib.tool import Tool
+
+log = logging.getLogger("toolcrib")
+
+
+class SourceRegistry:
+    """The sources of a crib. `pins` keeps what tools of strangers looked like, where the policy wants to know."""
+
+    def __init__(
+        self, catalog: Catalog, sources: Iterable[Source], declare: Mapping[str, Any], pins: Fingerprints | None
+    ) -> None:
+        declarations.check(declare)
+        self._catalog = catalog
+        self.sources = list(sources)
+        self._declared = dict(declare)
+        self._pins = pins
+        self._aside: Callable[[Coroutine[Any, Any, None]], object] | None = None
+        self._given: dict[int, list[Tool]] = {}
+        self._shown: dict[int, list[Tool]] = {}
+        self._telling: dict[Tool, Source] = {}
+        self._late: dict[asyncio.Future[None], Source] = {}
+        for source in self.sources:
+            if isinstance(source, Fixed):
+                self._register(source, source.tools)
+
+    async def start(self, aside: Callable[[Coroutine[Any, Any, None]], object], patience: float = 10.0) -> None:
+        """Starts all sources; what comes of them later is done `aside`.
+
+        One that takes longer than `patience` keeps nobody waiting: its tools are there when it is ready. A source that
+        is `required` is waited for.
+        """
+        self._aside = aside
+        if self._pins is not None:
+            await self._pins.start(self._look_again)
+            self._look_again()
+        beginning = {
+            asyncio.ensure_future(self._begin(source)): source
+            for source in self.sources
+            if id(source) not in self._given
+        }
+        required = {task for task, source in beginning.items() if getattr(source, "required", False)}
+        try:
+            if beginning:
+                await asyncio.wait(beginning, timeout=patience)
+            if required:
+                await asyncio.wait(required)
+        except BaseException:
+            for task in beginning:
+                task.cancel()
+            raise
+        late = {task: source for task, source in beginning.items() if not task.done()}
+        for task, source in late.items():
+            log.warning("%s has not answered within %g s: its tools are there when it has", source.name, patience)
+            self._late[task] = source
+            task.add_done_callback(self._came)
+        for task in beginning.keys() - late.keys():  # one is told of after all
+            task.result()
+
+    def _came(self, task: asyncio.Future[None]) -> None:
+        source = self._late.pop(task)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            log.warning("%s could not be started: %s", source.name, error)
+        else:
+            log.info("%s is ready", source.name)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are sources whose tools are not known yet."""
+        return bool(self._late)
+
+    async def _begin(self, source: Source) -> None:
+        """Starts one; what it will have some day may be opened from now on."""
+        self._catalog.declare(getattr(source, "namespaces", ()))
+        tools = await source.start(lambda tools: self._register(source, tools))
+        self._catalog.declare(getattr(source, "namespaces", ()))  # of some it is known only now
+        self._register(source, tools)
+
+    async def stop(self) -> None:
+        """Has all sources let go of what they hold; a crib that is started again starts them again."""
+        late = dict(self._late)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
+            await asyncio.gather(*(source.stop() for source in late.values()), return_exceptions=True)
+        for source in self.sources:
+            if isinstance(source, Fixed) or self._given.pop(id(source), None) is not None:
+                await source.stop()
+        if self._pins is not None:
+            await self._pins.stop()
+
+    def keep_in(self, store: Store) -> None:
+        """Names another store for what it keeps, before the start."""
+        if self._pins is not None:
+            self._pins.store = lambda: store
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it knows of tools of strangers what they looked like."""
+        return self._pins is not None
+
+    def health(self, tool: Tool) -> Health:
+        """How a tool is, by the word of its source."""
+        source = self._telling.get(tool)
+        return OK if source is None else health_of(source, tool)
+
+    @property
+    def telling(self) -> Iterable[Tool]:
+        """The tools of sources that know how their tools are; all others are well."""
+        return self._telling
+
+    def unwell(self) -> list[tuple[Source, Health]]:
+        """The sources that are not well; of such a one there may be no tools at all."""
+        found = [(source, health_of(source)) for source in self.sources]
+        return [(source, health) for source, health in found if health.status != "ok"]
+
+    def unused(self) -> list[str]:
+        """The patterns of what is declared that fit no tool."""
+        return declarations.unused((tool for tools in self._given.values() for tool in tools), self._declared)
+
+    def _register(self, source: Source, tools: Iterable[Tool]) -> None:
+        """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
+        given = shown = list(tools)
+        if self._pins is not None and self._aside is not None:  # before the start nobody knows what was accepted
+            shown = self._pins.marked(shown, self._aside)
+        if self._declared:
+            shown = list(self._declare(shown))
+        before = self._shown.get(id(source), ())
+        self._catalog.exchange(before, shown)
+        if hasattr(source, "health_of"):
+            for tool in before:
+                self._telling.pop(tool, None)
+            self._telling |= dict.fromkeys(shown, source)
+        self._given[id(source)], self._shown[id(source)] = given, shown
+
+    def _declare(self, tools: Iterable[Tool]) -> Iterator[Tool]:
+        """The tools with what is declared of them; a stranger that it does not fit is not let in."""
+        for tool in tools:
+            try:
+                yield declarations.declare(tool, self._declared)
+            except BadTool as error:
+                if tool.trusted:
+                    raise
+                log.warning("it is left out, since what is declared of it does not hold: %s", error)
+
+    def _look_again(self) -> None:
+        """Holds what sources gave against what was accepted."""
+        for source in self.sources:
+            if any(not tool.trusted for tool in self._given.get(id(source), ())):
+                self._register(source, self._given[id(source)])
+
+    async def accept(self, ids: Iterable[str], actor: str) -> list[Tool]:
+        """From now on these tools of strangers are expected to look as they do; without ids all that changed.
+
+        Raises:
+            Refused: `not_found`, there is no such tool; `invalid_arguments`, nothing is pinned.
+        """
+        if self._pins is None:
+            raise Refused(
+                "invalid_arguments",
+                "Nothing is pinned",
+                "only tools of MCP servers are, unless the policy says `pin: ask`",
+            )
+        given = {tool.id: tool for tools in self._given.values() for tool in tools if not tool.trusted}
+        wanted = list(ids) or [tool.id for tools in self._shown.values() for tool in tools if tool.changed]
+        for id in wanted:
+            if id not in given:
+                close = nearest(id, [*given], 1)
+                advice = f"did you mean '{close[0]}'?" if close else None
+                raise Refused("not_found", f"No such tool of an untrusted source: {id}", advice)
+        for id in wanted:
+            await self._pins.accept(given[id], actor)
+        self._look_again()
+        return [given[id] for id in wanted]

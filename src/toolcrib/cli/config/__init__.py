@@ -1,0 +1,1 @@
+"""`crib.yaml` as the command line reads and writes it."""

@@ -1,0 +1,142 @@
+"""`agents` of a `crib.yaml`: where their definitions are, and the models that they speak with.
+
+agents: [team/]                                 # files and folders of definitions, or with more to say:
+agents:
+  files: [team/, desk.md]
+  default: support                              # who answers where nobody is asked for; the first, unless said
+  models:                                       # by the name in a definition, or a glob over such names
+    fast: openai:gpt-5                          # a model of a provider
+    "test/*": {scripted: script.yaml}           # what it says stands in a file
+    own: {python: "shop.models:model"}          # a Model, or a function that makes one
+  providers: {local: {provider: openai-chat, base_url: "http://127.0.0.1:8000/v1"}}   # makes local:any-model work
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.agent.providers import Providers
+from toolcrib.cli.config.model import AgentsSection, Mistake, ModelEntry
+from toolcrib.yaml import Path as Place
+
+if TYPE_CHECKING:
+    from toolcrib.agent import Agents, Model
+
+Tell = Callable[[Mistake], None]
+
+
+def places(agents: list[str] | AgentsSection, folder: Path) -> list[tuple[Path, Place]]:
+    """The files and folders of definitions that the key names, each with its place."""
+    listed, above = (agents.files, ("agents", "files")) if isinstance(agents, AgentsSection) else (agents, ("agents",))
+    return [(folder / name, (*above, index)) for index, name in enumerate(listed)]
+
+
+def agents_of(given: list[str] | AgentsSection, folder: Path, tell: Tell) -> Agents | None:
+    """The agents that the key describes; what is wrong is told, each thing with its place."""
+    from toolcrib.agent import Agents, BadAgent
+    from toolcrib.errors import Refused
+
+    found = places(given, folder)
+    section = given if isinstance(given, AgentsSection) else None
+    models = dict(_models(section, folder, tell)) if section is not None else {}
+    providers = section.providers if section is not None else {}
+    default = section.default if section is not None else None
+    empty = [Mistake(f"agents: there is no {_near(path)}", place) for path, place in found if not path.exists()]
+    for mistake in empty:
+        tell(mistake)
+    if empty:
+        return None
+    where: Place = ("agents",) if section is None else ("agents", "files")
+    try:
+        return Agents([path for path, _ in found], models=Models(models, providers), default=default)
+    except BadAgent as error:
+        for line in error.lines:
+            tell(Mistake(f"agents: {line.removeprefix(f'{Path.cwd()}{os.sep}')}", where))
+    except Refused as refused:
+        message = "there are no definitions in these files" if default is None else refused.message
+        tell(Mistake(f"agents: {message}", ("agents",) if default is None else ("agents", "default")))
+    return None
+
+
+def _near(path: Path) -> str:
+    """A path as it is read from here."""
+    return str(path).removeprefix(f"{Path.cwd()}{os.sep}")
+
+
+def _models(section: AgentsSection, folder: Path, tell: Tell) -> Iterator[tuple[str, Any]]:
+    for name, value in section.models.items():
+        try:
+            yield name, _model(value, folder)
+        except Mistake as mistake:
+            tell(Mistake(f"agents.models.{name}: {mistake}", ("agents", "models", name)))
+
+
+def _model(value: str | ModelEntry, folder: Path) -> Any:
+    """A model, or the name of one that a provider has."""
+    if isinstance(value, str):
+        return value
+    if value.scripted is not None:
+        return script(folder / value.scripted)
+    assert value.python is not None
+    return _made(value.python, folder)
+
+
+def script(path: Path) -> Model:
+    """The model that says what stands in a file.
+
+    Raises:
+        Mistake: it is no script.
+    """
+    from toolcrib.agent import ScriptedModel
+
+    try:
+        return ScriptedModel.load(path)
+    except OSError as error:
+        raise Mistake(f"cannot read {_near(path)}: {error.strerror}") from None
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise Mistake(f"{_near(path)} is no script of turns by agent: {error}") from None
+
+
+def _made(name: str, folder: Path) -> Model:
+    from toolcrib.cli.command import where
+    from toolcrib.cli.imports import BadSource, from_module, importable
+
+    importable(folder)
+    try:
+        value: Any = from_module(name)
+    except BadSource as error:
+        raise Mistake(str(error)) from None
+    if callable(value) and (isinstance(value, type) or not hasattr(value, "respond")):
+        try:
+            value = value()
+        except Exception as error:
+            raise Mistake(f"{name} failed: {where(error)}") from error
+    if not hasattr(value, "respond"):
+        raise Mistake(f"{name} is a {type(value).__name__}, and no Model: it has no respond")
+    return value  # type: ignore[no-any-return]
+
+
+class Models(Providers):
+    """Finds models by the names that definitions give: those of the file, else those of providers."""
+
+    def __init__(self, known: Mapping[str, Any], places: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__(places)
+        self._known = known
+
+    def __call__(self, name: str) -> Any:
+        """The model of that name.
+
+        Raises:
+            ModelError: `invalid_arguments`, it is in nobody's hands.
+        """
+        found = self._known.get(name) or self._fitting(name) or name
+        return super().__call__(found) if isinstance(found, str) else found
+
+    def _fitting(self, name: str) -> Any:
+        from toolcrib.policy import globs
+
+        fit = (value for key, value in self._known.items() if globs.is_pattern(key) and globs.text(key)(name))
+        return next(fit, None)

@@ -1,0 +1,303 @@
+"""From a `crib.yaml` to a crib. Every problem is found in one go, each with its line."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from pydantic import ValidationError
+
+from toolcrib import yaml
+from toolcrib.cli.config.model import CribFile, McpEntry, Mistake, OpenApiEntry, ToolkitEntry, UnknownKey, mistakes
+from toolcrib.cli.config.server import ServeConfig, hosting_of
+from toolcrib.cli.config.sources import Files, document_of, file_source, files_of, server_of
+from toolcrib.cli.config.toolkits import toolkit_of
+from toolcrib.cli.imports import BadSource, from_file, from_module, importable
+from toolcrib.cli.terminal import CommandError
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+
+log = logging.getLogger("toolcrib.cli")
+NAME = "crib.yaml"
+_AGAIN = re.compile(r"The key ('.*') stands here again; it is already in line (\d+)")
+_SECOND = r"\1 stands here a second time (first on line \2)"
+_PLAIN = ("engine", "retention", "namespace_aliases", "state_keys")
+
+
+class ConfigProblem(NamedTuple):
+    """One thing that is wrong with a file, and on which line; in which column where that is known."""
+
+    line: int
+    message: str
+    column: int | None = None
+
+    @property
+    def place(self) -> str:
+        """The line, and the column."""
+        return f"{self.line}" if self.column is None else f"{self.line}:{self.column}"
+
+
+class BadConfig(CommandError):
+    """A `crib.yaml` that does not hold, with everything that is wrong in it."""
+
+    def __init__(self, path: Path, problems: list[ConfigProblem]) -> None:
+        self.problems = sorted(dict.fromkeys(problems), key=lambda one: one.line)
+        lines = [f"{path}:{one.place}: {one.message}" for one in self.problems]
+        super().__init__("\n".join(dict.fromkeys(lines)), f"mend {path.name} and try again", code="config")
+
+
+def load(path: Path) -> Crib:
+    """The crib that a file describes.
+
+    Raises:
+        BadConfig: something in it does not hold.
+    """
+    return _Project(path).crib()
+
+
+def files(path: Path) -> list[Files]:
+    """The definition files that a file names, whatever else is wrong in it; nothing is imported for that."""
+    try:
+        project = _Project(path)
+    except CommandError as error:
+        log.debug("there are no sources", exc_info=error)
+        return []
+    found = []
+    for index, entry in project.sources:
+        try:
+            found.append(files_of(entry, project.folder, ("sources", index)))
+        except Mistake as mistake:
+            log.debug("an entry of sources is left out", exc_info=mistake)
+    return [one._replace(workspace=project.workspace) for one in found if one is not None]
+
+
+def agent_places(path: Path) -> list[Path]:
+    """The files and folders of agents that a file names; nothing is imported for that.
+
+    Raises:
+        BadConfig: it names them in a way that nobody knows.
+    """
+    from toolcrib.cli.config.agents import places
+
+    project = _Project(path)
+    project.demand("agents")
+    agents = project.file.agents
+    return [] if agents is None else [place for place, _ in places(agents, project.folder)]
+
+
+def hosting(path: Path) -> ServeConfig:
+    """What a file says about serving.
+
+    Raises:
+        BadConfig: it does not hold.
+    """
+    project = _Project(path)
+    project.demand("serve")
+    return ServeConfig() if project.file.serve is None else hosting_of(project.file.serve, project.folder)
+
+
+def read(path: Path) -> tuple[str, yaml.YamlDocument]:
+    """The text of a file, and the document in it.
+
+    Raises:
+        BadConfig: it is no YAML, or larger than it may be.
+    """
+    try:
+        text = yaml.decoded(path.read_bytes())[0].removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise BadConfig(path, [ConfigProblem(1, f"this is no YAML: {error.reason}")]) from None
+    except OSError as error:
+        raise CommandError(f"Cannot read {path}: {error.strerror}", "check the path and its permissions") from None
+    document = yaml.parse(text)
+    fatal = [one for one in document.problems if one.code != "DUPLICATE_KEY"]
+    if fatal:
+        told = [one.message.replace("Not readable as YAML", "this is no YAML") for one in fatal]
+        raise BadConfig(path, [ConfigProblem(one.line, message) for one, message in zip(fatal, told, strict=True)])
+    return text, document
+
+
+class _Project:
+    """A file that was read: what holds in it as a model, and what does not as problems.
+
+    Raises:
+        BadConfig: it is no YAML, or no mapping.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.folder = path, path.resolve().parent
+        self.text, self.document = read(path)
+        self.problems = [ConfigProblem(one.line, _AGAIN.sub(_SECOND, one.message)) for one in self.document.problems]
+        self._wrong: set[str] = set()
+        data = yaml.thaw(self.document.value)
+        self._kept = list(range(len(data["sources"]) if _has_sources(data) else 0))
+        self.file = self._validated({} if data is None else data)
+        self.workspace = self.folder / (self.file.workspace or "")
+
+    @property
+    def sources(self) -> list[tuple[int, Any]]:
+        """The entries of `sources` that hold, each with its index in the file."""
+        return list(zip(self._kept, self.file.sources, strict=True))
+
+    def _validated(self, data: Any) -> CribFile:
+        """Return the model of what holds; the rest is left out and told."""
+        try:
+            return CribFile.model_validate(data)
+        except ValidationError as error:
+            found = list(mistakes(error, data))
+        for mistake in found:
+            self.tell(mistake)
+        if not isinstance(data, dict):
+            raise BadConfig(self.path, self.problems)
+        entries = {one.place[1] for one in found if one.place[:1] == ("sources",) and len(one.place) > 1}
+        self._wrong = {str(one.place[0]) for one in found if one.place[:1] != ("sources",) or len(one.place) == 1}
+        data = {key: value for key, value in data.items() if key not in self._wrong}
+        self._kept = [index for index in self._kept if index not in entries and "sources" in data]
+        if "sources" in data:
+            data["sources"] = [data["sources"][index] for index in self._kept]
+        return CribFile.model_validate(data)
+
+    def demand(self, key: str) -> None:
+        """Make sure that what a key holds is right.
+
+        Raises:
+            BadConfig: it is not.
+        """
+        if key in self._wrong:
+            raise BadConfig(self.path, self.problems)
+
+    def tell(self, mistake: Mistake) -> None:
+        """Add a problem at the place of a mistake."""
+        line, column = self._position(mistake)
+        self.problems.append(ConfigProblem(line, str(mistake), column))
+
+    def _position(self, mistake: Mistake) -> tuple[int, int | None]:
+        place = mistake.place
+        while (node := self.document.node(place)) is None:
+            if not place:
+                return 1, None
+            place = place[:-1]
+        at = self.text.find(mistake.part, node.start.index, node.end.index) if mistake.part else -1
+        if at >= 0:
+            return self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
+        above = self.document.node(place[:-1]) if isinstance(mistake, UnknownKey) else None
+        key = None if above is None else above.keys.get(str(place[-1]))
+        return (node.start if key is None else key).line + 1, None
+
+    def line(self, *place: str | int) -> int:
+        """Return the line of what stands at a place, or 1."""
+        node = self.document.node(place)
+        return 1 if node is None else node.start.line + 1
+
+    # The crib
+
+    def crib(self) -> Crib:
+        from toolcrib.crib import Crib
+        from toolcrib.errors import ToolcribError
+
+        sources, given = self._sources(), self._given()
+        if not self.problems:
+            try:
+                return Crib(sources, **given)
+            except ToolcribError as error:  # two tools of one name, or a store that nobody knows
+                key = "store" if "store" in str(error).lower() else "sources"
+                self.problems.append(ConfigProblem(self._line_of_key(key), str(error)))
+        raise BadConfig(self.path, self.problems)
+
+    def _line_of_key(self, key: str) -> int:
+        mark = None if self.document.root is None else self.document.root.keys.get(key)
+        return 1 if mark is None else mark.line + 1
+
+    def _given(self) -> dict[str, Any]:
+        """Return the arguments of the crib beside its sources."""
+        file = self.file
+        given: dict[str, Any] = {"workspace": self.workspace}
+        given |= {key: getattr(file, key) for key in _PLAIN if key in file.model_fields_set}
+        for key in ("default_namespaces", "precedence"):
+            if (names := getattr(file, key)) is not None:
+                given[key] = tuple(names)
+        if file.store is not None:
+            given["store"] = beside(self.folder, file.store)
+        if file.limits is not None:
+            from toolcrib.types import CribLimits
+
+            given["limits"] = CribLimits(**file.limits.model_dump(exclude_unset=True))
+        if file.policy is not None:
+            given["policy"] = self._policy(file.policy)
+        if file.declare is not None:
+            given["declare"] = self._declared(file.declare)
+        if file.agents is not None:
+            from toolcrib.cli.config.agents import agents_of
+
+            given["agents"] = agents_of(file.agents, self.folder, self.tell)
+        if file.serve is not None:
+            hosting_of(file.serve, self.folder)  # it is for `toolcrib serve`: see `hosting`
+        return given
+
+    def _sources(self) -> list[Any]:
+        from toolcrib.errors import BadTool, Refused
+        from toolcrib.sources import as_source
+
+        importable(self.folder)
+        found: list[Any] = []
+        for index, entry in self.sources:
+            try:
+                found += [as_source(one) for one in self._source(entry, index)]
+            except (Mistake, BadSource, BadTool, Refused) as error:
+                log.debug("a source does not load", exc_info=error)
+                self.tell(error if isinstance(error, Mistake) else Mistake(str(error), ("sources", index)))
+        return found
+
+    def _source(self, entry: Any, index: int) -> list[Any]:
+        place = ("sources", index)
+        files = files_of(entry, self.folder, place)
+        if files is not None:
+            return [file_source(files._replace(workspace=self.workspace), self.folder)]
+        if isinstance(entry, ToolkitEntry):
+            return [toolkit_of(entry, self.folder, place)]
+        if isinstance(entry, OpenApiEntry):
+            return [document_of(entry, self.folder, place)]
+        if isinstance(entry, McpEntry):
+            return [server_of(entry, place)]
+        value: Any = from_file(self.folder / entry) if entry.endswith(".py") else from_module(entry)
+        return list(value) if isinstance(value, list | tuple) else [value]
+
+    def _policy(self, data: dict[str, Any]) -> dict[str, Any]:
+        from toolcrib.policy import BadRule
+        from toolcrib.policy.loader import DataOrigin, load
+
+        try:
+            load(data, place=DataOrigin(line_of=lambda number: self.line("policy", "rules", number - 1)))
+        except BadRule as error:
+            line = self.line("policy") if error.line is None else error.line
+            at = "" if error.position is None else f" at {error.position + 1}"
+            self.problems.append(ConfigProblem(line, f"policy: {error.what!r}{at}: {error.problem}"))
+        return data
+
+    def _declared(self, given: dict[str, Any]) -> dict[str, Any]:
+        from toolcrib.errors import BadTool
+        from toolcrib.sources import declarations
+
+        for name, value in given.items():
+            try:
+                declarations.check({name: value})
+            except BadTool as error:
+                self.tell(Mistake(f"declare.{name}: {error.field}: {error.problem}", ("declare", name)))
+        return given
+
+
+def _has_sources(data: Any) -> bool:
+    return isinstance(data, Mapping) and isinstance(data.get("sources"), list)
+
+
+def beside(folder: Path, url: str) -> str:
+    """A store's URL whose relative file lies in that folder."""
+    head, slashes, rest = url.partition("sqlite:///")
+    path, mark, query = rest.partition("?")
+    if head or not slashes or not path or path.startswith("/"):
+        return url
+    return f"sqlite:///{quote(str(folder / unquote(path)))}{mark}{query}"

@@ -1,0 +1,73 @@
+"""`serve` of a `crib.yaml`: where the server listens, whom it lets in, and its limits.
+
+serve:
+  host: 0.0.0.0                                 # this machine alone, unless said
+  port: 8000
+  hosts: [crib.example]                         # names that it is reached by
+  origins: ["https://app.example"]              # pages that may call
+  namespaces: [shop]                            # open to who has none of their own
+  auth:
+    keys: store                                 # `toolcrib keys add` makes them; or a file of lines NAME KEY
+    jwt: {issuer: "https://login.example", audience: "https://crib.example", owner: email}
+  limits: {rate: 600/min}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolcrib.cli.config.model import ServeSection
+
+if TYPE_CHECKING:
+    from toolcrib.serve.api import ServeLimits
+    from toolcrib.serve.oauth import OAuth
+
+STORE = "store"
+
+
+class ServeConfig(NamedTuple):
+    """What a file says about serving."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    keys: Path | str | None = None
+    jwt: dict[str, Any] | None = None
+    limits: Mapping[str, Any] = MappingProxyType({})
+
+    def provider(self) -> OAuth | None:
+        """The guard that takes tokens of a provider, where one is named."""
+        if self.jwt is None:
+            return None
+        from toolcrib.serve.oauth import Claims, OAuth
+
+        said = dict(self.jwt)
+        claims = {name: said[name] for name in ("owner", "roles", "namespaces", "admins") if name in said}
+        scopes, jwks = said.get("scopes", ()), said.get("jwks")
+        return OAuth(said["audience"], said["issuer"], jwks, scopes, claims=Claims(**claims))
+
+    def bounds(self) -> ServeLimits:
+        """The limits of the server."""
+        from toolcrib.serve.api import ServeLimits
+
+        return ServeLimits(**self.limits)
+
+
+def hosting_of(section: ServeSection, folder: Path) -> ServeConfig:
+    """What the key `serve` says."""
+    keys, jwt = section.auth.keys, section.auth.jwt
+    return ServeConfig(
+        section.host,
+        section.port,
+        tuple(section.hosts),
+        tuple(section.origins),
+        tuple(section.namespaces),
+        keys if keys in (None, STORE) else folder / keys,
+        None if jwt is None else jwt.model_dump(exclude_unset=True),
+        section.limits.model_dump(exclude_unset=True),
+    )

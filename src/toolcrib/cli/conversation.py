@@ -1,0 +1,250 @@
+"""A conversation with the agents of a session, followed in its log: shown, its questions asked, its end found.
+
+Where it stands is a fold of the events that were shown, so that nothing is over before it was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from toolcrib._call.history import question as read_question
+from toolcrib.agent.conversation import AgentRun, Conversation
+from toolcrib.agent.models import NOTHING, Usage
+from toolcrib.cli.command import FAILED, WAITING
+from toolcrib.cli.display.conversation import ConversationDisplay, spent
+from toolcrib.cli.question_handler import QuestionHandler
+from toolcrib.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from toolcrib.agent import RunOutcome
+    from toolcrib.cli.questions import PendingQuestion
+    from toolcrib.events import Event
+    from toolcrib.session import Session
+    from toolcrib.types import Question
+
+LEAVE = "Ctrl-D leaves it waiting, Ctrl-C cancels the run."
+STIRRING = ("run_started", "waiting", "done", "notice")
+
+
+class ConversationFollower:
+    """One session and whoever talks to its agents."""
+
+    def __init__(self, terminal: Terminal, session: Session, *, names: bool = False) -> None:
+        self.terminal = terminal
+        self.session = session
+        self.thread = Conversation()
+        self.silent = False
+        self.past: list[Event] = []
+        self.left: dict[str, Question] = {}
+        self._told: set[str] = set()
+        self.stage = None if terminal.json else ConversationDisplay(terminal, self.thread, names=names)
+        self.settling = QuestionHandler(terminal, session, self.hide, note=LEAVE)
+
+    async def recall(self, until: int) -> None:
+        """Takes in what is in the log already, without a word."""
+        async for event in self.session.events(0, follow=False):
+            if event.seq > until:
+                break
+            self.thread.advance(event)
+            if self.stage is not None:
+                self.stage.note(event)
+            if event.kind == "message" and self._said(event):
+                self.past.append(event)
+            elif event.kind == "run_finished":
+                self._told.add(event.fields["run"])
+
+    def _said(self, event: Event) -> bool:
+        """Whether somebody says something in the conversation itself."""
+        run = self.thread.runs.get(event.fields.get("run") or "")
+        return event.fields["role"] != "note" and bool(event.fields["content"]) and (run is None or run.parent is None)
+
+    def hide(self) -> None:
+        """Clears the screen of what moves on it."""
+        if self.stage is not None:
+            self.stage.hide()
+
+    # Going on
+
+    async def say(self, text: str, agent: str | None = None, *, background: bool = False) -> None:
+        """Sends a message, and follows until it is answered or has to wait for somebody.
+
+        Raises:
+            Refused: there is no such agent, or nobody takes the message.
+        """
+        await self.follow(asyncio.ensure_future(self.session.send(text, agent=agent)), background=background)
+        await self.drain()  # a run that waits took no notice of it: that it is queued may stand in the log alone
+
+    async def follow(self, sent: asyncio.Task[RunOutcome] | None = None, *, background: bool = False) -> None:
+        """Shows what happens until the foreground is quiet; with `background`, all of it."""
+        try:
+            await self.drain()
+            await self.ask_open()
+            async with aclosing(self._events()) as events:
+                while not self._over(sent, background):
+                    await self._next(events, sent, background)
+        finally:
+            await _ended(sent)
+            self.hide()
+
+    async def _next(
+        self, events: AsyncGenerator[Event], sent: asyncio.Task[RunOutcome] | None, background: bool
+    ) -> None:
+        """Shows the next event, unless it is over before one comes."""
+        coming = asyncio.ensure_future(anext(events))
+        try:
+            if sent is not None and not sent.done():
+                await asyncio.wait({coming, sent}, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done() and self._over(sent, background):
+                return
+            event = await coming
+        finally:
+            await _ended(coming)
+        await self._take(event)
+
+    async def _events(self) -> AsyncGenerator[Event]:
+        async for event in self.session.events(self.thread.seen):
+            yield event
+
+    async def drain(self) -> None:
+        """Shows what is in the log by now."""
+        async for event in self.session.events(self.thread.seen, follow=False):
+            await self._take(event)
+
+    async def stirring(self) -> None:
+        """Returns when something happens that is worth to be shown."""
+        async for event in self.session.events(self.thread.seen):
+            if event.kind in STIRRING:
+                return
+
+    async def interrupt(self) -> None:
+        """Cancels what goes on in the foreground, and shows the end of it; the session can go on."""
+        self.hide()
+        if not self.terminal.json:
+            self.terminal.say("Cancelling … (Ctrl-C again leaves at once)", "yellow")
+        await self.session.interrupt()
+        await self.drain()
+        self.hide()
+
+    async def _take(self, event: Event) -> None:
+        self.thread.advance(event)
+        if self.stage is not None:
+            self.stage.take(event)
+        elif not self.silent:
+            self.terminal.data({"session": self.session.id, **event.plain()})
+        if event.kind == "waiting":
+            await self._settle(read_question(event.fields["question"]), event.seq)
+
+    # Where it stands
+
+    def _over(self, sent: asyncio.Task[RunOutcome] | None, background: bool) -> bool:
+        if sent is not None and (not sent.done() or sent.result().run not in self.thread.runs):
+            return False
+        run = self.thread.foreground
+        if run is not None:
+            return self._waits(run)
+        return not self.queued and not self._wakes() and not (background and self._busy())
+
+    @property
+    def queued(self) -> bool:
+        """Whether a message waits to be read."""
+        return any(one.run is None for one in self.thread.queue)
+
+    def _waits(self, run: AgentRun) -> bool:
+        """Whether it waits for answers that nobody gives here."""
+        asked = self.thread.questions(run) if run.status == "waiting" else None
+        return asked is not None and self.left.keys() >= set(asked)
+
+    def _wakes(self) -> bool:
+        """Whether a result is about to start a run."""
+        from toolcrib.agent.runtime import UNASKED
+
+        late = any(wake == "wake" for _, wake in self.thread.late.values())
+        return late and self.thread.unasked < UNASKED
+
+    def _busy(self) -> bool:
+        """Whether something goes on in the background."""
+        for note in self.thread.calls.values():
+            below = self.thread.child(note.id)
+            left = note.question in self.left or (below is not None and self._waits(below))
+            if note.background and note.state != "done" and not left:
+                return True
+        return False
+
+    @property
+    def last(self) -> AgentRun | None:
+        """The last run of the conversation."""
+        return next((run for run in reversed(self.thread.runs.values()) if run.parent is None), None)
+
+    @property
+    def stand(self) -> tuple[AgentRun | None, int, bool]:
+        """How far it has come."""
+        run = self.last
+        return run, 0 if run is None else run.turn, run is not None and run.finished is not None
+
+    @property
+    def code(self) -> int:
+        """The exit code that tells how the last run ended."""
+        run = self.last
+        left = any(note.state == "waiting" and note.question in self.left for note in self.thread.calls.values())
+        if left or (run is not None and run.finished is None):
+            return WAITING
+        return 0 if run is None or (run.finished or {})["reason"] == "answered" else FAILED
+
+    # Questions
+
+    async def ask_open(self) -> None:
+        """Asks what is open and was not left."""
+        for question in await self.session.questions():
+            if question.id not in self.left and question.path:
+                await self._settle(question, self.thread.seen)
+
+    async def _settle(self, asked: Question, seq: int) -> None:
+        if not await self.settling.settle(asked, seq):
+            self.left[asked.id] = asked
+            if not self.terminal.json:
+                self.settling.explain_waiting(asked)
+
+    # What it took
+
+    async def used(self) -> dict[str, Usage]:
+        """What was used in the whole session, by agent."""
+        found: dict[str, Usage] = {}
+        async for event in self.session.events(0, follow=False):
+            if event.kind == "message" and event.fields.get("usage"):
+                agent = event.fields["agent"]
+                found[agent] = found.get(agent, NOTHING) + Usage.read(event.fields["usage"])
+        return found
+
+    def report(self) -> None:
+        """Says what the runs took that were not told of yet."""
+        runs = [run for run in self.thread.runs.values() if run.parent is None and run.id not in self._told]
+        self._told.update(run.id for run in runs if run.finished is not None)
+        if runs and not self.terminal.json:
+            total = sum((run.usage for run in runs), NOTHING)
+            self.terminal.say(
+                f"{spent(total.data(), sum(run.turn for run in runs))} (session {self.session.id})", "dim"
+            )
+
+
+async def _ended(task: asyncio.Future[Any] | None) -> None:
+    """Stops a task that is not done, and waits for that."""
+    if task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def see_through(terminal: Terminal, asked: PendingQuestion) -> None:
+    """Goes on with the run whose question was answered here, until it is over or waits again.
+
+    Who reads JSON is told of the call alone.
+    """
+    session, row = asked.session, await asked.session.row(asked.row.id)
+    if not asked.question.path or row.done_seq is None or session.crib.agents is None:
+        return
+    talk = ConversationFollower(terminal, session)
+    talk.silent = terminal.json
+    await talk.recall(row.done_seq)
+    await talk.follow(background=True)

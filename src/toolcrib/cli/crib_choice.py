@@ -1,0 +1,206 @@
+"""Which crib a command works on, and how much of it is started for that."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from toolcrib.cli.command import where
+from toolcrib.cli.terminal import Choice, CommandError
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+DEMO = "toolcrib.demo:crib"
+SOON_S = 2.0
+"""How long a server waits for its sources before it serves."""
+
+WAIT, WAIT_S = "TOOLCRIB_WAIT", 30.0
+"""How long a server waits for its store and its engine."""
+
+TELL_S = 10.0
+RETRY_S = 0.5
+
+log = logging.getLogger("toolcrib.cli")
+
+
+def chosen(choice: Choice) -> Crib:
+    """The crib that `--crib` names, with the store and the engine that were named instead of its own; not started yet.
+
+    Raises:
+        Trouble: there is none, or it does not hold.
+    """
+    crib = _named(choice.crib)
+    if choice.store is not None:
+        from toolcrib.store import open_store
+
+        crib.store = crib.pipeline.store = open_store(choice.store)
+    if choice.engine is not None:
+        from toolcrib.engine import open_engine
+
+        crib.pipeline.engine = open_engine(choice.engine)
+    return crib
+
+
+def _named(choice: str | None) -> Crib:
+    from toolcrib.cli.config.loader import NAME, load
+
+    path = Path(choice or NAME)
+    if path.is_file():
+        return load(path)
+    if choice is None:
+        advice = f"make one, go to its folder, or name a crib; this one always works: --crib {DEMO}"
+        raise CommandError(f"There is no {NAME} in {Path.cwd()}", advice)
+    if _OBJECT.fullmatch(choice):
+        return _object(choice)
+    raise CommandError(f"There is no file {choice}", "--crib takes a crib.yaml or module:name")
+
+
+def _object(choice: str) -> Crib:
+    from toolcrib.cli.imports import BadSource, from_module, importable
+    from toolcrib.crib import Crib
+
+    importable(Path.cwd())
+    try:
+        value: Any = from_module(choice)
+    except BadSource as error:
+        raise CommandError(
+            f"--crib {choice}: {error}", "name it as module:name, from a folder where it can be imported"
+        ) from error
+    if not isinstance(value, Crib) and callable(value) and not inspect.isclass(value):
+        value = _made(choice, value)
+    if not isinstance(value, Crib):
+        what = type(value).__name__
+        raise CommandError(
+            f"--crib {choice} is a {what}, not a Crib", "name a Crib object, or a function that returns one"
+        )
+    return value
+
+
+def _made(choice: str, make: Any) -> Any:
+    from toolcrib.errors import ToolcribError
+
+    try:
+        return make()
+    except (ToolcribError, CommandError):
+        raise
+    except Exception as error:
+        raise CommandError(f"--crib {choice} failed: {where(error)}", "mend it, or name another crib") from error
+
+
+@asynccontextmanager
+async def at_work(
+    choice: Choice,
+    *,
+    worker: bool = False,
+    serves: bool = False,
+    prepare: Callable[[Crib], object] | None = None,
+) -> AsyncIterator[Crib]:
+    """The crib, started: it takes up what a crash left behind, and runs calls. In a cluster, workers do that.
+
+    What is to be changed about it before, `prepare` does. One that `serves` others is there for them soon, whatever its
+    sources do, and waits for a store and an engine that are not there yet.
+    """
+    crib = chosen(choice)
+    if prepare is not None:
+        prepare(crib)
+    if crib.pipeline.engine is not None:
+        crib.pipeline.engine.works = worker
+    if serves:
+        await started(crib)
+        try:
+            yield crib
+        finally:
+            await crib.stop()
+        return
+    async with crib:
+        yield crib
+
+
+async def started(crib: Crib) -> None:
+    """Starts a crib that serves others, as soon as its store and its engine are there."""
+    from toolcrib.errors import EngineUnavailable, StoreUnavailable
+
+    crib.patience = SOON_S
+    until = time.monotonic() + _patience()
+    told = float("-inf")
+    while True:
+        try:
+            await crib.start()
+            return
+        except (StoreUnavailable, EngineUnavailable) as error:
+            now = time.monotonic()
+            if not error.absent or now >= until:
+                raise
+            if now - told >= TELL_S:
+                told = now
+                log.warning("waiting for it, up to %g s: %s", until - now, error)
+        await asyncio.sleep(RETRY_S)
+
+
+def _patience() -> float:
+    """How long to wait for a store or an engine that is not there, in seconds."""
+    given = os.environ.get(WAIT, str(WAIT_S))
+    try:
+        return max(float(given), 0.0)
+    except ValueError:
+        raise CommandError(f"{WAIT} is a number of seconds, not '{given}'", f"unset it, or say {WAIT}=60") from None
+
+
+@asynccontextmanager
+async def reading(choice: Choice) -> AsyncIterator[Crib]:
+    """The crib with its store alone: looking at sessions must not start calls that a crash left behind.
+
+    Raises:
+        Trouble: there is nothing to read yet.
+    """
+    crib = chosen(choice)
+    async with opened(crib):
+        yield crib
+
+
+@asynccontextmanager
+async def opened(crib: Crib) -> AsyncIterator[None]:
+    """The store of a crib, open; one that does not exist is not made."""
+    if (path := missing(crib)) is not None:
+        advice = "the first `toolcrib call` makes it; is this the right crib?"
+        raise CommandError(f"There is no store yet: {path} does not exist", advice, exit_code=1, code="not_found")
+    await crib.store.start(crib.pipeline.worker)
+    try:
+        yield
+    finally:
+        await crib.store.close()
+
+
+@asynccontextmanager
+async def looking(choice: Choice) -> AsyncIterator[Crib]:
+    """The crib with its sources alone, over an empty store: looking at tools touches no session."""
+    from toolcrib.store import open_store
+
+    crib = chosen(choice)
+    crib.store = crib.pipeline.store = open_store("memory:")
+    crib.pipeline.engine = None
+    async with crib:
+        yield crib
+
+
+def missing(crib: Crib) -> Path | None:
+    """The file of a store that was not made yet."""
+    path = file_of(crib)
+    return None if path is None or path.exists() else path
+
+
+def file_of(crib: Crib) -> Path | None:
+    """The file of a store that is one."""
+    url = crib.store.url
+    return Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])) if url.startswith("sqlite:///") else None

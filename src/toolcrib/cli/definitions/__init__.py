@@ -1,0 +1,1 @@
+"""`toolcrib tools` for definition files."""

@@ -1,0 +1,1 @@
+"""What a person sees of calls, runs and conversations."""

@@ -1,0 +1,119 @@
+"""Questions of calls that are followed: asked here and now, or left open with a word on how to answer them later."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from toolcrib.cli.display.event_lines import span
+from toolcrib.cli.display.schemas import outline
+from toolcrib.cli.prompts import LEAVE, LeftOpen, PromptAnswer, ask, explain, first
+from toolcrib.cli.terminal import Terminal, compact
+from toolcrib.errors import Refused
+
+if TYPE_CHECKING:
+    from toolcrib.session import Session
+    from toolcrib.types import Question
+
+
+class QuestionHandler:
+    """Whoever answers the questions of a session: the person at the terminal, `--yes`, or nobody here.
+
+    `hide` clears the screen of what moves on it.
+    """
+
+    def __init__(
+        self, terminal: Terminal, session: Session, hide: Callable[[], None], *, yes: bool = False, note: str = LEAVE
+    ) -> None:
+        self.terminal = terminal
+        self.session = session
+        self.yes = yes
+        self._hide = hide
+        self._note = note
+
+    async def settle(self, asked: Question, seq: int) -> bool:
+        """Whether the question, asked at that place in the log, was answered: here or elsewhere, now or before."""
+        row = await self.session.row(asked.call)
+        if (row.state, row.question) != ("waiting", asked.id):
+            return True
+        if asked.kind == "confirm" and self.yes:
+            if not self.terminal.json:
+                self.terminal.say(f"{asked.prompt} Accepted by --yes.", "yellow")
+            return await self._answer(asked, PromptAnswer("accept")) and not await self._lacking(asked)
+        if not self.terminal.interactive:
+            return False
+        self._hide()
+        explain(self.terminal, asked, self._note)
+        while True:
+            given = await self._ask(asked, seq)
+            if given is None:
+                return False
+            if await self._answer(asked, given):
+                return not await self._lacking(asked)
+
+    async def _lacking(self, asked: Question) -> bool:
+        """Whether others have to agree too; then nobody here can do more."""
+        from toolcrib.cli.questions import agreed, wanted
+
+        now = (await self.session.history(await self.session.row(asked.call))).question
+        if now is None or now.id != asked.id:
+            return False
+        said = dataclasses.asdict(now)
+        if not self.terminal.json:
+            self.terminal.say(f"{agreed(said)}: {asked.tool} waits for {wanted(said)}", "yellow")
+        return True
+
+    async def _ask(self, asked: Question, seq: int) -> PromptAnswer | None:
+        """What the person says; None to leave the question open. An answer from elsewhere ends the waiting for one."""
+        try:
+            return await first(ask(self.terminal, asked), self._moved_on(asked.call, seq))
+        except LeftOpen:
+            return None
+
+    async def _moved_on(self, call: str, seq: int) -> PromptAnswer:
+        async for event in self.session.events(seq, call):
+            if event.kind in ("answered", "done"):
+                break
+        self.terminal.say("\nIt was answered elsewhere.", "yellow")
+        return PromptAnswer("elsewhere")
+
+    async def _answer(self, asked: Question, given: PromptAnswer) -> bool:
+        from toolcrib.cli.questions import user
+
+        if given.action == "elsewhere":
+            return True
+        try:
+            said = {"arguments": given.arguments, "reason": given.reason, "actor": user()}
+            await self.session.answer(asked.id, given.action, given.value, **said)
+        except Refused as refused:
+            self.terminal.say(str(refused), "red")
+            return refused.code in ("already_answered", "expired")
+        return True
+
+    def explain_waiting(self, asked: Question) -> None:
+        """Says how to answer from elsewhere."""
+        self._hide()
+        terminal = self.terminal
+        if terminal.json:
+            print(compact({"waiting": dataclasses.asdict(asked)}), file=sys.stderr, flush=True)
+            return
+        terminal.say(f"Waiting: {asked.prompt}", "bold yellow")
+        terminal.say(f"  {asked.tool} {compact(dict(asked.arguments))}")
+        if asked.demands:
+            from toolcrib.cli.questions import wanted
+
+            terminal.say(f"  It has to be approved by {wanted(dataclasses.asdict(asked))}.")
+        terminal.say(f"  Question {asked.id}, open for {span(asked.expires_at - time.time())}.")
+        if self.session.crib.store.url.startswith("memory:"):
+            terminal.say(
+                "Next:  the store is in memory and ends with this command; name one in crib.yaml, or say --yes"
+            )
+        else:
+            terminal.say(f"Next:  {terminal.command('answer', asked.id, 'accept')}{_what(asked)}   (or decline)")
+
+
+def _what(asked: Question) -> str:
+    return "" if asked.kind == "confirm" else f" VALUE   where VALUE is {outline(asked.schema or {})}"

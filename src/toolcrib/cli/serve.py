@@ -1,0 +1,377 @@
+"""`toolcrib serve` and `toolcrib mcp`: the crib for other programs, over HTTP and on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from toolcrib.cli.questions import user
+from toolcrib.cli.terminal import CommandError, Terminal
+
+if TYPE_CHECKING:
+    from toolcrib.cli.config.server import ServeConfig
+    from toolcrib.crib import Crib
+    from toolcrib.serve.http import Site
+    from toolcrib.serve.mcp import McpLibrary, McpServerSettings
+    from toolcrib.serve.principal import Guard, Principal
+
+log = logging.getLogger("toolcrib.cli")
+
+SHORTEST_KEY = 16
+DIGEST = "sha256:"
+GRACE_S = 5
+TOKEN = "TOOLCRIB_TOKEN"
+"""The variable that holds the start token of a server, where it should be a certain one."""
+
+Namespaces = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--namespace", "-n", help="Open only these to clients. Without it: default_namespaces of the crib, else all."
+    ),
+]
+
+
+async def stdio(terminal: Terminal, namespace: Namespaces = None) -> None:
+    """Serve the crib to one MCP client over standard input and output.
+
+    Until it leaves. `stdio` may be left out.
+    """
+    with _needs():
+        from toolcrib.serve.mcp.stdio import serve
+    from toolcrib.cli.crib_choice import at_work
+    from toolcrib.serve.principal import Principal
+
+    if sys.stdin.isatty() and not terminal.json:
+        config, commands = terminal.command("mcp", "config"), terminal.command("mcp", "--help")
+        terminal.say(f"An MCP client should be here, and no person: `{config}` prints what to give to one.", "yellow")
+        terminal.say(f"`{commands}` lists the commands. Ctrl-D ends this.", "yellow")
+    # What is printed from here on is no message, also where a module is imported.
+    async with _pipes() as pipes, at_work(terminal.crib) as crib:
+        settings = _settings(crib, namespace)
+        await serve(crib, shelf=_shelf(crib), settings=settings, principal=Principal(user()), pipes=pipes)
+
+
+@contextlib.asynccontextmanager
+async def _pipes() -> AsyncIterator[tuple[Any, Any]]:
+    """Standard input and output, by way of pipes where they are something else: a loop can wait for nothing else."""
+    from toolcrib.serve.mcp.stdio import own_pipes
+
+    source, target = own_pipes()
+    copying = None
+    if not _is_pipe(source):
+        read, write = os.pipe()
+        _copy(source.fileno(), write)
+        source = os.fdopen(read, "rb", 0)
+    if not _is_pipe(target):
+        read, write = os.pipe()
+        copying = _copy(read, os.dup(target.fileno()))
+        target.close()
+        target = os.fdopen(write, "wb", 0)
+    try:
+        yield source, target
+    except BaseException:
+        for file in (source, target):  # whoever serves closes them
+            file.close()
+        raise
+    if copying is not None:
+        await asyncio.to_thread(copying.join, GRACE_S)
+
+
+def _is_pipe(file: Any) -> bool:
+    mode = os.fstat(file.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _copy(read: int, write: int) -> threading.Thread:
+    """Copies one file to another to its end, beside everything else."""
+
+    def run() -> None:
+        with contextlib.suppress(OSError), os.fdopen(write, "wb", 0) as into:
+            while data := os.read(read, 65536):
+                into.write(data)
+
+    thread = threading.Thread(target=run, name="toolcrib-copy", daemon=True)
+    thread.start()
+    return thread
+
+
+async def serve(  # noqa: PLR0913 - the options of a command
+    terminal: Terminal,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Only speak MCP, at /mcp.")] = False,
+    host: Annotated[
+        str | None, typer.Option("--host", help="The address to listen on. Without it: serve.host, else 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free. Without it: 8000."),
+    ] = None,
+    auth: Annotated[
+        str | None,
+        typer.Option(
+            "--auth", metavar="off|keys", help="keys: those of the store. Without it: keys, if there are any."
+        ),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--key-file", metavar="FILE", help="Let in who has a key of this file: lines of NAME KEY."),
+    ] = None,
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", metavar="NAME", help="Let in who has the key in this variable.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option("--allow-origin", help="Pages of this origin may call too; again for more.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="A name that the server is reached by; again for more.")
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without keys.")] = False,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Without keys: let in whoever reaches it, not only who has the token.")
+    ] = False,
+    namespace: Namespaces = None,
+) -> None:
+    """Serve the crib over HTTP: API, MCP, console and agents.
+
+    Until Ctrl-C or SIGTERM. Agents are there as AG-UI, AI SDK and A2A.
+    """
+    if auth not in (None, "off", "keys"):
+        raise CommandError(f"There is no --auth {auth}", "it is off or keys")
+    said = _said(terminal)
+    said = said._replace(
+        host=host or said.host,
+        port=said.port if port is None else port,
+        hosts=(*said.hosts, *(allow_host or ())),
+        origins=(*said.origins, *(allow_origin or ())),
+        keys=key_file or said.keys,
+    )
+    known = _known(said.keys if isinstance(said.keys, Path) else None, key_env)
+    with _needs():
+        import uvicorn  # noqa: F401 - what is missing is said before anything is started
+
+        from toolcrib.serve.origins import LOCAL
+    from toolcrib.cli.announcement import Announcement
+    from toolcrib.cli.crib_choice import at_work
+    from toolcrib.serve.start_token import StartToken
+
+    async with at_work(terminal.crib, serves=True) as crib:
+        guard = None if auth == "off" else await _guard(crib, said, known, asked=auth == "keys")
+        local = _is_local(said.host)
+        if not local and guard is None and not insecure:
+            advice = "make some with `toolcrib keys add OWNER`, or say --insecure if everybody there may call all tools"
+            raise CommandError(f"{said.host} is open to other machines, and there are no keys", advice)
+        hosts = [*LOCAL, *said.hosts] if local or said.hosts else ["*"]
+        token = None if no_token or guard is not None else await _token(crib)
+        if token is not None:
+            guard = StartToken(token)
+        with _listening(said.host, said.port) as listener, _left(listener, token):
+            site = _site(crib, said, guard, hosts, namespace, only_mcp=mcp)
+            await site.open()
+            url = f"http://{_reached_at(said.host)}:{listener.getsockname()[1]}"
+            told = Announcement(url, token, keys=guard is not None and token is None, only_mcp=mcp)
+            await _serve(site, listener, lambda: told.say(terminal, site))
+            terminal.say("Stopped listening.", "dim")
+
+
+async def _token(crib: Crib) -> str:
+    """The token of a server without keys: that of the environment, else the one that belongs to the store."""
+    from toolcrib.serve.mcp.signed_state import kept_secret
+    from toolcrib.serve.start_token import derived
+
+    given = os.environ.get(TOKEN, "").strip()
+    if given and len(given) < SHORTEST_KEY:
+        raise CommandError(f"{TOKEN} has fewer than {SHORTEST_KEY} characters", "make one with openssl rand -hex 32")
+    return given or derived(await kept_secret(crib.store, crib.pipeline.clock.now()))
+
+
+def _left(listener: socket.socket, token: str | None) -> contextlib.AbstractContextManager[Any]:
+    """Leaves the token for programs of the same user on this machine, while the server runs."""
+    from toolcrib.client.local import told
+
+    return contextlib.nullcontext() if token is None else told(listener.getsockname()[1], token)
+
+
+def _reached_at(host: str) -> str:
+    """The host of an address that works on this machine: that of all its networks is none."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def _said(terminal: Terminal) -> ServeConfig:
+    """What the crib's file says about serving."""
+    from toolcrib.cli.config.loader import NAME, hosting
+    from toolcrib.cli.config.server import ServeConfig
+
+    path = Path(terminal.crib.crib or NAME)
+    return hosting(path) if path.is_file() else ServeConfig()
+
+
+def _site(
+    crib: Crib,
+    said: ServeConfig,
+    guard: Guard | None,
+    hosts: list[str],
+    namespace: Sequence[str] | None,
+    *,
+    only_mcp: bool,
+) -> Site:
+    """All doors, or the one for MCP clients alone."""
+    from toolcrib.serve.http import Site
+
+    settings = _settings(crib, namespace or said.namespaces)
+    site = Site(
+        crib,
+        shelf=_shelf(crib),
+        mcp=settings,
+        guard=guard,
+        hosts=hosts,
+        origins=said.origins,
+        limits=said.bounds(),
+    )
+    if only_mcp:
+        site.only_mcp()
+        return site
+    from toolcrib.console import console
+
+    try:
+        site.mount("/", console())
+    except FileNotFoundError as error:  # a checkout whose console was not built
+        log.info("%s", error)
+    return site
+
+
+async def _serve(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serves until a signal; a second Ctrl-C does not wait for connections."""
+    from toolcrib.serve.http import server, settle
+
+    settle()
+    made = server(site, ready, loop="none", lifespan="off", log_config=None, log_level="critical")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, made.handle_exit, number, None)
+    await made.serve([listener])
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        said = (error.strerror or str(error)).partition(" (while ")[0]  # the address is told already
+        raise CommandError(
+            f"Cannot listen on {host} port {port}: {said}", "name another with --host and --port"
+        ) from None
+    with listener:
+        yield listener
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _shelf(crib: Crib) -> McpLibrary | None:
+    """The prompts and resources that are among the sources of a crib."""
+    from toolcrib.serve.mcp import McpLibrary
+
+    return next((source for source in crib.stock.sources if isinstance(source, McpLibrary)), None)
+
+
+def _settings(crib: Crib, namespaces: Sequence[str] | None) -> McpServerSettings:
+    from toolcrib.serve.mcp import McpServerSettings
+
+    chosen = tuple(namespaces or ())
+    if not chosen and crib.default_namespaces == ("default",):  # nobody said anything
+        chosen = ("*",)
+    return McpServerSettings(namespaces=chosen or None)
+
+
+@contextlib.contextmanager
+def _needs() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        advice = "pip install 'toolcrib[serve]'"
+        raise CommandError(f"To serve needs {missing.name}, which is not installed", advice, exit_code=1) from None
+
+
+# Keys
+
+
+async def _guard(crib: Crib, said: ServeConfig, known: Mapping[str, Principal], *, asked: bool) -> Guard | None:
+    """Who is let in: holders of keys that were named, of keys of the store, and of tokens of a provider."""
+    from toolcrib.cli.config.server import STORE
+    from toolcrib.serve.keyring import Keyring
+    from toolcrib.serve.keys import ApiKeys
+    from toolcrib.serve.principal import Guards
+
+    guards: list[Guard] = [ApiKeys(known)] if known else []
+    ring = Keyring(lambda: crib.store, crib.pipeline.clock.now)
+    await ring.load()
+    if asked or said.keys == STORE or ring.keys:
+        guards.append(ring)
+    provider = said.provider()
+    if provider is not None:
+        guards.append(provider)
+    return None if not guards else guards[0] if len(guards) == 1 else Guards(guards)
+
+
+def _known(file: Path | None, variable: str | None) -> dict[str, Principal]:
+    """Who is let in, by the digests of their keys. The key in a variable is that of whoever serves."""
+    from toolcrib.serve.principal import ADMIN, Principal
+
+    known: dict[str, Principal] = {}
+    if variable is not None:
+        key = os.environ.get(variable, "").strip()
+        if not key:
+            raise CommandError(f"The variable {variable} is not set", "put a key into it: openssl rand -hex 32")
+        known[_kept(key, variable)] = Principal(user(), roles=frozenset({ADMIN}), auth="key")
+    if file is not None:
+        known |= {kept: Principal(name, auth="key") for name, kept in _lines(file)}
+    return known
+
+
+def _lines(file: Path) -> Iterator[tuple[str, str]]:
+    """The names and digests of a file of keys; a key that stands alone is that of whoever serves."""
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"Cannot read {file}: {error}", "--key-file takes a file with lines of NAME KEY") from None
+    found = False
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        if len(words) > 2:
+            raise CommandError(f"{file}:{number}: expected NAME KEY", "write a name, a space and its key")
+        found = True
+        yield (words[0] if len(words) == 2 else user()), _kept(words[-1], f"{file}:{number}")
+    if not found:
+        raise CommandError(f"{file} holds no key", "write a line for each: NAME KEY")
+
+
+def _kept(key: str, where: str) -> str:
+    """The digest of a key, which may be given instead of it."""
+    from toolcrib.serve.keys import digest
+
+    if key.startswith(DIGEST):
+        return key.removeprefix(DIGEST).lower()
+    if len(key) < SHORTEST_KEY:
+        advice = "a key has to be long and random: openssl rand -hex 32"
+        raise CommandError(f"{where}: this key has fewer than {SHORTEST_KEY} characters", advice)
+    return digest(key)

@@ -1,0 +1,140 @@
+"""What a file alone cannot tell: whether its code can be read, is fast, and whether tools that it names are there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import inf
+
+from toolcrib.definitions.definition import Code, Helper, Language, Processor, ToolDefinition, Validator
+from toolcrib.definitions.examples import examples_of
+from toolcrib.definitions.executable_code import LocatedCode
+from toolcrib.definitions.lint import ToolProblems, one_of
+from toolcrib.definitions.validators import SLOW_MS, CodeSandboxes, covers, written
+from toolcrib.definitions.values import mapping
+from toolcrib.sandbox import Sandbox, SandboxError
+from toolcrib.yaml import Path, YamlDocument, YamlProblem, decoded, parse, thaw
+
+TRIES = 3
+"""A validator is slow that is slow each time: a busy machine makes any of them slow once."""
+
+MOST_INPUTS, MOST_SLOW = 3, 5
+"""Of so many examples a validator is timed, and so many slow ones are told of: looking must not take long itself."""
+
+FIX = "Mend the function; until then it does not run, and a validator rejects every call"
+
+
+async def check_code(definition: ToolDefinition, sandboxes: Mapping[Language, Sandbox]) -> ToolDefinition:
+    """The definition with every function that cannot be read marked as faulty, if there is a sandbox for it."""
+    codes = dict.fromkeys(code for code in _codes(definition) if code.fault is None and code.language in sandboxes)
+    said = await asyncio.gather(*(sandboxes[code.language].check(code.text) for code in codes))
+    wrong = {code: fault for code, fault in zip(codes, said, strict=True) if fault is not None}
+    if not wrong:
+        return definition
+    problems = tuple(_problem(code, fault) for code, fault in wrong.items())
+    return replace(
+        definition,
+        validators=tuple(replace(one, code=_marked(one.code, wrong)) for one in definition.validators),
+        helpers=tuple(replace(one, code=_marked(one.code, wrong)) for one in definition.helpers),
+        processors=tuple(replace(one, code=_marked(one.code, wrong)) for one in definition.processors),
+        problems=(*definition.problems, *problems),
+        status="invalid" if definition.status == "invalid" else "degraded",
+    )
+
+
+def _codes(definition: ToolDefinition) -> Iterable[Code]:
+    parts: tuple[Validator | Helper | Processor, ...]
+    parts = (*definition.validators, *definition.helpers, *definition.processors)
+    return (part.code for part in parts if part.code is not None)
+
+
+def _marked(code: Code | None, wrong: Mapping[Code, str]) -> Code | None:
+    fault = None if code is None else wrong.get(code)
+    return code if code is None or fault is None else replace(code, fault=fault)
+
+
+def _problem(code: Code, fault: str) -> YamlProblem:
+    path, line, column = (code.path, code.line, code.column) if isinstance(code, LocatedCode) else ("", 0, 0)
+    return YamlProblem(
+        "INVALID_FUNCTION_SYNTAX", "error", f"The function cannot be read: {fault}", path, line, column, FIX
+    )
+
+
+async def check_speed(definition: ToolDefinition, sandboxes: CodeSandboxes) -> ToolDefinition:
+    """The definition with a warning for each validator that takes long, on what the examples give it."""
+    told: list[YamlProblem] = []
+    for validator in definition.validators:
+        took = 0.0 if len(told) == MOST_SLOW else await _took(validator, definition, sandboxes)
+        if took > SLOW_MS and isinstance(validator.code, LocatedCode):
+            message = f"Validator '{validator.id}' took {took:.0f}ms (target: <{SLOW_MS}ms)"
+            place = validator.code.path, validator.code.line, validator.code.column
+            told.append(
+                YamlProblem("SLOW_VALIDATOR", "warning", message, *place, "Make it do less: every call waits for it")
+            )
+    return replace(definition, problems=(*definition.problems, *told)) if told else definition
+
+
+async def _took(validator: Validator, definition: ToolDefinition, sandboxes: CodeSandboxes) -> float:
+    """The milliseconds that a validator takes, of its first input that is slow."""
+    code = validator.code
+    if code is None or code.fault is not None:
+        return 0.0
+    inputs = [written(thaw(one.input)) for one in examples_of(definition) if covers(validator, one.command)]
+    least = 0.0
+    for given in inputs[:MOST_INPUTS] or [b"{}"]:
+        least, left = inf, TRIES
+        while least > SLOW_MS and left:
+            least, left = (
+                min(least, await _timed(replace(code, timeout_ms=None), given, validator.id, sandboxes)),
+                left - 1,
+            )
+        if least > SLOW_MS:
+            break
+    return least
+
+
+async def _timed(code: Code, given: bytes, name: str, sandboxes: CodeSandboxes) -> float:
+    try:
+        return (await sandboxes.run(code, given, name=name, role="validator")).duration_ms
+    except SandboxError as fault:
+        return fault.duration_ms
+
+
+def check_members(definition: ToolDefinition, known: Collection[str]) -> ToolDefinition:
+    """The definition of a tool of tools with an error for each member that is not among the ids that are known.
+
+    Its file is read again, for the places of the problems.
+    """
+    ids = {id.lower() for id in known}
+    absent = [(path, name) for path, name in _members(definition) if name.partition(".")[0].lower() not in ids]
+    if not absent:
+        return definition
+    document = _document(definition)
+    base = ("tool",) if isinstance(document.value, Mapping) and "tool" in document.value else ()
+    findings = ToolProblems(YamlDocument(document.root), base)
+    for path, name in absent:
+        message = f"The tool '{name}' is aggregated and does not exist"
+        findings.error("DANGLING_REFERENCE", message, *path, fix=one_of(name, sorted(known)))
+    return replace(
+        definition,
+        problems=(*definition.problems, *findings.problems),
+        status="invalid" if definition.status == "invalid" else "degraded",
+    )
+
+
+def _members(definition: ToolDefinition) -> Iterator[tuple[Path, str]]:
+    if definition.type == "meta":
+        for block in ("meta_specific", "meta_config"):
+            for key in ("aggregates", "orchestrates"):
+                members = mapping(definition.tool.get(block)).get(key)
+                for index, name in enumerate(members if isinstance(members, tuple) else ()):
+                    if isinstance(name, str):
+                        yield (block, key, index), name
+
+
+def _document(definition: ToolDefinition) -> YamlDocument:
+    try:
+        return YamlDocument(None) if definition.path is None else parse(decoded(definition.path.read_bytes())[0])
+    except (OSError, UnicodeDecodeError):
+        return YamlDocument(None)

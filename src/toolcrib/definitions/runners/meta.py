@@ -1,0 +1,297 @@
+"""Tools made of other tools: a workflow of fixed steps, or a helper that says what is called next.
+
+Every call goes through the whole pipeline, and nothing is allowed here that is not allowed there. What a step gave is
+recorded: a workflow that goes on after a crash finds it, and does not do it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.context import Context
+from toolcrib.definitions.definition import Command, ToolDefinition
+from toolcrib.definitions.runners import protocol, templates
+from toolcrib.definitions.runners.protocol import Runner, RunnerSettings
+from toolcrib.definitions.runners.templates import BadTemplate, JsonTemplate, Placeholder
+from toolcrib.errors import ToolFailure
+from toolcrib.types import Effect, Result
+
+MOST_TURNS = 50
+HELPERS = "helpers."
+_RANK: Mapping[Effect, int] = {"read": 0, "idempotent": 1, "once": 2}
+
+
+def runner(definition: ToolDefinition, command: Command, settings: RunnerSettings) -> Runner | None:
+    """How the tool `run` of a file runs; None where the file is only a group of tools.
+
+    Raises:
+        BadTemplate: a step does not hold.
+    """
+    said = definition.specific
+    if command.name != "run":
+        return None
+    if said.get("workflow") is not None:
+        steps = read_steps(said["workflow"])
+        allowed = members(definition) or tuple(step.tool for step in steps)
+        flow = Workflow(steps, allowed)
+        called: Iterable[str] = [step.tool for step in steps]
+        arguments = [
+            Placeholder(one.path, one.steps[1:]) for step in steps for one in step.places if one.root == "args"
+        ]
+        schema = protocol.schema(command, [one for one in arguments if one.steps], ())
+        return _runner(definition, command, schema, flow.run, worst(called, settings))
+    if said.get("orchestration") is not None:
+        directed = DirectedWorkflow(definition, _helper(said["orchestration"]), members(definition), settings)
+        schema = protocol.schema(command, (), ())
+        return _runner(definition, command, schema, directed.run, worst(members(definition), settings))
+    return None
+
+
+def _runner(
+    definition: ToolDefinition, command: Command, schema: Mapping[str, Any], run: Any, members_effect: Effect
+) -> Runner:
+    own = protocol.effect(definition, command, "read")
+    return Runner(
+        run,
+        schema,
+        protocol.capabilities(definition, command),
+        max(own, members_effect, key=_RANK.__getitem__),
+        protocol.timeout_s(command, definition),
+        resumes=True,
+    )
+
+
+def members(definition: ToolDefinition) -> tuple[str, ...]:
+    """What a file may call: ids of tools, each for all its commands, or single commands; in small letters."""
+    return tuple(one.lower() for one in aggregated(definition))
+
+
+def aggregated(definition: ToolDefinition) -> tuple[str, ...]:
+    """The same as it is written."""
+    said = definition.specific
+    found = said.get("aggregates") or said.get("orchestrates")
+    given = (found,) if isinstance(found, str) else found if isinstance(found, list | tuple) else ()
+    return tuple(one for one in given if isinstance(one, str))
+
+
+def worst(called: Iterable[str], settings: RunnerSettings) -> Effect:
+    """The worst effect of these tools; what nobody knows may happen once."""
+    effects = [settings.effect_of(one) or "once" for one in called]
+    return max(effects, key=_RANK.__getitem__, default="once")
+
+
+def tool_id(said: Mapping[str, Any], where: str) -> str:
+    """The tool that a step calls.
+
+    Raises:
+        BadTemplate: it names none.
+    """
+    tool, command = said.get("tool"), said.get("command")
+    if not isinstance(tool, str) or not tool or not isinstance(command, str | None):
+        raise BadTemplate(where, "it names a `tool` and a `command`")
+    if command:
+        return f"{tool.lower()}.{command}"
+    namespace, dot, name = tool.partition(".")
+    if not dot:
+        raise BadTemplate(where, f"it names no `command` of {tool!r}")
+    return f"{namespace.lower()}.{name}"
+
+
+def _check_member(tool: str, allowed: tuple[str, ...]) -> None:
+    if tool.lower() not in allowed and tool.partition(".")[0] not in allowed:
+        raise ToolFailure("denied", f"{tool} is not among the tools that this one may call: {', '.join(allowed)}")
+
+
+def _told(result: Result) -> dict[str, Any]:
+    """What later steps see of one."""
+    failure = result.failure
+    if failure is None:
+        return {"ok": True, "data": result.data}
+    said = {"code": failure.code, "message": failure.message, "retryable": failure.retryable, "hint": failure.hint}
+    return {"ok": False, "failure": said}
+
+
+async def _called(ctx: Context, key: str, tool: str, args: Any) -> dict[str, Any]:
+    """Calls a tool and records what it gave. One that was called before a crash is found again by the call itself,
+    which also tells apart two steps that do the same.
+    """
+    result = await ctx.call(tool, args)
+    told: dict[str, Any] = await ctx.step(key, lambda: _told(result))
+    return told
+
+
+# Fixed steps
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a workflow."""
+
+    name: str
+    tool: str
+    input: JsonTemplate
+    when: JsonTemplate | Placeholder | None
+    goes_on: bool
+
+    @property
+    def places(self) -> tuple[Placeholder, ...]:
+        """All place-holders."""
+        when = () if self.when is None else (self.when,) if isinstance(self.when, Placeholder) else self.when.places
+        return (*self.input.places, *when)
+
+    def wanted(self, values: Mapping[str, Any]) -> bool:
+        """Whether it is to be done at all."""
+        if self.when is None:
+            return True
+        found = self.when.value(values) if isinstance(self.when, Placeholder) else self.when.fill(values)
+        return templates.is_true(found)
+
+
+def read_steps(workflow: Any) -> tuple[Step, ...]:
+    """Read a workflow.
+
+    Raises:
+        BadTemplate: a step does not hold, or speaks of one that does not come before it.
+    """
+    if not isinstance(workflow, list | tuple) or not workflow:
+        raise BadTemplate("workflow", "it is a list of steps")
+    steps: dict[str, Step] = {}
+    for index, said in enumerate(workflow):
+        where = f"workflow[{index}]"
+        if not isinstance(said, Mapping):
+            raise BadTemplate(where, "a step is a mapping")
+        step = _step(said, where, index)
+        _check_places(step, steps, where)
+        steps[step.name] = step
+    return tuple(steps.values())
+
+
+def _step(said: Mapping[str, Any], where: str, index: int) -> Step:
+    given, on_error = said.get("input"), said.get("on_error", "stop")
+    if not isinstance(given, Mapping | None):
+        raise BadTemplate(f"{where}.input", "it is a mapping")
+    if on_error not in ("stop", "continue"):
+        raise BadTemplate(f"{where}.on_error", f"{on_error!r} is neither stop nor continue")
+    name = str(said.get("step") or index + 1)
+    arguments = templates.json(given or {}, f"{where}.input")
+    return Step(name, tool_id(said, where), arguments, _when(said.get("when"), f"{where}.when"), on_error == "continue")
+
+
+def _when(said: Any, where: str) -> JsonTemplate | Placeholder | None:
+    if said is None:
+        return None
+    if isinstance(said, str) and "{{" not in said:
+        return templates.place(said.strip(), where)
+    return templates.json(said, where)
+
+
+def _check_places(step: Step, earlier: Container[str], where: str) -> None:
+    if step.name in earlier:
+        raise BadTemplate(where, f"two steps are called {step.name!r}")
+    for one in step.places:
+        if one.root not in ("args", "steps"):
+            raise BadTemplate(where, f"{one.path!r} begins neither with args nor with steps")
+        if one.root == "steps" and (len(one.steps) == 1 or str(one.steps[1]) not in earlier):
+            raise BadTemplate(where, f"{one.path!r} speaks of no earlier step")
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """Steps that are done one after the other."""
+
+    steps: tuple[Step, ...]
+    allowed: tuple[str, ...]
+
+    async def run(self, ctx: Context, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Does the steps; what each gave, by its name.
+
+        Raises:
+            ToolFailure: a step failed that may not, with its code.
+        """
+        done: dict[str, Any] = {}
+        for number, step in enumerate(self.steps):
+            _check_member(step.tool, self.allowed)
+            seen = {"args": values, "steps": done}
+            ctx.progress(step.name, number / len(self.steps))
+            if step.wanted(seen):
+                done[step.name] = await _called(ctx, step.name, step.tool, step.input.fill(seen))
+            else:
+                done[step.name] = await ctx.step(step.name, lambda: {"ok": True, "skipped": True})
+            failure = done[step.name].get("failure")
+            if failure is not None and not step.goes_on:
+                raise _stopped(step.name, failure, done)
+        return {"steps": done}
+
+
+def _stopped(name: str, failure: Mapping[str, Any], done: Mapping[str, Any]) -> ToolFailure:
+    return ToolFailure(
+        failure["code"],
+        f"Step '{name}' failed: {failure['message']}",
+        retryable=failure["retryable"],
+        hint=failure["hint"],
+        metadata={"step": name, "steps": dict(done)},
+    )
+
+
+# A helper decides
+
+
+def _helper(said: Any) -> str:
+    if not isinstance(said, str) or not said.startswith(HELPERS) or said == HELPERS:
+        raise BadTemplate("orchestration", f"it names a helper: {HELPERS}<id>")
+    return said.removeprefix(HELPERS)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectedWorkflow:
+    """A helper that is asked, after each call, what is to be called next."""
+
+    definition: ToolDefinition
+    helper: str
+    allowed: tuple[str, ...]
+    settings: RunnerSettings
+
+    async def run(self, ctx: Context, values: Mapping[str, Any]) -> Any:
+        """Does what the helper says until it says that it is done.
+
+        Raises:
+            ToolFailure: it fails, says something else, or never comes to an end.
+        """
+        done: list[dict[str, Any]] = []
+        for turn in range(1, MOST_TURNS + 1):
+            said = await ctx.step(f"turn {turn}", lambda: self._asked(values, done))
+            if "done" in said:
+                return said["done"]
+            calls = said["calls"] if "calls" in said else [said["call"]]
+            made = [self._call(call) for call in calls]
+            given = [
+                _called(ctx, f"turn {turn}, call {number}", tool, args) for number, (tool, args) in enumerate(made, 1)
+            ]
+            told = await asyncio.gather(*given)
+            done.extend({**call, **one} for call, one in zip(calls, told, strict=True))
+        raise ToolFailure("failed", f"Helper '{self.helper}' was not done after {MOST_TURNS} turns")
+
+    async def _asked(self, values: Mapping[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]:
+        if self.settings.helper is None:
+            raise ToolFailure("unavailable", "Helpers cannot be run here", retryable=False)
+        said = await self.settings.helper(self.definition, self.helper, {"args": values, "steps": done})
+        if not isinstance(said, Mapping) or not _is_decision(said):
+            message = f"Helper '{self.helper}' returned neither a call, nor calls, nor that it is done"
+            raise ToolFailure("failed", message)
+        return dict(said)
+
+    def _call(self, said: Mapping[str, Any]) -> tuple[str, Any]:
+        try:
+            tool = tool_id(said, f"Helper '{self.helper}'")
+        except BadTemplate as error:
+            raise ToolFailure("failed", str(error)) from None
+        _check_member(tool, self.allowed)
+        return tool, said.get("args") or {}
+
+
+def _is_decision(said: Mapping[str, Any]) -> bool:
+    calls = said.get("calls", [said.get("call")])
+    return "done" in said or (isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls))

@@ -1,0 +1,405 @@
+"""`FileSource`: the tools of definition files, as a crib takes them and as people look at them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+from toolcrib.definitions import examples, tool_builder, transforms, validators
+from toolcrib.definitions.code_checks import check_code, check_members, check_speed
+from toolcrib.definitions.definition import Language, ToolDefinition
+from toolcrib.definitions.health import HealthMonitor, HealthReport
+from toolcrib.definitions.library import Library, UnresolvedTool
+from toolcrib.definitions.lint import one_of
+from toolcrib.definitions.mcp_servers import Servers, lacking, mcp_tool
+from toolcrib.definitions.reader import read
+from toolcrib.definitions.registry import Registry, RegistryEntry
+from toolcrib.definitions.roots import DefinitionRoot
+from toolcrib.definitions.runners import meta, protocol
+from toolcrib.errors import ToolcribError, ToolFailure
+from toolcrib.sandbox import Sandbox, Sandboxes
+from toolcrib.schema import nearest
+from toolcrib.sources import OK
+from toolcrib.sources import Health as Told
+from toolcrib.tool import Tool
+from toolcrib.types import Effect
+from toolcrib.yaml import YamlProblem
+
+LOOK_S = 1.0
+"""How often folders are looked through for files that came, went or changed while nobody called them."""
+
+AGAIN_S = 60.0
+"""When a server is asked again that could not tell what it offers."""
+
+log = logging.getLogger("toolcrib.files")
+
+
+class FileSource:
+    """The tools of the definition files in some roots, those of a pack first.
+
+    `environ` is where declared variables are found, `workspace` where programs start; `values` gives parameters of
+    servers by the id of their file. `registry` names a file that says which tools are given to whom, and how.
+
+    Raises:
+        Refused: a root is relative without a project, or there is no such pack.
+    """
+
+    name = "files"
+
+    def __init__(  # noqa: PLR0913 - all by name
+        self,
+        roots: Iterable[DefinitionRoot | Path | str],
+        pack: str | None = None,
+        *,
+        project: Path | None = None,
+        trusted_packs: Collection[str] = (),
+        environ: Mapping[str, str] | None = None,
+        workspace: Path | None = None,
+        values: Mapping[str, Mapping[str, str]] | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self.library = Library(roots, pack, project=project, trusted_packs=trusted_packs)
+        self.registry = registry
+        self._workers = Sandboxes()
+        self._languages = _Languages(self._workers)
+        self.sandboxes = validators.CodeSandboxes(self._languages)
+        found = os.environ if environ is None else environ
+        settings = protocol.RunnerSettings(
+            environ=found, workspace=workspace, helper=self._helped, effect_of=self._effect_of
+        )
+        self._servers = Servers(found, values or {}, self._relisted)
+        self._health = HealthMonitor(settings, self.sandboxes, self._servers, self.resolve)
+        self.bench = tool_builder.ToolResources(
+            settings, self.sandboxes, self._servers, self._health.gate, self._renew, self._entry
+        )
+        self._changed: Callable[[Iterable[Tool]], None] | None = None
+        self.definitions: dict[str, ToolDefinition] = {}
+        self._tools: dict[str, dict[str, Tool]] = {}
+        self._taken = 0
+        self._beside: dict[str, asyncio.Task[Any]] = {}
+        self._checked: dict[Path | None, tuple[ToolDefinition, ToolDefinition]] = {}
+
+    # As a source
+
+    @property
+    def namespaces(self) -> Sequence[str]:
+        """What may be opened, also where its tools are not known yet."""
+        return tuple(self.definitions)
+
+    async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
+        """Its tools. No program is started for that, unless a file wants to be given out only while it is well."""
+        await asyncio.to_thread(self._take, await self.library.alist())
+        self._changed = changed
+        self._do_beside("look", self._look())
+        self._look_after()
+        return self._all()
+
+    def health_of(self, tool: Tool | None) -> Told:
+        """How the tool is, by what was found lately."""
+        definition = None if tool is None else self.definitions.get(tool.namespace)
+        return OK if definition is None else self._health.told(definition)
+
+    async def stop(self) -> None:
+        """Stops its servers."""
+        self._changed = None
+        tasks = list(self._beside.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._servers.close()
+        await self._workers.close()
+
+    def _do_beside(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        task = self._beside[name] = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(lambda _: self._beside.pop(name, None))
+
+    async def _look(self) -> None:
+        """Looks through the folders from time to time. What a call has found meanwhile is newer than such a look."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                taken = self._taken
+                found = await self.library.alist()
+                if taken == self._taken and self._take(found):
+                    self._tell()
+            except Exception:  # whatever a file does, the next look may find it better
+                log.exception("definition files could not be looked through")
+            self._look_after()
+            self._introduce()
+
+    def _look_after(self) -> None:
+        """Has a look, beside all else, at those that are given out only while they are well."""
+        for key, one in self.definitions.items():
+            if self._health.due(one) and f"health {key}" not in self._beside:
+                self._do_beside(f"health {key}", self._looked_at(one))
+
+    def _introduce(self) -> None:
+        """Asks servers of whose tools their files know none: no call could ever start them."""
+        for key, one in self.definitions.items():
+            if self._is_unknown(key, one) and f"server {key}" not in self._beside:
+                self._do_beside(f"server {key}", self._introduced(one))
+
+    def _is_unknown(self, key: str, definition: ToolDefinition) -> bool:
+        silent = definition.type == "mcp" and definition.trusted and not self._tools[key]
+        return silent and not definition.commands and self._servers.offered(definition) is None
+
+    async def _introduced(self, definition: ToolDefinition) -> None:
+        try:
+            await self._servers.ask(definition)
+        except ToolFailure as error:
+            log.warning("%s: %s", definition.id, error.message)
+            await asyncio.sleep(AGAIN_S)
+
+    async def _looked_at(self, definition: ToolDefinition, *, fresh: bool = False) -> HealthReport:
+        """How a tool is. It is given out, or kept back, where that is news."""
+        before = self._health.skipped(definition)
+        report = await self._health.check(definition, fresh=fresh)
+        if self._health.skipped(definition) != before:
+            self._remake(definition.id.lower())
+        return report
+
+    # What there is
+
+    def _all(self) -> list[Tool]:
+        return [tool for made in self._tools.values() for tool in made.values()]
+
+    def _take(self, definitions: Iterable[ToolDefinition]) -> bool:
+        """Makes tools of what is new; whether there was anything."""
+        before = self.definitions
+        now = {one.id.lower(): one for one in definitions if one.status in ("ok", "degraded")}
+        moved = [key for key, one in now.items() if before.get(key) is not one]
+        gone = [key for key in before if key not in now]
+        self.definitions = now
+        self._taken += 1
+        for key in gone:
+            del self._tools[key]
+            self._servers.forget(before[key].id)
+        if moved or gone:
+            self._make(moved)
+        return bool(moved or gone)
+
+    def _make(self, keys: Iterable[str]) -> None:
+        """Makes the tools of some files, and then those made of other tools, which are as grave as the gravest."""
+        plain = [key for key in keys if self.definitions[key].type != "meta"]
+        metas = self._metas()
+        for key in metas:
+            self._tools[key] = {}
+        for key in (*plain, *metas):
+            made = [] if self._health.skipped(self.definitions[key]) else self._made(self.definitions[key])
+            self._tools[key] = {tool.name: tool for tool in made}
+
+    def _metas(self) -> Sequence[str]:
+        """The tools made of other tools, each behind those that it is made of itself."""
+        members = {key: meta.members(one) for key, one in self.definitions.items() if one.type == "meta"}
+        ordered: dict[str, None] = {}
+        waiting = [(key, False) for key in reversed(members)]
+        seen: set[str] = set()
+        while waiting:
+            key, over = waiting.pop()
+            if over:
+                ordered[key] = None
+            elif key in members and key not in seen:
+                seen.add(key)
+                waiting.append((key, True))
+                waiting += [(one.partition(".")[0], False) for one in members[key]]
+        return tuple(ordered)
+
+    def _made(self, definition: ToolDefinition) -> Sequence[Tool]:
+        try:
+            return tool_builder.tools(definition, self.bench)
+        except Exception:  # what nobody thought of in one file must not take away the others
+            log.exception("%s cannot be used", definition.path)
+            return []
+
+    def _remake(self, key: str) -> None:
+        if key in self.definitions:
+            self._make([key])
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._changed is None:
+            return
+        try:
+            self._changed(self._all())
+        except ToolcribError as error:
+            log.warning("what definition files say now could not be taken: %s", error)
+
+    def _renew(self, id: str, name: str) -> Tool | None:
+        """The tool as its file says now; None where the file no longer has it. A look at one file, and no more."""
+        try:
+            if self.library.moved(id) and self._take(self.library.list()):
+                self._tell()
+        except Exception:  # the call goes on with what is known
+            log.exception("the file of %s could not be looked at", id)
+        return self._tools.get(id.lower(), {}).get(name)
+
+    def _relisted(self, id: str) -> None:
+        """A server told what it offers."""
+        self._remake(id.lower())
+
+    def _entry(self, tool: str) -> RegistryEntry | None:
+        return None if self.registry is None else self.registry.entry(tool)
+
+    def _effect_of(self, tool: str) -> Effect | None:
+        namespace, _, name = tool.partition(".")
+        found = self._tools.get(namespace.lower(), {})
+        wanted = [found[name]] if name in found else [] if name else list(found.values())
+        ranks: list[Effect] = ["read", "idempotent", "once"]
+        return max((one.does for one in wanted), key=ranks.index, default=None)
+
+    async def _helped(self, definition: ToolDefinition, helper: str, args: Mapping[str, Any]) -> Any:
+        return await validators.helper(definition, helper, args, self.sandboxes)
+
+    # As people look at it
+
+    async def list(self, *, all: bool = False) -> Sequence[ToolDefinition]:
+        """Every file, also the invalid ones, with all that is wrong with each."""
+        return await self._whole(await self.library.alist(all=all))
+
+    async def resolve(self, id: str) -> ToolDefinition:
+        """The definition of that id.
+
+        Raises:
+            Unresolved: there is none, or its file is invalid.
+        """
+        found = self.library.known(id) or await self.library.aresolve(id)
+        return (await self._whole([found]))[0]
+
+    async def resolve_many(self, ids: Iterable[str]) -> dict[str, ToolDefinition | UnresolvedTool]:
+        """Each id with its definition, or why there is none."""
+        found = await self.library.aresolve_many(ids)
+        whole = iter(await self._whole([one for one in found.values() if isinstance(one, ToolDefinition)]))
+        return {id: next(whole) if isinstance(one, ToolDefinition) else one for id, one in found.items()}
+
+    async def lint(self, *given: str | Path) -> Sequence[ToolDefinition]:
+        """Files with all that is wrong with each: all that there are, or those of some ids, paths and folders.
+
+        Raises:
+            Unresolved: there is no such id.
+            OSError: a file cannot be read.
+        """
+        there = await self.library.alist(all=True)
+        if given:
+            there = [one for each in given for one in await asyncio.to_thread(_chosen, each, there)]
+        return [await check_speed(one, self.sandboxes) for one in await self._whole(there)]
+
+    async def _whole(self, definitions: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
+        """With what a file alone cannot tell: of its functions, of the tools that it names, of its server."""
+        whole = await asyncio.gather(*map(self._readable, definitions))
+        if any(one.type == "meta" for one in whole):
+            known = [one.id for one in await self.library.alist() if one.status in ("ok", "degraded")]
+            whole = [check_members(one, known) for one in whole]
+        return [self._compared(one) for one in whole]
+
+    async def _readable(self, definition: ToolDefinition) -> ToolDefinition:
+        known = self._checked.get(definition.path)
+        if known is None or known[0] is not definition:
+            known = self._checked[definition.path] = definition, await check_code(definition, self._languages)
+        return known[1]
+
+    def _compared(self, definition: ToolDefinition) -> ToolDefinition:
+        offered = self._servers.offered(definition) if definition.type == "mcp" else None
+        absent = [] if offered is None else lacking(definition, offered)
+        told = [
+            YamlProblem(
+                "COMMAND_NOT_ON_SERVER",
+                "warning",
+                f"The server has no tool '{mcp_tool(one)}' for the command '{one.name}'",
+                fix=one_of(mcp_tool(one), [each.name for each in offered or ()]),
+            )
+            for one in absent
+        ]
+        return replace(definition, problems=(*definition.problems, *told)) if told else definition
+
+    async def validate(self, id: str, command: str, args: Mapping[str, Any] | None) -> validators.ValidationVerdict:
+        """What the checks and validators of a command say of arguments, without a call."""
+        return await validators.validate(await self.resolve(id), command, args, self.sandboxes)
+
+    async def validate_many(
+        self, calls: Iterable[tuple[str, str, Mapping[str, Any] | None]]
+    ) -> Sequence[validators.ValidationVerdict]:
+        """The same of many at once, in their order."""
+        resolved = [(await self.resolve(id), command, args) for id, command, args in calls]
+        return await validators.validate_many(resolved, self.sandboxes)
+
+    async def helper(self, id: str, helper: str, args: Mapping[str, Any] | None = None) -> Any:
+        """What a helper gives.
+
+        Raises:
+            ToolFailure: it gave nothing, and why.
+        """
+        return await validators.helper(await self.resolve(id), helper, args, self.sandboxes)
+
+    async def extract(self, id: str, field: str, data: Any) -> Any:
+        """A field of a payload, as the file says that it is found."""
+        return await transforms.extract(await self.resolve(id), field, data, self.sandboxes)
+
+    async def payload(self, id: str, data: Any) -> dict[str, Any]:
+        """Which of the payloads of the file this is."""
+        return transforms.payload(await self.resolve(id), data)
+
+    async def test(self, id: str, run: examples.Run | None = None) -> examples.ExampleReport:
+        """Holds the examples of a file against its checks; `run` runs those that are accepted."""
+        return await examples.try_examples(await self.resolve(id), self.sandboxes, run)
+
+    async def health(self, id: str, *, fresh: bool = True) -> HealthReport:
+        """Whether the tool is well; it is really asked, unless what was found lately will do.
+
+        Raises:
+            Unresolved: there is no such tool.
+        """
+        return await self._looked_at(await self.resolve(id), fresh=fresh)
+
+    async def live(self, id: str) -> Sequence[Tool]:
+        """The tools of a file as they are with its server running, which is started for that.
+
+        What its server lacks is told by `resolve` and `list` from then on.
+
+        Raises:
+            Unresolved: there is no such tool.
+            ToolFailure: `unavailable`.
+        """
+        definition = await self.resolve(id)
+        if definition.type == "mcp":
+            await self._servers.ask(definition)
+        return tool_builder.tools(definition, self.bench)
+
+
+def _chosen(given: str | Path, there: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
+    """The files of a folder, the file of a path, or that of an id."""
+    path = Path(given)
+    if path.is_dir():
+        return Library([path.absolute()]).list(all=True)
+    if isinstance(given, Path) or path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
+        own = [one for one in there if one.path is not None and one.path.absolute() == path.absolute()]
+        return own or [read(path.read_bytes(), path=path.absolute(), root=path.absolute().parent)]
+    own = [one for one in there if one.id == given or (one.path is not None and one.path.stem == given)]
+    if not own:
+        close = nearest(given, [one.id for one in there])
+        raise UnresolvedTool("not_found", f"There is no file of the tool '{given}'", close)
+    return own
+
+
+class _Languages(Mapping[Language, Sandbox]):
+    """The sandboxes by language, each made when it is first asked for; one that is not installed is not there."""
+
+    def __init__(self, workers: Sandboxes) -> None:
+        self._workers = workers
+
+    def __getitem__(self, language: Language) -> Sandbox:
+        try:
+            return self._workers.of(language)
+        except (ImportError, ValueError):
+            raise KeyError(language) from None
+
+    def __iter__(self) -> Iterator[Language]:
+        return iter(get_args(Language))
+
+    def __len__(self) -> int:
+        return len(get_args(Language))

@@ -1,0 +1,383 @@
+"""Commands as tools: what a file says of each, with the checks before it, the shaping around it and what is known.
+
+No way leads around a command's checks: they are part of the tool.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.context import Context
+from toolcrib.definitions import knowledge, transforms, validators
+from toolcrib.definitions.argument_checks import Finding
+from toolcrib.definitions.definition import Command, Helper, ToolDefinition
+from toolcrib.definitions.examples import examples_of
+from toolcrib.definitions.filters import filtered
+from toolcrib.definitions.mcp_servers import Servers, address_of, command_of, mcp_tool
+from toolcrib.definitions.registry import RegistryEntry, input_examples
+from toolcrib.definitions.runners import BadTemplate, Runner, protocol, runner
+from toolcrib.definitions.values import text, texts
+from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.policy import UnfitArgument, urls
+from toolcrib.tool import Tool
+from toolcrib.types import Annotations, Block, Effect, Knowledge, Limits, Result, block
+from toolcrib.yaml import thaw
+
+if TYPE_CHECKING:
+    from toolcrib.sources.mcp import OfferedTool
+
+OPEN: Mapping[str, Any] = {"type": "object", "properties": {}}
+log = logging.getLogger("toolcrib.files")
+trace = logging.getLogger("toolcrib.trace")
+
+Gate = Callable[[ToolDefinition, Command, Context, Mapping[str, Any]], Awaitable[Result | None]]
+"""What stands before a call: it raises where the tool is not well, and gives a result where another stepped in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResources:
+    """What tools of files work with.
+
+    `gate` looks at the health of a tool before it runs, `entry` gives what a registry says of it. `begun` holds the
+    programs of untrusted files that somebody agreed to, as long as this process lives: after a restart, and on every
+    node of a cluster, it is asked once more, which is a nuisance and no danger. A list of them that outlived the
+    process would be one more thing that a stranger could write to.
+    """
+
+    settings: protocol.RunnerSettings
+    sandboxes: validators.CodeSandboxes
+    servers: Servers
+    gate: Gate
+    renew: Callable[[str, str], Tool | None]
+    entry: Callable[[str], RegistryEntry | None]
+    begun: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+
+
+def tools(definition: ToolDefinition, bench: ToolResources) -> list[Tool]:
+    """All tools of a file. A command that does not hold is left out, and the others stay."""
+    made: dict[str, Tool] = {}
+    if definition.status in ("invalid", "not_a_tool"):
+        return []
+    parts: list[Command | Helper] = [*_commands(definition, bench), *_exposed(definition)]
+    for part in parts:
+        try:
+            tool = _tool(definition, part, bench) if isinstance(part, Command) else _of_helper(definition, part, bench)
+        except (BadTool, BadTemplate) as error:
+            log.warning("%s: %s", definition.path, error)
+            continue
+        if tool is not None:
+            made.setdefault(tool.id, tool)
+    return list(made.values())
+
+
+def _commands(definition: ToolDefinition, bench: ToolResources) -> Iterator[Command]:
+    """The commands that are given out: those of the file, and of a server what the file does not keep to itself."""
+    sound = [one for one in definition.commands if one.broken is None]
+    if definition.type != "mcp":
+        yield from sound
+        return
+    offered = bench.servers.offered(definition)
+    listed = any(one.listed for one in definition.commands)
+    all = definition.tool.get("expose", "listed" if listed else "all") == "all"
+    there = None if offered is None else {one.name for one in offered}
+    yield from (one for one in sound if (all or one.listed) and (there is None or mcp_tool(one) in there))
+    known = {mcp_tool(one) for one in definition.commands}
+    for one in offered or () if all else ():
+        if one.name not in known:
+            yield Command(one.legal_name, one.description, said={"mcp_tool": one.name}, listed=False)
+
+
+def _tool(definition: ToolDefinition, command: Command, bench: ToolResources) -> Tool | None:
+    offered = _offered(definition, command, bench) if definition.type == "mcp" else None
+    if definition.type == "mcp":
+        made = _served(definition, command, offered, bench)
+    else:
+        made = runner(definition, command, bench.settings)
+    if made is None and not command.listed:
+        return None
+    schema = command.input_schema or OPEN if made is None else made.input_schema
+    told = command.description or ("" if offered is None else offered.description.strip())
+    return Tool(
+        **_identity(definition, command.name),
+        description=told or f"{command.name} of {definition.name}",
+        category=text(definition.tool.get("category")) or None,
+        tags=texts(definition.tool.get("tags")),
+        input_schema=thaw(schema),
+        **({} if made is None else _running(definition, command, made, bench)),
+        **({} if offered is None else _described(definition, command, offered)),
+        knowledge=_knowledge(definition, command, schema, bench),
+        prepare=_prepare(definition, command, bench),
+        validate=_validate(definition, command, bench),
+        renew=lambda: bench.renew(definition.id, command.name),
+    )
+
+
+def _identity(definition: ToolDefinition, name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": definition.id,
+        "metadata": {"definition": {"id": definition.id, "version": definition.version, "sha256": definition.sha256}},
+        "source": "files" if definition.trusted else f"pack:{definition.id}",
+        "trusted": definition.trusted,
+    }
+
+
+def _running(definition: ToolDefinition, command: Command, made: Runner, bench: ToolResources) -> dict[str, Any]:
+    return {
+        "capabilities": made.capabilities,
+        "effect": made.effect,
+        "limits": Limits(timeout_s=made.timeout_s),
+        "run": _body(definition, command, made, bench),
+        "resumes": made.resumes,
+        "reconcile": _reconcile(definition, command, made, bench) if definition.type == "mcp" else None,
+    }
+
+
+# Tools of servers
+
+
+def _offered(definition: ToolDefinition, command: Command, bench: ToolResources) -> OfferedTool | None:
+    """What the server says of a command. Where nobody vouches for the file, that counts only for tools that are known
+    from nowhere else: a tool that was looked at and accepted must not become another when its server starts.
+    """
+    if not definition.trusted and command in definition.commands:
+        return None
+    name = mcp_tool(command)
+    return next((one for one in bench.servers.offered(definition) or () if one.name == name), None)
+
+
+def _served(
+    definition: ToolDefinition, command: Command, offered: OfferedTool | None, bench: ToolResources
+) -> Runner | None:
+    """A command that a server runs. What the server says of its arguments counts before what the file says."""
+    url, argv = address_of(definition), command_of(definition)
+    if url is None and not text(definition.specific.get("server_command")):
+        return None
+    effect = protocol.effect(definition, command, _effect(definition, offered))
+
+    async def run(ctx: Context, values: Mapping[str, Any]) -> Result:
+        name = mcp_tool(command)
+        return await bench.servers.call(definition, name, values, ctx, repeatable=effect != "once")
+
+    needs = [_egress(url)] if url is not None else [f"exec:cmd:{argv[0]}"] if argv else []
+    return Runner(
+        run,
+        command.input_schema or OPEN if offered is None else offered.input_schema,
+        protocol.capabilities(definition, command, *needs),
+        effect,
+        protocol.timeout_s(command, definition),
+        argv=(lambda values: list(argv)) if url is None and argv else None,
+    )
+
+
+def _egress(url: str) -> str:
+    try:
+        target = urls.canonical(url)
+    except UnfitArgument as problem:
+        raise BadTemplate("connection.url", str(problem)) from None
+    return f"net:egress:{target.host if (target.scheme, target.port) == ('https', 443) else target.text}"
+
+
+def _described(definition: ToolDefinition, command: Command, offered: OfferedTool) -> dict[str, Any]:
+    """What the server says of a tool. What it says of the result holds as long as nobody shapes that."""
+    shaped = transforms.processors(definition, command.name, "after")
+    return {
+        "title": offered.title,
+        "annotations": _annotations(offered),
+        "output_schema": None if shaped else offered.output_schema,
+    }
+
+
+def _annotations(offered: OfferedTool) -> Annotations:
+    """One that says that it reads and destroys is taken to destroy."""
+    said = offered.annotations
+    return replace(said, read_only=False) if said.destructive else said
+
+
+def _effect(definition: ToolDefinition, offered: OfferedTool | None) -> Effect:
+    """What a server says counts where somebody vouches for the file that names it."""
+    if offered is None or not definition.trusted:
+        return "once"
+    said = _annotations(offered)
+    return "read" if said.read_only else "idempotent" if said.idempotent else "once"
+
+
+# Around a call
+
+
+def _prepare(definition: ToolDefinition, command: Command, bench: ToolResources) -> Any:
+    async def prepare(ctx: Context, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        with _marking(definition):
+            return await transforms.before(definition, command.name, values, bench.sandboxes)
+
+    return prepare if transforms.processors(definition, command.name, "before") else None
+
+
+def _validate(definition: ToolDefinition, command: Command, bench: ToolResources) -> Any:
+    async def validate(ctx: Context, values: Mapping[str, Any]) -> None:
+        verdict = await validators.validate(definition, command.name, values, bench.sandboxes)
+        if not verdict.valid:
+            with _marking(definition):
+                raise validators.refusal(definition, command.name, verdict)
+        for warning in verdict.findings:
+            trace.info("%s.%s: %s", definition.id, command.name, warning)
+
+    return validate if any(validators.covers(one, command.name) for one in definition.validators) else None
+
+
+def _body(definition: ToolDefinition, command: Command, made: Runner, bench: ToolResources) -> Any:
+    async def run(ctx: Context, values: Mapping[str, Any]) -> Result:
+        with _marking(definition):
+            other = await bench.gate(definition, command, ctx, values)
+            if other is not None:
+                return _marked(definition, other)
+            await _agreed(definition, made, values, ctx, bench)
+            return await _finished(definition, command, _as_result(await made.run(ctx, values)), bench)
+
+    return run
+
+
+def _reconcile(definition: ToolDefinition, command: Command, made: Runner, bench: ToolResources) -> Any:
+    async def reconcile(ctx: Context, **values: Any) -> Result | None:
+        if not _begun(definition, made, values, bench):
+            return None  # nothing is started unasked, only to ask it what happened
+        with _marking(definition):
+            found = await bench.servers.reconcile(definition, ctx)
+            return None if found is None else await _finished(definition, command, found, bench)
+
+    return reconcile
+
+
+async def _agreed(
+    definition: ToolDefinition, made: Runner, values: Mapping[str, Any], ctx: Context, bench: ToolResources
+) -> None:
+    """A program of a file that nobody vouches for asks before its first start, and shows what would be started."""
+    if _begun(definition, made, values, bench) or made.argv is None:
+        return
+    argv = made.argv(values)
+    answer = await ctx.ask(
+        f"Start {argv[0]} for {definition.id}?", kind="confirm", resume="pass", data={"argv": argv}, key="files:start"
+    )
+    if not answer.accepted:
+        raise ToolFailure("declined", answer.reason or f"{argv[0]} was not started")
+    bench.begun.add(_start(definition, argv))
+
+
+def _begun(definition: ToolDefinition, made: Runner, values: Mapping[str, Any], bench: ToolResources) -> bool:
+    """Whether what would be started needs no agreement, or has it."""
+    if definition.trusted or made.argv is None:
+        return True
+    return _start(definition, made.argv(values)) in bench.begun
+
+
+def _start(definition: ToolDefinition, argv: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """What somebody agrees to: a program of this very file, and of a server all of its arguments."""
+    return definition.sha256, tuple(argv if definition.type == "mcp" else argv[:1])
+
+
+async def _finished(definition: ToolDefinition, command: Command, result: Result, bench: ToolResources) -> Result:
+    """The result as the processors make it and as the model is shown it."""
+    if result.failure is not None:
+        return _marked(definition, result)
+    shaped = await transforms.after(definition, command.name, result.data, bench.sandboxes)
+    return _marked(definition, _for_model(definition, command, _reshaped(result, shaped), bench))
+
+
+def _as_result(value: Any) -> Result:
+    if isinstance(value, Result):
+        return value
+    if isinstance(value, list) and value and all(isinstance(one, Block) for one in value):
+        return Result(content=value)
+    return Result(value)
+
+
+def _reshaped(result: Result, shaped: transforms.ShapedData) -> Result:
+    """A result with its shaped data; what it said in words is then no longer true, what it shows still is."""
+    if shaped.warnings:
+        metadata = {**result.metadata, "warnings": list(shaped.warnings)}
+        return Result(result.data, result.content, None, result.changes, result.handover, metadata)
+    if shaped.data is result.data:
+        return result
+    shows = [one for one in result.content if one.get("type") not in ("text", "json")]
+    content = [_shown(shaped.data), *shows] if shows else ()
+    return Result(shaped.data, content, None, result.changes, result.handover, result.metadata)
+
+
+def _shown(data: Any, audience: tuple[str, ...] | None = None) -> Block:
+    return block("text", audience, text=data) if isinstance(data, str) else block("json", audience, value=data)
+
+
+def _for_model(definition: ToolDefinition, command: Command, result: Result, bench: ToolResources) -> Result:
+    """A filter takes from what the model reads; the log keeps all."""
+    entry = bench.entry(f"{definition.id}.{command.name}")
+    filter = command.filter or (None if entry is None else entry.filter)
+    if filter is None:
+        return result
+    data = result.data if result.data is not None or not result.content else Result(content=result.content).text
+    left = filtered(data, filter)
+    if left.filter_type in ("none", "unknown"):
+        return result
+    others = [Block({**one, "audience": ["user"]}) for one in result.content]
+    told = {name: value for name, value in left._asdict().items() if name != "filtered"}
+    content, metadata = [_shown(left.filtered, ("model",)), *others], {**result.metadata, "filter": told}
+    return Result(result.data, content, None, result.changes, result.handover, metadata)
+
+
+@contextmanager
+def _marking(definition: ToolDefinition) -> Iterator[None]:
+    """Says in the log of a call that fails which file it was."""
+    try:
+        yield
+    except ToolFailure as error:
+        error.metadata = {**error.metadata, "definition": definition.sha256}
+        raise
+
+
+def _marked(definition: ToolDefinition, result: Result) -> Result:
+    result.metadata = {**result.metadata, "definition": definition.sha256}
+    return result
+
+
+# What is known
+
+
+def _knowledge(
+    definition: ToolDefinition, command: Command, schema: Mapping[str, Any], bench: ToolResources
+) -> Knowledge:
+    def hint(code: str, message: str, metadata: Mapping[str, Any]) -> str | None:
+        found = [Finding(one["path"], one["code"], one["message"]) for one in metadata.get("findings", ())]
+        return knowledge.hint(definition, command.name, code, message, found)
+
+    def help(topic: str | None) -> str:
+        return knowledge.tool_help(definition, command.name, topic, parameters=schema.get("properties", ()))
+
+    entry = bench.entry(f"{definition.id}.{command.name}")
+    worked = [one.said for one in examples_of(definition) if one.command == command.name and "output" in one.said]
+    return Knowledge((entry and entry.examples) or input_examples(worked), hint=hint, help=help)
+
+
+# Helpers
+
+
+def _exposed(definition: ToolDefinition) -> list[Helper]:
+    said = definition.tool.get("expose_helpers") if definition.schema_version == 2 else None
+    return [one for one in definition.helpers if said is True or one.id in texts(said)]
+
+
+def _of_helper(definition: ToolDefinition, helper: Helper, bench: ToolResources) -> Tool:
+    async def run(ctx: Context, values: Mapping[str, Any]) -> Result:
+        with _marking(definition):
+            return _marked(definition, Result(await validators.helper(definition, helper.id, values, bench.sandboxes)))
+
+    return Tool(
+        **_identity(definition, helper.id),
+        description=helper.description or f"The helper {helper.id} of {definition.name}",
+        input_schema=OPEN,
+        effect="read",
+        run=run,
+        renew=lambda: bench.renew(definition.id, helper.id),
+    )

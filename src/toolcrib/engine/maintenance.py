@@ -1,0 +1,67 @@
+"""What a node looks after, again and again: hints that were lost, workers that died, questions and sessions whose time
+is up. Several nodes may do it at once; the store lets each change happen once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+from typing import TYPE_CHECKING
+
+from toolcrib.store import SharedStore
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+    from toolcrib.engine.nats import Nats
+
+log = logging.getLogger("toolcrib.engine")
+
+TELL_S = 1.0
+EVERY = 3
+"""What others see of this node is renewed each second; every third time the rest is looked after."""
+
+QUEUED_S = 15.0
+"""A call that is queued for longer may have lost its hint."""
+
+
+class Maintenance:
+    """One of the looks of `crib.rescue` in every node."""
+
+    def __init__(self, crib: Crib, store: SharedStore, engine: Nats) -> None:
+        self._crib = crib
+        self._store = store
+        self._engine = engine
+        self._told: set[str] = set()
+        self._first = engine.works  # calls may have waited for a worker with these tools
+        self._numbers = itertools.count(random.randrange(EVERY))
+        crib.rescue.add(self._look, TELL_S)
+
+    async def _look(self) -> float:
+        self._engine.tell()
+        if next(self._numbers) % EVERY == 0:
+            await self._look_after_all()
+        return TELL_S * random.uniform(0.75, 1.25)
+
+    async def _look_after_all(self) -> None:
+        for lane in self._engine.lanes.values():
+            if lane.silent():
+                await self._engine.renew()
+                break
+        await self._say_again()
+        await self._crib.expire()
+        await self._crib.sweep_sometimes()
+        self._report()
+
+    async def _say_again(self) -> None:
+        """Calls of dead workers, and those that are queued for too long, if there is a worker that has their tool."""
+        tools = {id for node in await self._store.nodes() if node.alive for id in node.facts.get("tools") or ()}
+        for row in await self._store.stale(0.0 if self._first else QUEUED_S, tools=sorted(tools)):
+            self._engine.dispatch(row, "-again")
+        self._first = False
+
+    def _report(self) -> None:
+        """Tools that calls wait for and that this worker lacks, once each."""
+        for tool in self._engine.missing - self._told:
+            log.warning("calls of %s wait for a worker that has it: this one does not", tool)
+        self._told = set(self._engine.missing)

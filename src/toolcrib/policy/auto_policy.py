@@ -1,0 +1,71 @@
+"""The default of a policy: what is said of a call that no rule speaks of."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from toolcrib.policy.verdicts import ALLOW, Arguments, Subject, Verdict
+from toolcrib.tool import Tool
+from toolcrib.types import Annotations
+
+Default = Literal["auto", "allow", "ask", "deny"]
+Pin = Literal["report", "ask", "deny", "off"]
+MOST = 10_000
+
+
+class AutoPolicy:
+    """What a tool says about itself decides, and nothing else."""
+
+    def __init__(self) -> None:
+        self._verdicts: dict[Tool, Verdict] = {}
+
+    def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
+        """The same for every call of a tool, so it is worked out once."""
+        verdict = self._verdicts.get(tool)
+        if verdict is None:
+            if len(self._verdicts) >= MOST:  # of tools that came and went
+                self._verdicts.clear()
+            verdict = pinned(None, tool) or by_default("auto", tool, granted=False, believed=False)
+            self._verdicts[tool] = verdict
+        return verdict
+
+
+def by_default(default: Default, tool: Tool, *, granted: bool, believed: bool) -> Verdict:
+    """The default for a call.
+
+    `granted` says that it needs something and all of it is granted, `believed` that what an untrusted source says of
+    its tools is taken for true.
+    """
+    if default == "allow":
+        return ALLOW
+    if default == "ask":
+        return Verdict("ask", message="no rule allows it")
+    if default == "deny":
+        return Verdict("deny", message=f"Denied: no rule allows {tool.name}")
+    return _auto(tool, granted, believed)
+
+
+def pinned(pin: Pin | None, tool: Tool) -> Verdict | None:
+    """What is said of a tool of a stranger that is not what it was when it was accepted; without a word it asks."""
+    if not tool.changed or pin in ("off", "report"):
+        return None
+    told = f"{tool.id} changed its {' and its '.join(tool.changed)} since it was accepted"
+    return Verdict("deny", "rule", f"Denied: {told}", "pin") if pin == "deny" else Verdict("ask", "rule", told, "pin")
+
+
+def _auto(tool: Tool, granted: bool, believed: bool) -> Verdict:
+    """A grant is consent, but neither to what asks for confirmation nor to a stranger."""
+    said = tool.annotations or Annotations()
+    if said.requires_confirmation:
+        return Verdict("ask", message="the tool requires confirmation")
+    if tool.run is None:
+        return Verdict("allow", message="the client runs its own tool")
+    if not (tool.trusted or tool.vouched or believed):
+        return Verdict("ask", message=f"the source {tool.source} is not trusted")
+    if granted:
+        return Verdict("allow", message="all that it needs is granted")
+    if said.destructive:
+        return Verdict("ask", message="the tool is destructive")
+    if said.open_world and not said.read_only:
+        return Verdict("ask", message="the tool reaches the outside world")
+    return ALLOW

@@ -1,0 +1,50 @@
+"""The policy of a crib that was given none: preset `developer`, and what tools say about themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from toolcrib.policy.auto_policy import AutoPolicy
+from toolcrib.policy.verdicts import Arguments, Policy, Subject, Verdict
+from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib.policy.paths import Folders
+    from toolcrib.policy.rule_policy import Layers, RulePolicy
+
+
+class DefaultPolicy(AutoPolicy):
+    """Tools without capabilities are judged by their annotations; for the others, rules are loaded when needed."""
+
+    preset = "developer"
+
+    def __init__(self, folders: Callable[[], Folders]) -> None:
+        super().__init__()
+        self._folders = folders
+
+    @cached_property
+    def rules(self) -> RulePolicy:
+        """The same as rules, which can be extended, explained and offered from."""
+        from toolcrib.policy.loader import load
+
+        return load({}, folders=self._folders())
+
+    def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
+        """The verdict on one call."""
+        verdict = self._verdicts.get(tool)
+        if verdict is not None:
+            return verdict
+        if tool.capabilities:
+            return self.rules.decide(session, tool, arguments)
+        return super().decide(session, tool, arguments)
+
+
+def rules_of(policy: Policy) -> RulePolicy | Layers | None:
+    """The rules behind a policy, which can be explained, offered from and extended; None for one of another making."""
+    from toolcrib.policy.rule_policy import Layers, RulePolicy
+
+    if isinstance(policy, DefaultPolicy):
+        return policy.rules
+    return policy if isinstance(policy, RulePolicy | Layers) else None

@@ -1,0 +1,388 @@
+"""`RulePolicy`: grants, rules and a default as one pure decision; and `Layers` of them, each stricter than the last.
+
+What a call needs is held against the grants, then the rules are asked, then the default; the strictest verdict counts.
+A session may tell its `folders` (where paths start) and its `agent`; what it does not tell, no rule can rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from toolcrib.policy import capabilities, globs, grant_offers, review, shell
+from toolcrib.policy.approvers import ANYBODY, Approvers
+from toolcrib.policy.auto_policy import Default, Pin, by_default, pinned
+from toolcrib.policy.conditions import CallArguments, Unit, lines
+from toolcrib.policy.errors import BadRule
+from toolcrib.policy.explanation import (
+    Explanation,
+    ExplanationPart,
+    Need,
+    detail,
+    matches,
+    strictest,
+    verdict_of,
+    verdict_of_need,
+)
+from toolcrib.policy.grants import GrantDecision, Grants, GrantTexts, is_interpreter
+from toolcrib.policy.paths import NOWHERE, Folders
+from toolcrib.policy.patterns import parse
+from toolcrib.policy.rules import BoundRule, Rule, RuleSet, winner
+from toolcrib.policy.shell import TRUSTED
+from toolcrib.policy.verdicts import Arguments, Subject, Verdict
+from toolcrib.tool import Tool
+
+"""Where paths start in a session that says nothing: in a folder that no grant of a workspace gives away."""
+
+MOST = 4096
+
+
+class _ToolFacts(NamedTuple):
+    """What is worked out once for a tool."""
+
+    rules: tuple[BoundRule, ...]
+    kinds: Mapping[str, str]
+    families: tuple[str, ...]
+    believed: bool
+    verdict: Verdict | None  # where it is the same for every call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RulePolicy:
+    """Rules over tools and arguments, what is granted, and what happens to calls that no rule speaks of.
+
+    Without `grants` nothing is said of capabilities: so are the policies of agents, which only narrow. `believed` are
+    globs of sources or namespaces whose annotations count though they are not trusted. `approved` are capabilities
+    that a person allowed where a grant asks; they count for the calls that were approved alone. `preset` names the one
+    it began with, for the limits that it has. A program in `trusted_folders` is known by its name alone.
+    """
+
+    default: Default = "auto"
+    rules: tuple[Rule, ...] = ()
+    grants: GrantTexts | None = None
+    folders: Folders = NOWHERE
+    believed: tuple[str, ...] = ()
+    approved: frozenset[str] = frozenset()
+    preset: str | None = None
+    trusted_folders: frozenset[str] = TRUSTED
+    people: Approvers = ANYBODY
+    pin: Pin | None = None
+    _set: RuleSet = field(init=False, repr=False)
+    _known: dict[Tool, _ToolFacts] = field(init=False, repr=False, default_factory=dict)
+    _bound: dict[Folders, Grants] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_set", RuleSet(self.rules))
+        self.granted(self.folders)
+
+    # What is asked of it
+
+    def authorize(self, session: Subject, tool: Tool) -> Verdict | None:
+        """A refusal before the arguments are looked at: nothing of the kind that the tool needs is granted."""
+        if self.grants is None or self.grants.ungranted == "ask" or not tool.capabilities:
+            return None
+        grants = self.granted(_folders(session, self.folders))
+        assert grants is not None
+        for family in self.known(tool).families:
+            if not grants.covers_family(family):
+                message = f"Denied: {family} is not granted"
+                return Verdict(
+                    "deny", "capability", message, capability=family, detail=(f"deny {family}: not granted",)
+                )
+        return None
+
+    def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
+        """The verdict on one call.
+
+        Raises:
+            Unfit: an argument is none of its kind.
+            BadRule: a pattern does not fit the kind of an argument.
+        """
+        known = self._known.get(tool) or self.known(tool)
+        return known.verdict or self._judge(session, tool, known, arguments()).verdict
+
+    def explain(self, session: Subject, tool: Tool, arguments: Arguments) -> Explanation:
+        """The verdict with all that led to it, without calling.
+
+        Raises:
+            Unfit: an argument is none of its kind.
+            BadRule: a pattern does not fit the kind of an argument.
+        """
+        refusal = self.authorize(session, tool)
+        if refusal is not None:
+            return Explanation(refusal)
+        found = self._judge(session, tool, self.known(tool), arguments())
+        return found._replace(notes=tuple(_notes(found.needs)))
+
+    def hides(self, tool: Tool, session: Subject | None = None) -> bool:
+        """Whether every call of the tool is denied by a rule, so that a model need not see it."""
+        known = self._known.get(tool)  # the rules alone are asked: to work out more, the schema would be made
+        return any(
+            bound.rule.effect == "deny"
+            and not (bound.conditional or bound.excepts)
+            and (not bound.when or (session is not None and bound.fits(session)))
+            for bound in (self._set.plan(tool) if known is None else known).rules
+        )
+
+    def offer(self, session: Subject, tool: Tool, arguments: Arguments) -> str | None:
+        """What "allow this for the session" would add for a call that asks, or None where it may not be offered."""
+        return _offer(self, session, tool, arguments)
+
+    def with_offer(self, offer: str) -> RulePolicy:
+        """This policy with an offer that a person accepted.
+
+        Raises:
+            BadRule: the text is no offer.
+        """
+        return self.extended(*grant_offers.read(offer))
+
+    def extended(self, patterns: Iterable[str] = (), granted: Iterable[str] = ()) -> RulePolicy:
+        """This policy with calls and capabilities that a person approved; no deny gives way to them.
+
+        Raises:
+            BadRule: a pattern is none.
+        """
+        added = tuple(
+            Rule("allow", parse(text), f"approved-{number}", named=False, approved=True)
+            for number, text in enumerate(patterns, 1 + sum(rule.approved for rule in self.rules))
+        )
+        return replace(self, rules=self.rules + added, approved=self.approved | frozenset(granted))
+
+    def check(self, tools: Iterable[Tool]) -> list[str]:
+        """What a person should know: rules that never decide, allows of nothing, risky grants, people never asked."""
+        grants = self.granted(self.folders)
+        people = self.people.remarks(rule.demand for rule in self.rules if rule.demand is not None)
+        return [*review.rules(self.rules, tuple(tools)), *people, *(grants.warnings if grants is not None else ())]
+
+    # How it is worked out
+
+    def call(self, session: Subject, tool: Tool, args: Mapping[str, Any]) -> CallArguments:
+        """A call as rules see it."""
+        return CallArguments(
+            args, self.known(tool).kinds, tool.primary, _folders(session, self.folders), self.trusted_folders
+        )
+
+    def granted(self, folders: Folders) -> Grants | None:
+        """The grants as they stand for these folders."""
+        if self.grants is None:
+            return None
+        found = self._bound.get(folders)
+        if found is None:
+            if len(self._bound) >= MOST:
+                self._bound.clear()
+            found = self._bound[folders] = self.grants.bound(folders)
+        return found
+
+    def known(self, tool: Tool) -> _ToolFacts:
+        """What can be said of a tool before it is called."""
+        found = self._known.get(tool)
+        if found is None:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            found = self._known[tool] = self._work_out(tool)
+        return found
+
+    def _work_out(self, tool: Tool) -> _ToolFacts:
+        plan = self._set.plan(tool)
+        names = (tool.source, tool.namespace)
+        known = _ToolFacts(
+            plan.rules,
+            capabilities.kinds_of(tool.capabilities, tool.input_schema),
+            tuple(capabilities.families(tool.capabilities)),
+            any(globs.text(glob)(name) for glob in self.believed for name in names),
+            None,
+        )
+        varies = not plan.constant or "command" in known.kinds.values()  # whose segments are told
+        if varies or (tool.capabilities and self.grants is not None):
+            return known
+        default = by_default(self.default, tool, granted=False, believed=known.believed)
+        part = _LookedAt(None, plan.rules, winner(plan.rules)).part(default, tool.name)
+        verdict = strictest([part.verdict, *self._pinned(tool)])
+        return known._replace(verdict=verdict._replace(detail=detail((), (part,))))
+
+    def _pinned(self, tool: Tool) -> tuple[Verdict, ...]:
+        found = pinned(self.pin, tool)
+        return () if found is None else (found,)
+
+    def _judge(self, session: Subject, tool: Tool, known: _ToolFacts, args: Mapping[str, Any]) -> Explanation:
+        call = self.call(session, tool, args)
+        found = list(_looked_at([bound for bound in known.rules if bound.fits(session)], call))
+        approved = all(one.won is not None and one.won.rule.approved for one in found if not one.whole)
+        needs = tuple(self._needs(tool, known, call, approved))
+        granted = bool(needs) and all(need.effect == "allow" for need in needs)
+        default = by_default(self.default, tool, granted=granted, believed=known.believed)
+        parts = tuple(one.part(default, tool.name) for one in found)
+        said = [verdict_of_need(need) for need in needs if need.effect != "allow"]
+        said += sorted((part.verdict for part in parts), key=lambda verdict: verdict.by != "rule")
+        verdict = strictest([*said, *self._pinned(tool)])._replace(detail=detail(needs, parts))
+        return Explanation(verdict, needs, parts)
+
+    def _needs(self, tool: Tool, known: _ToolFacts, call: CallArguments, approved: bool) -> Iterator[Need]:
+        """What a person approved counts for the calls that were approved alone: else one `git log` would free git."""
+        grants = self.granted(call.folders)
+        if grants is None or not tool.capabilities:
+            return
+        for wanted in capabilities.derive(
+            tool.capabilities, call.args, call.folders, known.kinds, call.trusted, known=True
+        ):
+            judged = grants.judge(wanted)
+            if judged.effect == "ask" and approved and wanted.text in self.approved:
+                yield Need(wanted.text, "allow", "approved by a person")
+            else:
+                yield Need(wanted.text, judged.effect, judged.pattern, _message(wanted, judged, grants))
+
+
+def _folders(session: Subject, otherwise: Folders) -> Folders:
+    found: Folders | None = getattr(session, "folders", None)
+    return otherwise if found is None else found
+
+
+class _LookedAt(NamedTuple):
+    """A call or one segment of its command, the rules that match it, and the one that decides."""
+
+    segment: str | None
+    matching: Sequence[BoundRule]
+    won: BoundRule | None
+    whole: bool = False
+
+    def part(self, default: Verdict, name: str) -> ExplanationPart:
+        """What is said of it."""
+        what = f"`{self.segment}`" if self.segment else name
+        verdict = default if self.won is None else verdict_of(self.won.rule, what)
+        return ExplanationPart(self.segment, verdict, matches(self.matching, self.won), self.whole)
+
+
+def _once(arguments: Arguments) -> Arguments:
+    """The same arguments for every layer, worked out for the first that looks."""
+    held: list[Mapping[str, Any]] = []
+
+    def once() -> Mapping[str, Any]:
+        if not held:
+            held.append(arguments())
+        return held[0]
+
+    return once
+
+
+def _looked_at(rules: Sequence[BoundRule], call: CallArguments) -> Iterator[_LookedAt]:
+    """The rules on each segment, and those that speak of several commands on the whole line."""
+    commands = call.commands()
+    if not commands:
+        matching = [bound for bound in rules if bound.matches(call)]
+        yield _LookedAt(None, matching, winner(matching))
+    for command in commands:
+        read = call.command(command)
+        units = [Unit(command, text) for text in dict.fromkeys(segment.text for segment in read.segments)]
+        if any(bound.whole_line for bound in rules):
+            units += [Unit(command, line, whole=True) for line in lines(read, command)]
+        for call.unit in units:
+            matching = [bound for bound in rules if bound.matches(call)]
+            if matching or not call.unit.whole:
+                yield _LookedAt(call.unit.text, matching, winner(matching), call.unit.whole)
+
+
+def _message(wanted: capabilities.Capability, judged: GrantDecision, grants: Grants) -> str:
+    if judged.effect == "allow":
+        return ""
+    if judged.effect == "ask":
+        return f"{wanted.text} has to be approved"
+    if judged.pattern is not None:
+        return f"Denied: {wanted.text} is forbidden by the grant {judged.pattern}"
+    others = ", ".join(grants.granted(wanted.domain, wanted.action))
+    return f"Denied: {wanted.text} is not granted" + (f" (granted: {others})" if others else "")
+
+
+def _notes(needs: Iterable[Need]) -> Iterator[str]:
+    """What a person should know of what is allowed here."""
+    for need in needs:
+        program = need.capability.removeprefix("exec:cmd:")
+        if program != need.capability and need.effect == "allow" and is_interpreter(program):
+            yield f"{need.capability} grants arbitrary code: {program} runs whatever it is given"
+        elif program != need.capability and need.effect == "allow" and program not in (*shell.KNOWN, "*"):
+            yield f"{need.capability}: what {program} reads, writes or reaches is bounded by the shell's sandbox alone"
+
+
+def _offer(policy: RulePolicy | Layers, session: Subject, tool: Tool, arguments: Arguments) -> str | None:
+    """The narrowest offer, if with it the same call would run."""
+    args = arguments()
+    why = policy.explain(session, tool, lambda: args)
+    try:
+        found = grant_offers.narrowest(why, tool, policy.call(session, tool, args))
+        if found is None or policy.extended(*found).decide(session, tool, lambda: args).effect != "allow":
+            return None
+    except BadRule:  # the name of an argument that no pattern can say
+        return None
+    return found.text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layers:
+    """Policies one within another (crib, session, agent): each can only be stricter than the one before."""
+
+    layers: tuple[RulePolicy, ...]
+
+    @property
+    def people(self) -> Approvers:
+        """Who may answer, as the outermost layer has it."""
+        return self.layers[0].people
+
+    def call(self, session: Subject, tool: Tool, args: Mapping[str, Any]) -> CallArguments:
+        """A call as the outermost layer sees it."""
+        return self.layers[0].call(session, tool, args)
+
+    def authorize(self, session: Subject, tool: Tool) -> Verdict | None:
+        """The first refusal before the arguments are looked at."""
+        found = (layer.authorize(session, tool) for layer in self.layers)
+        return next((verdict for verdict in found if verdict is not None), None)
+
+    def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
+        """The strictest verdict; of equally strict ones that of the outermost layer.
+
+        Raises:
+            Unfit: an argument is none of its kind.
+            BadRule: a pattern does not fit the kind of an argument.
+        """
+        once = _once(arguments)
+        return strictest([layer.decide(session, tool, once) for layer in self.layers])
+
+    def explain(self, session: Subject, tool: Tool, arguments: Arguments) -> Explanation:
+        """The verdict with all that led to it in every layer.
+
+        Raises:
+            Unfit: an argument is none of its kind.
+            BadRule: a pattern does not fit the kind of an argument.
+        """
+        once = _once(arguments)
+        said = [layer.explain(session, tool, once) for layer in self.layers]
+        return Explanation(
+            strictest([one.verdict for one in said]),
+            tuple(need for one in said for need in one.needs),
+            tuple(part for one in said for part in one.parts),
+            tuple(dict.fromkeys(note for one in said for note in one.notes)),
+        )
+
+    def hides(self, tool: Tool, session: Subject | None = None) -> bool:
+        """Whether a layer hides the tool."""
+        return any(layer.hides(tool, session) for layer in self.layers)
+
+    def offer(self, session: Subject, tool: Tool, arguments: Arguments) -> str | None:
+        """What "allow this for the session" would add for a call that asks, or None where it may not be offered."""
+        return _offer(self, session, tool, arguments)
+
+    def with_offer(self, offer: str) -> Layers:
+        """These policies with an offer that a person accepted.
+
+        Raises:
+            BadRule: the text is no offer.
+        """
+        return self.extended(*grant_offers.read(offer))
+
+    def extended(self, patterns: Iterable[str] = (), granted: Iterable[str] = ()) -> Layers:
+        """These policies with what a person approved, which every layer takes.
+
+        Raises:
+            BadRule: a pattern is none.
+        """
+        patterns, granted = tuple(patterns), tuple(granted)
+        return Layers(tuple(layer.extended(patterns, granted) for layer in self.layers))

@@ -1,0 +1,222 @@
+"""A JSON Schema put to work: compiled once, it checks, reads gently, fills in defaults and explains.
+
+Nothing is ever fetched, formats are not asserted, and no pattern of a stranger can hang the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolcrib.schema.coercion import fill_defaults, read_gently
+from toolcrib.schema.positions import resolve
+from toolcrib.schema.problems import LocatedProblem, SchemaError, in_order, show, spell
+from toolcrib.schema.shape import Shape, ShapeBuilder
+from toolcrib.schema.violations import findings
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
+
+BASE = "urn:toolcrib:arguments"
+ENOUGH = 500  # errors looked at for one call; ten are told
+BACKTRACKS = 10_000
+LOOKED_AROUND = 2000
+"""The longest text that is held against a pattern with look-around: its time grows with text and tries, and no engine
+bounds both.
+"""
+
+
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """Make sure that a schema can be the input schema of a tool.
+
+    Raises:
+        SchemaError: it is not valid JSON Schema, does not describe an object or refers to something outside.
+    """
+    rules = JsonSchemaValidator(object_schema(schema))
+    rules.compile()
+    rules.shape()
+
+
+def output_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
+    """Make the check of a tool's output: None, or its first problem as `<path>: <problem>`.
+
+    Raises:
+        SchemaError: the schema is not valid or refers to something outside.
+    """
+    rules = JsonSchemaValidator(plain_schema(schema))
+    rules.compile()
+
+    def check(data: Any) -> str | None:
+        try:
+            if rules.valid(data):
+                return None
+            return str(in_order(rules.findings(data), data)[0])
+        except (TypeError, ValueError) as error:
+            return f"not JSON data: {error}"
+
+    return check
+
+
+def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a schema as plain JSON data, so that nobody changes it behind our back."""
+    if not isinstance(schema, Mapping):
+        raise SchemaError(f"a schema is an object, not {type(schema).__name__}")
+    try:
+        text = msgspec.json.encode(dict(schema), enc_hook=_as_plain)
+        copied: dict[str, Any] = msgspec.json.decode(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SchemaError(f"the schema is not JSON: {error}") from None
+    return copied
+
+
+def _as_plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"it holds {type(value).__name__}")
+
+
+def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a schema, sure that it describes an object."""
+    copied = plain_schema(schema)
+    top: Any = copied
+    for _ in range(10):
+        if isinstance(top, dict) and "type" not in top and isinstance(top.get("$ref"), str):
+            top = resolve(copied, top["$ref"])
+    if not isinstance(top, dict) or top.get("type") != "object":
+        found = show(top.get("type")) if isinstance(top, dict) and "type" in top else "none"
+        raise SchemaError(f'the type of the arguments must be "object", not {found}')
+    return copied
+
+
+_VALUES = frozenset({"const", "default", "enum", "examples"})
+
+
+class JsonSchemaValidator:
+    """One schema; everything about it is worked out at its first use."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+        self._validator: Validator | None = None
+        self._shape: Shape | None = None
+        self._counts = False
+
+    def compile(self) -> Validator:
+        """Make the validator.
+
+        Raises:
+            SchemaError: the schema is not valid or refers to something outside.
+        """
+        if self._validator is None:
+            self._validator = _compiled(self.schema)
+        return self._validator
+
+    def valid(self, data: Any) -> bool:
+        """Say whether data is valid."""
+        return (self._validator or self.compile()).is_valid(data)
+
+    def findings(self, data: Any) -> list[LocatedProblem]:
+        """Find what is wrong with data."""
+        errors = islice(self.compile().iter_errors(data), ENOUGH)
+        return [finding for error in errors for finding in findings(error, self.schema)]
+
+    def read(self, data: Any, size: int) -> Any:
+        """Read data gently; `size` is the length of its text."""
+        return read_gently(self.shape(), data, size)
+
+    def fills(self) -> bool:
+        """Say whether there is any default to fill in."""
+        return self.shape().fills
+
+    def counts(self) -> bool:
+        """Say whether an integer is asked for anywhere."""
+        self.shape()
+        return self._counts
+
+    def fill_defaults(self, data: dict[str, Any]) -> bool:
+        """Fill in the defaults of data that is valid; says whether there were any."""
+        return fill_defaults(self.shape(), data)
+
+    def shape(self) -> Shape:
+        """Give the tree of the schema."""
+        if self._shape is None:
+            builder = ShapeBuilder(self.schema, self._acceptor)
+            self._shape = builder.build()
+            self._counts = builder.counts()
+        return self._shape
+
+    def _acceptor(self, reference: str) -> Callable[[Any], bool]:
+        """Make the validity check of one schema inside, compiled when it is first asked."""
+        made: list[Validator] = []
+
+        def accepts(value: Any) -> bool:
+            if not made:
+                made.append(self._part(reference))
+            return made[0].is_valid(value)
+
+        return accepts
+
+    def _part(self, reference: str) -> Validator:
+        return _compiled({"$ref": BASE + reference}, self.schema)
+
+
+def _fetch_nothing(uri: str) -> Any:
+    raise ValueError(f"{uri} is not part of the schema, and nothing is fetched")
+
+
+def _compiled(schema: dict[str, Any], within: dict[str, Any] | None = None) -> Validator:
+    """A validator of a schema, which may refer to what stands `within` another."""
+    import jsonschema_rs
+
+    # The engine without backtracking cannot hang, but knows no look-around; the other has few tries and short texts.
+    linear, other = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS)
+    problem: Exception = SchemaError("the schema is not valid")
+    for engine in (linear, other):
+        whole, base = (schema, within) if engine is linear else (_bounded(schema), _bounded(within))
+        try:
+            registry = None if base is None else jsonschema_rs.Registry([(BASE, base)], retriever=_fetch_nothing)
+            return jsonschema_rs.validator_for(
+                whole, registry=registry, offline=True, validate_formats=False, pattern_options=engine
+            )
+        except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
+            problem = error
+    raise SchemaError(_why_invalid(problem)) from None
+
+
+def _bounded(schema: Any, old: bool = False) -> Any:
+    """The same schema, in which no long text is held against a pattern; `old` is one of the first drafts."""
+    if isinstance(schema, list):
+        return [_bounded(one, old) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    old = old or any(draft in str(schema.get("$schema", "")) for draft in ("draft-04", "draft-06"))
+    made = {key: value if key in _VALUES else _bounded(value, old) for key, value in schema.items()}
+    if isinstance(schema.get("pattern"), str):
+        pattern, short = {"pattern": made.pop("pattern")}, {"maxLength": LOOKED_AROUND}
+        # Where a text is long, the pattern is not looked at. The first drafts have no word for that but a choice.
+        held = {"anyOf": [{"minLength": LOOKED_AROUND + 1}, pattern]} if old else {"if": short, "then": pattern}
+        made["allOf"] = [*made.get("allOf", ()), held, short]
+    if isinstance(schema.get("patternProperties"), dict):
+        _check_names(made["patternProperties"])
+    return made
+
+
+def _check_names(patterns: dict[str, Any]) -> None:
+    """Names of arguments may be of any length, and nothing can be held before their patterns."""
+    import jsonschema_rs
+
+    for pattern in patterns:
+        schema = {"patternProperties": {pattern: True}}
+        try:
+            jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions())
+        except (ValueError, TypeError):
+            raise SchemaError(f"patternProperties: {show(pattern)} is no pattern without look-around") from None
+
+
+def _why_invalid(error: Exception) -> str:
+    where = spell(getattr(error, "instance_path", ()))
+    what = str(getattr(error, "message", error))
+    what = what if len(what) <= 300 else what[:299] + "…"
+    return f"not valid JSON Schema: {where}: {what}" if where else f"not valid JSON Schema: {what}"

@@ -1,0 +1,194 @@
+"""Calls, those of a session and those of all, listed and one by one with all that the log says of one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from toolcrib._call.history import History
+from toolcrib.events import Event
+from toolcrib.serve.api import forms
+from toolcrib.serve.api.errors import missing
+from toolcrib.serve.api.pages import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
+from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.session import Session
+from toolcrib.store import OWNER, Row, Store, WalkedCall, WalkFilter
+from toolcrib.store.codec import PAGE_BYTES, encode
+from toolcrib.types import CODES, Status
+
+_ENDED: dict[str | None, Status] = {
+    None: "succeeded",
+    "cancelled": "cancelled",
+    "timeout": "timed_out",
+    "unknown": "unknown",
+}
+_CODES = {"succeeded": ("",), "cancelled": ("cancelled",), "timed_out": ("timeout",), "unknown": ("unknown",)}
+_FAILED = tuple(code for code in CODES if code not in _ENDED)
+
+
+class CallsQuery(Struct, forbid_unknown_fields=True):
+    """Which calls."""
+
+    state: Status | None = None
+    tool: Name | None = None
+    after: Text | None = None
+    limit: Limit = 100
+
+
+class AllCalls(CallsQuery, forbid_unknown_fields=True):
+    """Which calls, of whom, and since when they were accepted."""
+
+    owner: Name | None = None
+    since: Moment = 0.0
+
+
+def status_of(row: Row) -> Status:
+    """Where a call stands, by its row."""
+    if row.state == "queued" or row.state == "waiting" or row.state == "running":
+        return row.state
+    return _ENDED.get(row.code, "failed")
+
+
+def where_of(query: CallsQuery) -> WalkFilter:
+    """What the store has to look for; a call that streams runs."""
+    state = "running" if query.state == "streaming" else query.state
+    if state in (None, "queued", "waiting", "running"):
+        return WalkFilter(tool=query.tool, states=() if state is None else (state,))
+    return WalkFilter(tool=query.tool, states=("done",), codes=_CODES.get(state, _FAILED))
+
+
+async def walked(asked: ApiRequest, where: WalkFilter) -> tuple[list[WalkedCall], str | None]:
+    """A page of calls, and the place of the next."""
+    loop = asyncio.get_running_loop()
+    past, limit, found = read_mark(asked.query.after), asked.query.limit, list[WalkedCall]()
+    stop = loop.time() + LOOK_S
+    while True:
+        spots, past = await asked.api.crib.store.walk(where, past, limit=limit - len(found))
+        own = [spot for spot in spots if spot.owner != OWNER]
+        found += await asked.api.rooms.visible(own, asked.principal)
+        if past is None or len(found) >= limit or loop.time() > stop:
+            return found, None if past is None else place(*past)
+
+
+async def stories(store: Store, spots: list[WalkedCall]) -> AsyncIterator[tuple[WalkedCall, list[Event]]]:
+    """The events of each call, of as many at once as the store gives."""
+    while spots:
+        told = await store.stories([spot.row for spot in spots])
+        for spot, story in zip(spots, told, strict=False):
+            yield spot, story
+        spots = spots[len(told) :]
+
+
+async def histories(asked: ApiRequest, spots: list[WalkedCall]) -> AsyncIterator[tuple[WalkedCall, History]]:
+    """What the log says of each call, unless it was swept just now."""
+    async for spot, story in stories(asked.api.crib.store, spots):
+        if story:
+            yield spot, History(spot.row.session, story)
+
+
+async def _entries(asked: ApiRequest, where: WalkFilter, *, whose: bool = False) -> ApiReply:
+    """A page of calls, which ends by its bytes too."""
+    spots, next = await walked(asked, where)
+    found, size = list[Raw](), 0
+    async for spot, history in histories(asked, spots):
+        more = {"session": spot.row.session, "owner": spot.owner} if whose else {}
+        found.append(Raw(encode(forms.listed(history, **more))))
+        size += len(bytes(found[-1]))
+        if size >= PAGE_BYTES and spot is not spots[-1]:
+            return paged(found, place(*spot.mark))
+    return paged(found, next)
+
+
+async def calls(asked: ApiRequest) -> ApiReply:
+    """The calls of a session, in order of acceptance."""
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    return await _entries(asked, where_of(asked.query)._replace(session=session.id, oldest_first=True))
+
+
+async def all_calls(asked: ApiRequest) -> ApiReply:
+    """Calls of all sessions, the newest first."""
+    query, owner = asked.query, owner_of(asked, asked.query.owner)
+    if query.owner not in (None, owner):
+        return paged([])
+    return await _entries(asked, where_of(query)._replace(owner=owner, since=query.since), whose=True)
+
+
+class CallDetail(forms.EntryForm, omit_defaults=True):
+    """A call with all that its log says of it."""
+
+    args: Any = None
+    digest: str = ""
+    run: str | None = None
+    agent: str | None = None
+    verdict: dict[str, Any] | None = None
+    question: forms.QuestionForm | None = None
+    edited: dict[str, Any] | None = None
+
+
+async def call(asked: ApiRequest) -> ApiReply:
+    """One call: arguments, verdict, question, result."""
+    session, row = await found(asked)
+    history, verdict = History(session.id), None
+    after = row.accepted_seq - 1
+    while page := await asked.api.crib.store.read(session.id, after, call=row.id, limit=1000):
+        for event in page:
+            history.advance(event)
+            verdict = event.fields.get("verdict", verdict)
+        after = page[-1].seq
+    said, asks = history.accepted, history.question
+    base = forms.listed(history, session=session.id, owner=session.owner)
+    fields = {name: getattr(base, name) for name in base.__struct_fields__}
+    return given(
+        CallDetail(
+            **fields,
+            args=(history.started or {}).get("args", said.get("args")),
+            digest=(history.started or said)["digest"],
+            run=said.get("run"),
+            agent=said.get("agent"),
+            verdict=verdict,
+            question=None if asks is None else forms.question(asks),
+            edited=history.edited,
+        )
+    )
+
+
+async def found(asked: ApiRequest) -> tuple[Session, Row]:
+    """The call that a path names."""
+    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    await asked.api.crib.store.flush()
+    row = await asked.api.crib.store.call(asked.path[1])
+    if row is None or row.session != session.id:
+        raise missing("call")
+    return session, row
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/calls",
+        all_calls,
+        "Calls of all sessions that you may see, the newest first, of one status, tool or owner. "
+        "A page may have few and yet a `next`: go on until there is none.",
+        query=AllCalls,
+        gives={200: forms.Entries},
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/calls",
+        calls,
+        "The calls of a session in order of acceptance, of one status or tool.",
+        query=CallsQuery,
+        gives={200: forms.Entries},
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/calls/{call}",
+        call,
+        "One call with its arguments, the verdict on it, its question and its result.",
+        gives={200: CallDetail},
+    ),
+]

@@ -1,0 +1,125 @@
+"""The events of all sessions that somebody may see, as they come."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from toolcrib.events import Event
+from toolcrib.serve.api.errors import ApiError
+from toolcrib.serve.api.events import LAST
+from toolcrib.serve.api.pages import place, read_place
+from toolcrib.serve.api.request import ApiRequest
+from toolcrib.serve.api.router import Route
+from toolcrib.serve.api.session_cache import bounds
+from toolcrib.serve.api.streams import EXTENT, PAGE, EventStream, frame
+from toolcrib.serve.api.watcher import MOST, SLACK_S, Found, used_since
+from toolcrib.store import SessionRow
+
+LATE_BYTES = 256 * 1024
+"""What is kept for one who reads slower than things happen."""
+
+PIECE = 20
+"""Events that are sent at once to one who was away."""
+
+
+async def live(asked: ApiRequest) -> None:
+    """A stream of all that happens, from now on or from where its reader was."""
+    api, last = asked.api, asked.headers.get(LAST)
+    since = read_place(None if last is None else last.decode("latin-1").strip(), tuple[float, str, int])
+    if api.streams.stopped:
+        raise ApiError("unavailable", "The server is stopping", "try again", retry_after=1)
+    async with api.readers.of(asked):
+        line = api.streams.line(asked.send)
+        reader = _LiveReader(asked, line)
+        api.watch.join(line, reader.news, bounded=bounds(asked.principal) is not None)
+        try:
+            await line.begin()
+            if since is not None:
+                await reader.replay(since)
+            reader.ready = True
+            line.freed = reader.freed
+            reader.freed(line)
+            await line.stay(asked.receive)
+        finally:
+            api.watch.leave(line)
+
+
+class _LiveReader:
+    """What one reader was told of each session. One that cannot keep up loses the oldest of what it did not get."""
+
+    def __init__(self, asked: ApiRequest, line: EventStream) -> None:
+        self._asked = asked
+        self._line = line
+        self._told: dict[tuple[str, float], int] = {}  # one that was swept may come again
+        self._late: deque[bytes] = deque()
+        self.ready = False
+
+    async def replay(self, since: tuple[float, str, int]) -> None:
+        """What happened since, at most the last thousand events."""
+        asked, found = self._asked, Found()
+        owner = None if asked.principal.admin else asked.principal.name
+        for row in await used_since(asked.api.crib, since[0] - SLACK_S, owner):
+            if not await asked.api.rooms.sees(row, asked.principal):
+                continue
+            self._told[row.id, row.created_at] = await self._newest(row, since, found)
+            if len(found) > 2 * MOST:
+                _shorten(found)
+        _shorten(found)
+        for start in range(0, len(found), PIECE):
+            await self._line.send(b"".join(map(_frame, found[start : start + PIECE])))
+
+    async def _newest(self, row: SessionRow, since: tuple[float, str, int], found: Found) -> int:
+        """Adds what a session has since then, of its last thousand events; the last of them."""
+        api, seq = self._asked.api, max(0, row.seq - MOST)
+        while seq < row.seq:
+            async with api.streams.turns:
+                page = await api.crib.store.read(row.id, seq, limit=PAGE, extent=EXTENT)
+            if not page:
+                return row.seq
+            seq = page[-1].seq
+            if not await api.rooms.sees(row, self._asked.principal, seq):  # it was widened meanwhile
+                return seq
+            found += [(row, event) for event in page if (event.at, row.id, event.seq) > since]
+        return seq
+
+    def news(self, found: Found) -> None:
+        """Takes what is new in all sessions."""
+        principal, rooms = self._asked.principal, self._asked.api.rooms
+        mine = [
+            (row, event)
+            for row, event in found
+            if event.seq > self._told.get((row.id, row.created_at), 0) and rooms.knows(row, principal)
+        ]
+        if mine:
+            self._late.extend(map(_frame, mine))
+            size = sum(map(len, self._late))
+            while self._late and (len(self._late) > MOST or size > LATE_BYTES):
+                size -= len(self._late.popleft())
+            self.freed(self._line)
+
+    def freed(self, line: EventStream) -> None:
+        """Sends what is there, if it can be sent."""
+        if self.ready and self._late and line.push(b"".join(self._late)):
+            self._late.clear()
+
+
+def _shorten(found: Found) -> None:
+    """Keeps the last thousand of what was found, in order."""
+    found.sort(key=lambda one: (one[1].at, one[0].id, one[1].seq))
+    del found[:-MOST]
+
+
+def _frame(one: tuple[SessionRow, Event]) -> bytes:
+    row, event = one
+    return frame(row.id, event, place(event.at, row.id, event.seq).encode())
+
+
+ROUTES = [
+    Route(
+        "GET",
+        "/v1/live",
+        live,
+        "A stream of the events of all sessions that you may see, from now on; with `Last-Event-ID` from there.",
+        streams=True,
+    ),
+]

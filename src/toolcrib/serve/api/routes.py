@@ -1,0 +1,42 @@
+"""All routes of the API."""
+
+from __future__ import annotations
+
+from toolcrib.serve.api import (
+    admin,
+    agents,
+    audit,
+    call_list,
+    calls,
+    events,
+    keys,
+    live_events,
+    questions,
+    server_info,
+    sessions,
+    tools,
+    transfer,
+    views,
+)
+from toolcrib.serve.api.router import Route
+from toolcrib.serve.frontends import a2a, agui, aisdk
+
+ROUTES: tuple[Route, ...] = (
+    *server_info.ROUTES,
+    *tools.ROUTES,
+    *sessions.ROUTES,
+    *transfer.ROUTES,
+    *views.ROUTES,
+    *calls.ROUTES,
+    *call_list.ROUTES,
+    *events.ROUTES,
+    *live_events.ROUTES,
+    *questions.ROUTES,
+    *agents.ROUTES,
+    *admin.ROUTES,
+    *audit.ROUTES,
+    *keys.ROUTES,
+    *a2a.ROUTES,
+    *agui.ROUTES,
+    *aisdk.ROUTES,
+)

@@ -1,0 +1,211 @@
+"""Questions of calls as requests to a client, and the client's responses as answers.
+
+A plain question becomes a form. One that a tool put with `ask_client` holds several requests, each under its name; they
+may be answered one at a time, and what was answered so far stands in the session's log until all are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolcrib.errors import Refused
+from toolcrib.events import InputGiven
+from toolcrib.schema import output_check
+from toolcrib.serve.principal import Principal
+from toolcrib.session import Session
+from toolcrib.tool import canonical
+from toolcrib.types import Question
+
+ANSWERED = "input"
+"""The kind of the session's event that holds one of several responses."""
+
+_NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+_ACTIONS = ("accept", "decline", "cancel")
+_WRAP = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A question that waits: what is still wanted of this client, what came so far, what the client cannot do."""
+
+    question: Question
+    wanted: Mapping[str, Mapping[str, Any]]
+    given: Mapping[str, Any]
+    lacking: tuple[str, ...]
+
+    @property
+    def for_client_alone(self) -> bool:
+        """Whether nobody else can answer it."""
+        return _wishes(self.question) is not None
+
+
+async def open_questions(
+    session: Session, call: str, capabilities: Mapping[str, Any], principal: Principal | None = None
+) -> list[Open]:
+    """What a call waits for, itself or by a call that it made. Who may not answer is not asked to agree to anything."""
+    agrees = principal is None or principal.may("answer")
+    found = []
+    rows = await session.crib.store.calls(session.id, ("waiting",), limit=100_000)
+    for row in rows:
+        if row.id == call or await _within(session, row.parent, call):
+            history = await session.history(row)
+            if history.question is not None:
+                opened = await _open(session, history.question, history.seq, capabilities)
+                if history.question.kind == "confirm" and not agrees:
+                    opened = replace(opened, wanted={})
+                found.append(opened)
+    return found
+
+
+async def _within(session: Session, parent: str | None, call: str) -> bool:
+    while parent is not None and parent != call:
+        row = await session.crib.store.call(parent)
+        parent = None if row is None else row.parent
+    return parent is not None
+
+
+async def _open(session: Session, question: Question, asked: int, capabilities: Mapping[str, Any]) -> Open:
+    several = _wishes(question)
+    wishes = {question.key: _form(question)} if several is None else several
+    given = {} if several is None else await _given(session, question.id, asked)
+    lacking = {_NEEDS[wish["method"]] for wish in wishes.values() if not _can(wish, capabilities)}
+    wanted = {name: wish for name, wish in wishes.items() if name not in given and _can(wish, capabilities)}
+    if several is None and (question.kind == "external" or question.demands):  # for others to answer, elsewhere
+        wanted = {}
+    return Open(question, wanted, given, tuple(sorted(lacking)))
+
+
+def _wishes(question: Question) -> dict[str, dict[str, Any]] | None:
+    data = question.data
+    wishes = data.get("mcp") if isinstance(data, Mapping) else None
+    return wishes if isinstance(wishes, dict) else None
+
+
+async def _given(session: Session, question: str, asked: int) -> dict[str, Any]:
+    """What was answered since the question was asked."""
+    given: dict[str, Any] = {}
+    while page := await session.crib.store.read(session.id, asked, call="", limit=1000):
+        asked = page[-1].seq
+        for event in page:
+            if event.kind == ANSWERED and event.fields["question"] == question:
+                given[event.fields["name"]] = event.fields["response"]
+    return given
+
+
+def _form(question: Question) -> dict[str, Any]:
+    url = question.data.get("url") if isinstance(question.data, Mapping) else None
+    params: dict[str, Any] = {"message": question.prompt}
+    if isinstance(url, str):
+        params |= {"mode": "url", "url": url, "elicitationId": question.id}
+    elif question.kind == "confirm":
+        params["requestedSchema"] = {"type": "object", "properties": {}}
+    else:
+        params["requestedSchema"] = dict(question.schema or {}) if _is_object(question) else _wrapped(question)
+    return {"method": "elicitation/create", "params": params}
+
+
+def _is_object(question: Question) -> bool:
+    return question.schema is not None and question.schema.get("type") == "object"
+
+
+def _wrapped(question: Question) -> dict[str, Any]:
+    """A form has fields; what is no object is asked for in one."""
+    inside = dict(question.schema or {"type": "string"})
+    return {"type": "object", "properties": {_WRAP: inside}, "required": [_WRAP]}
+
+
+def _can(wish: Mapping[str, Any], capabilities: Mapping[str, Any]) -> bool:
+    said = capabilities.get(_NEEDS[wish["method"]])
+    if not isinstance(said, Mapping):
+        return False
+    return wish["params"].get("mode") != "url" or "url" in said
+
+
+def requests(opened: Iterable[Open]) -> dict[str, dict[str, Any]]:
+    """What is asked of the client, under names that are used once."""
+    return {name: dict(wish) for name, (_, _, wish) in _named(opened).items()}
+
+
+def _named(opened: Iterable[Open]) -> dict[str, tuple[Open, str, Mapping[str, Any]]]:
+    named: dict[str, tuple[Open, str, Mapping[str, Any]]] = {}
+    for one in opened:
+        for name, wish in one.wanted.items():
+            named[name if name not in named else f"{one.question.id}:{name}"] = (one, name, wish)
+    return named
+
+
+async def give(
+    session: Session, opened: list[Open], responses: Mapping[str, Any], actor: str, *, unasked: bool = False
+) -> bool:
+    """Takes responses for what is open; whether one was of use. What fits nothing is ignored, what is no answer too.
+
+    With `unasked` the client answers before it saw a question; it cannot agree to anything in that way.
+    """
+    used = False
+    by_question: dict[str, tuple[Open, dict[str, Any]]] = {}
+    for name, (one, inner, wish) in _named(opened).items():
+        if name in responses and _fits(wish, responses[name]) and not (unasked and one.question.kind == "confirm"):
+            by_question.setdefault(one.question.id, (one, {}))[1][inner] = responses[name]
+    for one, given in by_question.values():
+        used = await _answer(session, one, given, actor) or used
+    return used
+
+
+def _fits(wish: Mapping[str, Any], response: Any) -> bool:
+    if not isinstance(response, Mapping):
+        return False
+    match wish["method"]:
+        case "elicitation/create":
+            return response.get("action") in _ACTIONS and _filled(wish["params"], response)
+        case "sampling/createMessage":
+            return isinstance(response.get("role"), str) and "content" in response
+        case _:
+            return isinstance(response.get("roots"), list)
+
+
+def _filled(params: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
+    """Whether what was accepted fits the form; a form that is no schema takes everything."""
+    schema = params.get("requestedSchema")
+    if response["action"] != "accept" or schema is None:
+        return True
+    return output_check(dict(schema))(response.get("content") or {}) is None
+
+
+async def _answer(session: Session, one: Open, given: dict[str, Any], actor: str) -> bool:
+    if not one.for_client_alone:
+        ((_, response),) = given.items()
+        return await _settle(session, one.question, response["action"], _value(one.question, response), actor)
+    for name, response in given.items():
+        await session.log(InputGiven(one.question.id, name, response, actor))
+    if given.keys() >= one.wanted.keys():
+        return await _settle(session, one.question, "accept", {**one.given, **given}, actor)
+    return True
+
+
+def _value(question: Question, response: Mapping[str, Any]) -> Any:
+    content = response.get("content")
+    if response["action"] != "accept" or question.kind == "confirm":
+        return None
+    return content if content is None or _is_object(question) else content.get(_WRAP)
+
+
+async def _settle(session: Session, question: Question, action: str, value: Any, actor: str) -> bool:
+    """Answers; the same once more changes nothing, and what came too late is told by what became of the call."""
+    key = f"mcp:{hashlib.sha256(canonical([question.id, action, value])).hexdigest()[:24]}"
+    try:
+        await session.answer(question.id, action, value, actor=actor, key=key)
+    except Refused as refused:
+        return refused.code != "invalid_arguments"
+    return True
+
+
+async def refuse(session: Session, opened: Iterable[Open], actor: str, reason: str) -> None:
+    """The client cannot or will not answer."""
+    for one in opened:
+        try:
+            await session.answer(one.question.id, "decline", actor=actor, reason=reason)
+        except Refused:
+            continue

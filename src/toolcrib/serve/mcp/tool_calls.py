@@ -1,0 +1,300 @@
+"""A request that makes a call: it is answered with the result, with what the call wants to know, or with a task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from msgspec import UNSET, Raw
+
+from toolcrib._call.history import result
+from toolcrib._call.live_call import LiveCall
+from toolcrib.crib import Crib
+from toolcrib.errors import Refused
+from toolcrib.events import Event
+from toolcrib.serve.mcp.notifications import CallNotifications
+from toolcrib.serve.mcp.questions import Open, give, open_questions, requests
+from toolcrib.serve.mcp.request import Later, McpReply, McpRequest, lacking
+from toolcrib.serve.mcp.settings import McpServerSettings
+from toolcrib.serve.mcp.signed_state import Signer
+from toolcrib.serve.mcp.tasks import Tasks
+from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, ProtocolError, decode, encode, request
+from toolcrib.session import Session
+from toolcrib.tool import Tool
+from toolcrib.types import Result
+
+ENDED = ("done", "settled")
+Shape = Callable[[Result, Tool | None, bool], bytes]
+"""Makes the JSON of a result, of which kind the method says; whether for the newest revision is the last argument."""
+
+
+class CallRunner:
+    """Makes calls for requests, and follows them in the log."""
+
+    def __init__(self, seal: Signer, settings: McpServerSettings, tasks: Tasks) -> None:
+        self._seal = seal
+        self._settings = settings
+        self._tasks = tasks
+
+    async def call(
+        self, asked: McpRequest, session: Session, tool: Tool, arguments: bytes, shape: Shape
+    ) -> McpReply | Later:
+        """Calls a tool, or goes on with the call that an earlier request made."""
+        if asked.params.request_state is not UNSET:
+            return await self._resume(asked, session.crib, tool, shape)
+        live = self.new_call(asked, session, tool, arguments)
+        await session.accept(live)
+        return self.answer(asked, live, tool, shape)
+
+    def new_call(self, asked: McpRequest, session: Session, tool: Tool, arguments: bytes) -> LiveCall:
+        """A call that nobody has looked at yet.
+
+        Raises:
+            Wrong: the tool is of no use to a client that does not know tasks.
+        """
+        options = {}
+        if tool.background or tool.metadata:
+            tasks = asked.takes_task
+            if not tasks and asked.modern and _needs_task(tool):
+                raise lacking(extension=TASKS)
+            options = {"background": tasks} if tool.background else {}
+        live = session.new_call(tool.id, arguments, options)
+        live.by = asked.by
+        return live
+
+    def answer(self, asked: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
+        """The answer of a call that was accepted, at once where it is over."""
+        if live.result is not None:
+            return McpReply(shape(live.result, tool, asked.modern))
+        asked.call = live.id if live.row is None else live.row.id
+        if live.background:
+            return self._tasks.created(live.session, asked.call)
+        return self._later(_CallFollow(self, asked, live.session, tool, shape))
+
+    async def _later(self, pursuit: _CallFollow) -> McpReply:
+        """Follows a call; one that takes long becomes a task, one that nobody waits for any more is stopped.
+
+        Whose token expired while they waited may come back with another: their call goes on.
+        """
+        asked = pursuit.asked
+        try:
+            return await (self._timely(pursuit) if asked.takes_task else pursuit.reply())
+        except asyncio.CancelledError:
+            stays = asked.line is not None and asked.line.refused
+            if asked.modern and not stays and not pursuit.session.crib.ending:
+                pursuit.session.pipeline.aside(_cancel(pursuit.session, pursuit.call))
+            raise
+
+    async def _timely(self, pursuit: _CallFollow) -> McpReply:
+        work = asyncio.ensure_future(pursuit.reply())
+        try:
+            await asyncio.wait({work}, timeout=self._settings.task_after_s)
+        except asyncio.CancelledError:
+            work.cancel()
+            raise
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work})
+        if not work.cancelled():
+            return work.result()
+        return await self._tasks.created(pursuit.session, pursuit.call)
+
+    # Questions
+
+    def state(self, asked: McpRequest, session: Session, call: str, tool: Tool, opened: list[Open]) -> str:
+        """What the client has to bring back: which call waits for which questions."""
+        now = session.pipeline.clock.now()
+        expires = min(now + self._settings.state_s, *(one.question.expires_at for one in opened))
+        value = {"session": session.id, "call": call, "questions": [one.question.id for one in opened]}
+        return self._seal.close(_bound(asked, tool), value | {"left": sorted(requests(opened))}, expires)
+
+    async def _resume(self, asked: McpRequest, crib: Crib, tool: Tool, shape: Shape) -> McpReply | Later:
+        """Goes on where a client was asked something."""
+        state = self._seal.open(_bound(asked, tool), asked.needs("request_state"), crib.pipeline.clock.now())
+        session = await crib.attached(state["session"])
+        place = await crib.store.session(state["session"])
+        if session is None or place is None or not self._tasks.owns(session, asked.principal):
+            raise ProtocolError(INVALID_PARAMS, "requestState belongs to a call that is gone")
+        asked.call = state["call"]
+        return self._later(_CallFollow(self, asked, session, tool, shape, place.seq))
+
+    async def follow(
+        self, asked: McpRequest, session: Session, tool: Tool | None, shape: Shape, after: int
+    ) -> McpReply:
+        """Reads on in a call whose stream was lost, past the last event that arrived."""
+        pursuit = _CallFollow(self, asked, session, tool, shape, after)
+        return await pursuit.follow(after or None)
+
+    async def created(self, session: Session, call: str) -> McpReply:
+        """A task in place of a result."""
+        return await self._tasks.created(session, call)
+
+
+class _CallFollow:
+    """One request that follows one call to its end, or to what it waits for."""
+
+    def __init__(
+        self,
+        running: CallRunner,
+        asked: McpRequest,
+        session: Session,
+        tool: Tool | None,
+        shape: Shape,
+        after: int | None = None,
+    ) -> None:
+        self.running = running
+        self.asked = asked
+        self.session = session
+        self.call = asked.call
+        self.tool = tool
+        self.shape = shape
+        self.after = after
+
+    async def reply(self) -> McpReply:
+        """The answer to the request.
+
+        Raises:
+            Wrong: the client cannot do what the call needs, or the server closes.
+        """
+        if self.after is not None and (reply := await self._again()) is not None:
+            return reply
+        return await self.follow(self.after)
+
+    async def follow(self, after: int | None) -> McpReply:
+        """The answer, by what the log says from there on."""
+        telling = CallNotifications(self.asked)
+        async for event in follow(self.session, self.call, after):
+            if event.kind == "waiting":
+                reply = await self._waiting(event)
+                if reply is not None:
+                    return reply
+            elif event.call == self.call:
+                if event.kind in ENDED:
+                    return self._done(result(event.fields))
+                await telling.tell(event)
+        raise ProtocolError(INTERNAL, "The server is closing")
+
+    def _done(self, outcome: Result) -> McpReply:
+        return McpReply(self.shape(outcome, self.tool, self.asked.modern))
+
+    async def _again(self) -> McpReply | None:
+        """What a client brings that was asked before; None where the call goes on."""
+        session = self.session
+        row = await session.row(self.call)
+        if row.state == "done":
+            return self._done(await session.result(self.call))
+        opened = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
+        if not opened:
+            return None
+        given = self._responses()
+        if given and await give(session, opened, given, self.asked.principal.name):
+            left = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
+            if not left:
+                return None
+            opened = left
+        return await self._ask(opened)
+
+    def _responses(self) -> Mapping[str, Any]:
+        given = self.asked.params.input_responses
+        return {} if given is UNSET else given
+
+    async def _waiting(self, event: Event) -> McpReply | None:
+        opened = await open_questions(self.session, self.call, self.asked.capabilities, self.asked.principal)
+        if not opened:
+            return None
+        if not self.asked.modern:
+            return await self._request([one for one in opened if one.question.call == event.call], event.seq)
+        given = self._responses()
+        if given:
+            left = await self._unasked(opened, given)
+            if not left:
+                return None
+            opened = left
+        return await self._ask(opened)
+
+    async def _unasked(self, opened: list[Open], given: Mapping[str, Any]) -> list[Open]:
+        """What is left to ask when a client answered before it was asked."""
+        if not await give(self.session, opened, given, self.asked.principal.name, unasked=True):
+            return opened
+        return await open_questions(self.session, self.call, self.asked.capabilities, self.asked.principal)
+
+    async def _ask(self, opened: list[Open]) -> McpReply:
+        wanted = requests(opened)
+        if not wanted:
+            return await self._parked(opened)
+        assert self.tool is not None
+        state = self.running.state(self.asked, self.session, self.call, self.tool, opened)
+        return McpReply(encode({"inputRequests": wanted, "requestState": state}), b"input_required")
+
+    async def _request(self, opened: list[Open], seq: int) -> McpReply | None:
+        """Asks a client of an older revision over the connection; it answers under the ids of the questions."""
+        if not opened:
+            return None
+        if not any(one.wanted for one in opened):
+            return await self._parked(opened)
+        for one in opened:
+            for name, wish in one.wanted.items():
+                id = one.question.id + (f"|{name}" if one.for_client_alone else "")
+                await self.asked.send(request(id, wish["method"], wish["params"]), seq)
+        return None
+
+    async def _parked(self, opened: list[Open]) -> McpReply:
+        """This client cannot answer. Somebody else may; where nobody can, the call is of no use."""
+        alone = sorted({name for one in opened if one.for_client_alone for name in one.lacking})
+        if alone:
+            await _cancel(self.session, self.call)
+            raise lacking(*alone)
+        if self.asked.takes_task:
+            return await self.running.created(self.session, self.call)
+        asked = opened[0].question
+        text = (
+            f"The call waits for an answer that this client cannot give: {asked.prompt}\n"
+            f"It was accepted as {self.call} and goes on when somebody answers question {asked.id} "
+            f"(`toolcrib answer {asked.id} accept`). Do not ask for the same again."
+        )
+        if self.asked.method != "tools/call":  # there is no other way to say it
+            raise ProtocolError(INTERNAL, text)
+        return McpReply(encode({"content": [{"type": "text", "text": text}], "isError": True}))
+
+
+async def follow(session: Session, call: str, after: int | None) -> AsyncIterator[Event]:
+    """The events of a call and of those that it made, from its beginning or past a place, until its end."""
+    if after is None:
+        await session.crib.store.flush()
+        after = (await session.row(call)).accepted_seq
+    family = {call}
+    async for event in session.events(after):
+        if event.kind == "accepted" and event.fields.get("parent") in family:
+            family.add(event.call or "")
+        if event.call in family:
+            yield event
+            if event.call == call and event.kind in ENDED:
+                return
+
+
+async def _cancel(session: Session, call: str) -> None:
+    try:
+        await session.cancel(call)
+    except Refused:
+        return  # it has ended, or runs where nobody hears
+
+
+def _needs_task(tool: Tool) -> bool:
+    """Whether a tool says, in its metadata, that it is of no use without tasks: `{"mcp": {"task": "required"}}`."""
+    said = tool.metadata.get("mcp")
+    return isinstance(said, Mapping) and said.get("task") == "required"
+
+
+def _bound(asked: McpRequest, tool: Tool) -> list[Any]:
+    """What a request that brings a state back has to have in common with the one that got it."""
+    given = asked.params.arguments
+    try:
+        arguments = decode(given) if isinstance(given, Raw) else None
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: arguments cannot be read: {error}") from None
+    return [asked.principal.name, asked.method, tool.id, arguments or {}, _uri(asked)]
+
+
+def _uri(asked: McpRequest) -> str | None:
+    return None if asked.params.uri is UNSET else asked.params.uri

@@ -1,0 +1,116 @@
+"""What the operator says of tools that say too little of themselves: it counts as if they had declared it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from fnmatch import fnmatchcase
+from typing import Any, get_args
+
+from toolcrib.errors import BadTool
+from toolcrib.policy.capabilities import kinds_of
+from toolcrib.policy.errors import BadRule
+from toolcrib.schema import nearest
+from toolcrib.tool import Tool
+from toolcrib.types import Annotations, Effect
+
+KEYS = ("capabilities", "kinds", "annotations", "effect")
+KINDS = ("path", "glob", "url", "command", "text", "secret")
+
+
+def check(declared: Mapping[str, Any]) -> None:
+    """Declarations by the ids of tools, or globs of them.
+
+    Raises:
+        BadTool: one of them says something that cannot be said of a tool.
+    """
+    for pattern, said in declared.items():
+        _known(pattern, "declare", said, KEYS)
+        _check_capabilities(pattern, said.get("capabilities", ()))
+        for argument, kind in _mapping(pattern, "kinds", said.get("kinds", {})).items():
+            if kind not in KINDS:
+                raise BadTool(pattern, f"kinds.{argument}", f"{kind!r} is none of {', '.join(KINDS)}")
+        annotations = said.get("annotations", {})
+        _known(pattern, "annotations", annotations, [field.name for field in fields(Annotations)])
+        for name, value in annotations.items():
+            if not isinstance(value, bool):
+                raise BadTool(pattern, f"annotations.{name}", f"{value!r} is neither true nor false")
+        if said.get("effect", "once") not in get_args(Effect):
+            raise BadTool(pattern, "effect", f"{said['effect']!r} is none of {', '.join(get_args(Effect))}")
+
+
+def _check_capabilities(pattern: str, given: Any) -> None:
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        raise BadTool(pattern, "capabilities", "is no list such as ['fs:read:{path}']")
+    try:
+        kinds_of(given, {})
+    except BadRule as error:
+        raise BadTool(pattern, "capabilities", str(error)) from None
+
+
+def _mapping(pattern: str, field: str, said: Any) -> Mapping[str, Any]:
+    if not isinstance(said, Mapping):
+        raise BadTool(pattern, field, "is no mapping such as {name: value}")
+    return said
+
+
+def _known(pattern: str, field: str, said: Any, known: Iterable[str]) -> None:
+    for key in _mapping(pattern, field, said):
+        if key not in known:
+            close = nearest(str(key), known, 1)
+            raise BadTool(pattern, f"{field}.{key}", "unknown key" + (f", did you mean '{close[0]}'?" if close else ""))
+
+
+def unused(tools: Iterable[Tool], declared: Mapping[str, Any]) -> list[str]:
+    """The patterns that fit no tool."""
+    ids = [tool.id for tool in tools]
+    return [pattern for pattern in declared if not any(fnmatchcase(id, pattern) for id in ids)]
+
+
+def declare(tool: Tool, declared: Mapping[str, Any]) -> Tool:
+    """The tool with what is declared of it; of several patterns that fit, the later add to the earlier.
+
+    What a glob says of an argument counts for those tools that have it.
+
+    Raises:
+        BadTool: it does not hold of this tool.
+    """
+    for pattern, said in declared.items():
+        if fnmatchcase(tool.id, pattern):
+            tool = _with(tool, said, exact=pattern == tool.id)
+    return tool
+
+
+def _with(tool: Tool, said: Mapping[str, Any], *, exact: bool) -> Tool:
+    changes: dict[str, Any] = {}
+    if "capabilities" in said:
+        more = [template for template in said["capabilities"] if _fits(tool, template, exact)]
+        changes["capabilities"] = tuple(dict.fromkeys((*tool.capabilities, *more)))
+    if "effect" in said:
+        changes["effect"] = said["effect"]
+    if "annotations" in said:
+        changes["annotations"] = replace(tool.annotations or Annotations(), **said["annotations"])
+        changes["vouched"] = True
+    if "kinds" in said:
+        changes["input_schema"] = _kinds(tool, said["kinds"], exact)
+    return replace(tool, **changes)
+
+
+def _fits(tool: Tool, template: str, exact: bool) -> bool:
+    try:
+        kinds_of([template], tool.input_schema)
+    except BadRule as error:
+        if exact:
+            raise BadTool(tool.id, "capabilities", str(error), tool.source) from None
+        return False
+    return True
+
+
+def _kinds(tool: Tool, kinds: Mapping[str, str], exact: bool) -> dict[str, Any]:
+    properties = dict(tool.input_schema.get("properties", {}))
+    for argument, kind in kinds.items():
+        if argument in properties:
+            properties[argument] = {**properties[argument], "x-toolcrib-kind": kind}
+        elif exact:
+            raise BadTool(tool.id, f"kinds.{argument}", "there is no such argument", tool.source)
+    return {**tool.input_schema, "properties": properties}

@@ -1,0 +1,74 @@
+"""Whole sessions of a Postgres database: taken in from elsewhere, and deleted. Each is one transaction."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from msgspec.structs import asdict
+
+from toolcrib.store import Archive, Write
+from toolcrib.store.backup import TABLES
+from toolcrib.store.codec import Stored, encode, split_large
+from toolcrib.store.postgres.connection import Connection
+from toolcrib.store.schema import queries
+
+
+async def adopt(db: Connection, archive: Archive) -> bool:
+    """Makes a session; False where its id or a call's is taken."""
+    row, sql = archive.session, queries("postgres")
+    own = max((event.seq for event in archive.events if event.call is None), default=0)
+    async with db.transaction():
+        if await db.fetchval(sql["any_call"], [call.id for call in archive.rows]):
+            return False
+        values = (row.id, row.owner, row.seq, own, row.revision, row.created_at, row.updated_at, archive.closed)
+        n = await db.fetchval(sql["adopt_session"], *values)
+        if n is None:
+            return False
+        kept = dict(archive.kept)
+        events = [
+            _event(n, event.seq, (event.at, event.call, event.kind, Stored(event.json)), kept)
+            for event in archive.events
+        ]
+        queued = {"queued": time.time()}
+        calls = [
+            (
+                *({**asdict(call), "session": n, "worker": None}[name] for name in TABLES["calls"]),
+                row.owner,
+                queued.get(call.state),
+            )
+            for call in archive.rows
+        ]
+        columns = [*TABLES["calls"], "owner", "queued_at"]
+        await db.copy_records_to_table("events", records=events, columns=TABLES["events"])
+        await db.copy_records_to_table("calls", records=calls, columns=columns)
+        large = [(n, id, content) for id, content in kept.items()]
+        await db.copy_records_to_table("kept", records=large, columns=TABLES["kept"])
+        cursors = [(n, name, seq) for name, seq in archive.cursors.items()]
+        await db.copy_records_to_table("cursors", records=cursors, columns=TABLES["cursors"])
+    return True
+
+
+def _event(n: int, seq: int, draft: Any, kept: dict[str, bytes]) -> tuple[Any, ...]:
+    """A line of the log; its large values join what is kept."""
+    at, call, kind, data = draft
+    text, large = split_large(kind, data)
+    kept |= {part.id: part.json for part in large.values()}
+    names = encode({name: part.id for name, part in large.items()}).decode() if large else None
+    return (n, seq, at, call, kind, text.decode(), names)
+
+
+async def delete(db: Connection, session: str, tombstone: Write, sender: str) -> int | None:
+    """Takes a session out and writes its tombstone; its number, or None where it is not there or has calls to run."""
+    sql = queries("postgres")
+    async with db.transaction():
+        n = await db.fetchval(sql["lock_for_delete"], session)
+        if n is None or await db.fetchval(sql["busy"], n):
+            return None
+        await db.execute(sql["delete_session"], n)
+        await db.execute(sql["bury"], n, sender)
+        for draft in tombstone.events:
+            grave = await db.fetchrow(sql["next_own_event"], tombstone.session)
+            record = _event(grave[0], grave[1], draft, {})
+            await db.copy_records_to_table("events", records=[record], columns=TABLES["events"])
+    return int(n)

@@ -1,0 +1,560 @@
+"""The log in a Postgres database, shared by any number of processes.
+
+All writes of a process go through one connection, many in one round trip (`group`); readers share a few others. Who
+follows a session is told by whoever wrote to it (`listen`). A thread of its own tells that this process lives (`beat`).
+The database's clock decides what is old, so that no machine's clock matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from itertools import accumulate
+from typing import Any
+
+from msgspec.structs import astuple
+
+from toolcrib.errors import StoreError
+from toolcrib.events import Event, with_values
+from toolcrib.store import (
+    INFINITE,
+    OPEN_STATES,
+    SLACK_S,
+    USE_S,
+    Archive,
+    Conflict,
+    LogPosition,
+    LostCalls,
+    Node,
+    Row,
+    SessionRow,
+    TakenCall,
+    Walk,
+    WalkFilter,
+    Write,
+)
+from toolcrib.store.codec import WHOLE, PageLimit, decode, encode, size_of
+from toolcrib.store.followers import Followers
+from toolcrib.store.postgres import sessions as postgres_sessions
+from toolcrib.store.postgres.connection import MIGRATE_S, Connection, ConnectionPool, DatabaseAddress, hang_up
+from toolcrib.store.postgres.group_commit import Bounds, GroupCommit
+from toolcrib.store.postgres.heartbeat import BEATS, Heartbeat
+from toolcrib.store.postgres.integrity import damages
+from toolcrib.store.postgres.listener import Listener, Numbers
+from toolcrib.store.postgres.migrations import migrate
+from toolcrib.store.postgres.pages import FEWEST, FEWEST_BYTES, Pages, SessionNames
+from toolcrib.store.postgres.sweep import delete_swept, sweep
+from toolcrib.store.postgres.walks import in_database
+from toolcrib.store.schema import queries
+from toolcrib.store.sqlite.integrity import Damage
+from toolcrib.store.walks import listing
+
+MOST = 2**31 - 1
+"""The last event that a session can have."""
+
+LEAVE_S = 1.5
+"""How long a store that closes waits for the database to take its name from the list of nodes."""
+
+_COLUMNS = 17
+"""Of a row of the index, in the order of `Row`."""
+
+EVERY = PageLimit(MOST)
+TOGETHER = 50
+"""Calls whose events are read in one round trip."""
+
+_ALL = {
+    "calls_busy": "calls_busy_all",
+    "calls_waiting": "calls_waiting_all",
+    "calls_open": "calls_open_all",
+    "calls_held": "calls_held_all",
+}
+
+
+class PostgresStore:
+    """A store in a database. What it has acknowledged outlives whatever the database outlives.
+
+    `own_changed` is called with the id of a session, known here, of which another process wrote something that concerns
+    the session itself.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.facts: dict[str, Any] = {}
+        self.migrated = (0, 0)
+        self._address = DatabaseAddress(url)
+        self._sql = queries("postgres")
+        self._followers = Followers()
+        self._numbers = Numbers(self._followers)
+        self._bounds = Bounds()
+        self.own_changed: Callable[[str], None] | None = None
+
+    @property
+    def in_use(self) -> Callable[[str], bool]:
+        """Whether a session is open here."""
+        return self._numbers.in_use
+
+    @in_use.setter
+    def in_use(self, told: Callable[[str], bool]) -> None:
+        self._numbers.in_use = told
+
+    @property
+    def lease_s(self) -> float:
+        """For how long a node may be silent."""
+        return self._address.lease
+
+    @property
+    def shown(self) -> str:
+        """Its URL without the password, for people."""
+        return self._address.shown
+
+    # Opening and closing
+
+    async def start(self, worker: str) -> None:
+        """Connects, migrates, listens, and begins to beat."""
+        self._worker, self._sender = worker, secrets.token_hex(6)
+        async with AsyncExitStack() as undo:
+            first = await self._address.connect(MIGRATE_S)
+            undo.push_async_callback(hang_up, first)
+            self.migrated = await migrate(first, self._address)
+            channel = await first.fetchval(self._sql["channel"])
+            started_at = await first.fetchval(self._sql["join"], worker, encode(dict(self.facts)).decode())
+            self._pool = ConnectionPool(self._address)
+            self._names = SessionNames(self._pool, self._followers, self._numbers)
+            self._listener = Listener(self._address, self._sender, self._followers, self._numbers)
+            await self._listener.start(channel, self._other_changed, self._names.wanted)
+        self._pages = Pages(self._pool)
+        self._group = GroupCommit(self._address, self._sender, self._followers, self._bounds, self._standing)
+        self._heart = Heartbeat(self._address, worker, self.facts, started_at)
+        self._heart.start()
+
+    def _other_changed(self, session: str) -> None:
+        if self.own_changed is not None:
+            self.own_changed(session)
+
+    async def close(self) -> None:
+        """Writes what is left, takes its name from the list of nodes and lets go."""
+        written = await self._group.stop()  # what could not be written is lost, as after a kill
+        self._followers.nudge()
+        await self._names.stop()
+        await asyncio.gather(self._listener.stop(listens=written), self._heart.stop(listens=written))
+        listens = written and await self._leave()
+        await self._pool.close(listens=listens)
+        self._followers.nudge()
+
+    async def _leave(self) -> bool:
+        """Whether the database heard of it; else others will see that this node beats no more."""
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await self._ask("leave", self._worker, self._sender)
+        except (StoreError, TimeoutError):
+            return False
+        return True
+
+    # Writing
+
+    @property
+    def behind(self) -> bool:
+        """Whether more waits for the database than should."""
+        return self._group.behind
+
+    def put(self, write: Write) -> Conflict | None:
+        """Gathers the write; it is sent within milliseconds."""
+        self._group.put(write)
+        return None
+
+    async def commit(self, write: Write) -> Conflict | None:
+        """Durable when it returns."""
+        conflict: Conflict | None = await self._group.do(write)
+        return conflict
+
+    async def flush(self) -> None:
+        """Waits for everything before it."""
+        await self._group.do(None)
+
+    async def _standing(self, writes: list[tuple[Write, bool]]) -> list[Row | None]:
+        """What stands in the way of writes that were refused; of a fenced one, what became of its holder."""
+        wanted: list[tuple[str, str, str | None]] = []
+        for write, fenced in writes:
+            if fenced and write.holder is not None:
+                wanted.append((write.holder[0], write.session, None))
+            elif write.row is not None:
+                wanted.append((write.row.id, write.session, write.row.key))
+        found = await self._ask("standing", *map(list, zip(*wanted, strict=True)))
+        return [None if row[0] is None else Row(*row) for row in found]
+
+    # Reading
+
+    async def _ask(self, query: str, *values: Any) -> list[Any]:
+        return await self._pool.fetch(self._sql[query], *values)
+
+    async def _after_writes(self, query: str, *values: Any) -> list[Any]:
+        """A read that must see all that was put before it."""
+        if self._group:
+            await self.flush()
+        return await self._ask(query, *values)
+
+    async def open(self, session: str, owner: str, at: float) -> tuple[SessionRow, bool]:
+        """Makes or finds a session."""
+        attempts = 0
+
+        async def do(db: Connection) -> tuple[Any, bool]:
+            nonlocal attempts
+            attempts += 1
+            made = await db.fetchrow(self._sql["open_session"], session, owner, at)
+            if made is not None:
+                return made, True
+            await db.execute(self._sql["use_session"], session, owner, at, USE_S)
+            found = await db.fetchrow(self._sql["session"], session)
+            # Where the answer to a first attempt was lost, it may be that one which made it.
+            ours = attempts > 1 and found is not None and tuple(found)[1:6] == (owner, 0, 0, at, at)
+            return found, ours
+
+        found, made = await self._pool.run(do)
+        if found is None:  # it was swept in between
+            return await self.open(session, owner, at)
+        return self._met(found), made
+
+    def _met(self, found: Any) -> SessionRow:
+        """A session, of which other processes may tell from now on."""
+        self._numbers.met(found[0], found[6])
+        return SessionRow(*found[:6])
+
+    async def read(
+        self,
+        session: str,
+        after: int = 0,
+        *,
+        limit: int = 1000,
+        until: int | None = None,
+        call: str | None = None,
+        extent: PageLimit = WHOLE,
+    ) -> list[Event]:
+        """From the tail while the reader keeps up, else from the database."""
+        if call is None and until is None:
+            recent = self._followers.tail(session, after, limit, extent.max_bytes)
+            if recent is not None:
+                return recent
+        name = "events" if call is None else "events_of_call" if call else "events_of_session"
+        last = MOST if until is None else max(min(until, MOST), 0)
+        followed, nudges = session in self._followers, self._followers.nudges
+        after = max(min(after, MOST), 0)
+        if call is None and until is None:
+            found = await self._pages.get(session, after, limit, extent.max_bytes)
+        else:
+            found = await self._ask(name, session, after, last, limit, extent.max_bytes, *([call] if call else ()))
+        page, size = await self._page(session, found, extent)
+        complete = len(page) < min(limit, FEWEST) and size < min(extent.max_bytes, FEWEST_BYTES)
+        if followed and call is None and until is None and complete:
+            self._followers.read(session, after, page, nudges)
+        return page
+
+    async def _page(self, session: str, found: list[Any], extent: PageLimit) -> tuple[list[Event], int]:
+        """A page that its large values count for, and its bytes."""
+        lengths = [size_of(line[4]) for line in found]
+        larges: list[dict[str, str]] = [decode(line[5]) if line[5] else {} for line in found]
+        if not any(larges):
+            return await self._events(session, found), sum(lengths)
+        ids = list({id for large in larges for id in large.values()})
+        sizes = dict(await self._ask("kept_sizes", session, ids))
+        if extent.whole:
+            lengths = [
+                n + sum(sizes.get(id, 0) for id in large.values()) for n, large in zip(lengths, larges, strict=True)
+            ]
+            before = [total - n for total, n in zip(accumulate(lengths), lengths, strict=True)]
+            count = sum(size < extent.max_bytes for size in before)
+            return await self._events(session, found[:count]), sum(lengths[:count])
+        events = [
+            Event(seq, at, call, kind, data.encode(), {name: sizes.get(id, 0) for name, id in large.items()} or None)
+            for (seq, at, call, kind, data, _), large in zip(found, larges, strict=True)
+        ]
+        return events, sum(lengths)
+
+    async def _events(self, session: str, found: list[Any]) -> list[Event]:
+        """Events with their large values, which stand beside the log."""
+        larges: list[dict[str, str]] = [decode(line[5]) if line[5] else {} for line in found]
+        ids = list({id for large in larges for id in large.values()})
+        kept = dict(await self._ask("kept", session, ids)) if ids else {}
+        values = [{name: kept.get(id, b"null") for name, id in large.items()} for large in larges]
+        return [
+            Event(seq, at, call, kind, with_values(data.encode(), more))
+            for (seq, at, call, kind, data, _), more in zip(found, values, strict=True)
+        ]
+
+    async def wait(self, session: str, after: int) -> None:
+        """Waits for the next commit; other processes tell of theirs."""
+        # Its number is known before the first look, so that nothing told in between is missed.
+        if session not in self._numbers:
+            await self._last(session)
+        await self._followers.wait(session, after, lambda: self._last(session))
+
+    def watch(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        """Tells of its own commits and of those that other processes tell of."""
+        return self._followers.watchers.add(tell)
+
+    async def revision(self, session: str) -> int:
+        """The revision of a session's state, whoever changed it; what is still to be written here is not waited for."""
+        found = await self._ask("session", session)
+        return int(found[0][3]) if found else 0
+
+    async def _last(self, session: str) -> int:
+        found = await self._ask("session", session)
+        if not found:
+            raise StoreError(f"There is no session '{session}'")
+        return self._met(found[0]).seq
+
+    async def session(self, session: str) -> SessionRow | None:
+        """One session."""
+        found = await self._after_writes("session", session)
+        return self._met(found[0]) if found else None
+
+    async def sessions(
+        self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
+    ) -> list[SessionRow]:
+        """Sessions, the last used first."""
+        last = (None, None) if before is None else (before.updated_at, before.id)
+        name = "sessions_all" if owner is None else "sessions"
+        return [SessionRow(*found) for found in await self._after_writes(name, owner, limit, *last)]
+
+    async def call(self, id: str) -> Row | None:
+        """The row of a call."""
+        found = await self._after_writes("call", [id])
+        return Row(*found[0]) if found else None
+
+    async def calls(
+        self,
+        session: str | None = None,
+        states: Iterable[str] = (),
+        *,
+        done_after: int | None = None,
+        parent: str | None = None,
+        limit: int = 1000,
+    ) -> list[Row]:
+        """Rows that fit."""
+        wanted = list(states)
+        name = listing(wanted)
+        if session is None:
+            name = _ALL.get(name, "calls_all")
+        if parent is not None:
+            name = "calls_of_parent"
+        values = [session, wanted, parent, limit]
+        if done_after is not None:
+            name, values = "calls_done", [session, [], parent, limit, done_after]
+        return [Row(*found) for found in await self._after_writes(name, *values)]
+
+    async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
+        """Calls of all sessions by time."""
+        if self._group:
+            await self.flush()
+        return await self._pool.run(lambda db: in_database(db, where, past, limit))
+
+    async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
+        """The events of several calls, of some of them at once."""
+        told, size = list[list[Event]](), 0
+        for first in range(0, len(rows), TOGETHER):
+            some = rows[first : first + TOGETHER]
+            lines: list[list[Any]] = [[] for _ in some]
+            for place, *line in await self._after_writes(
+                "stories", [row.id for row in some], [row.session for row in some]
+            ):
+                lines[place - 1].append(line)
+            for row, own in zip(some, lines, strict=True):
+                story, length = await self._page(row.session, own, EVERY)
+                told.append(story)
+                size += length
+                if size >= WHOLE.max_bytes:
+                    return told
+        return told
+
+    async def expiring(self, before: float, limit: int = 100) -> list[Row]:
+        """Waiting calls whose time is up."""
+        return [Row(*found) for found in await self._after_writes("expiring", before, limit)]
+
+    async def open_calls(self) -> dict[str, int]:
+        """How many calls are waiting, queued and running."""
+        rows = await self._after_writes("open_calls")
+        return dict.fromkeys(OPEN_STATES, 0) | {state: int(count) for state, count in rows}
+
+    async def next_expiry(self) -> float | None:
+        """The earliest end of a waiting call."""
+        ((when,),) = await self._after_writes("next_expiry")
+        earliest: float | None = when
+        return earliest
+
+    async def cursor(self, session: str, consumer: str) -> int:
+        """Where a consumer stands."""
+        found = await self._ask("cursor", session, consumer)
+        return int(found[0][0]) if found else 0
+
+    async def move_cursor(self, session: str, consumer: str, seq: int) -> int:
+        """Moves forward only."""
+        found = await self._ask("move_cursor", session, consumer, seq)
+        if not found:
+            raise StoreError(f"There is no session '{session}'")
+        return int(found[0][0])
+
+    async def keep(self, session: str, id: str, data: bytes) -> None:
+        """Keeps a large value."""
+        if not await self._ask("keep", session, id, data):
+            raise StoreError(f"There is no session '{session}'")
+
+    async def kept(self, session: str, id: str) -> bytes | None:
+        """A large value."""
+        found = await self._after_writes("kept", session, [id])
+        return bytes(found[0][1]) if found else None
+
+    async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
+        """Takes sessions out, then deletes what was theirs in pieces, each in its own transaction."""
+        if dry_run:
+            return int((await self._after_writes("idle_count", before, now))[0][0])
+        await self.flush()
+        gone = await sweep(self._pool, before, now, self._sender)
+        for number, session in gone:
+            self._numbers.gone(number)
+            self._followers.forget(session)
+        return len(gone)
+
+    async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
+        """Its cursors and the ids of its large values."""
+        cursors = await self._after_writes("cursors_of", session)
+        return dict(cursors), [id for (id,) in await self._ask("kept_of", session)]
+
+    async def adopt(self, archive: Archive) -> bool:
+        """Makes a session in one transaction."""
+        return await self._pool.run(lambda db: postgres_sessions.adopt(db, archive))
+
+    async def delete(self, session: str, tombstone: Write) -> bool:
+        """Takes a session out in one transaction, then deletes what was its in pieces."""
+        await self.flush()
+        number = await self._pool.run(lambda db: postgres_sessions.delete(db, session, tombstone, self._sender))
+        if number is None:
+            return False
+        self._numbers.gone(number)
+        self._followers.forget(session)
+        await delete_swept(self._pool)
+        return True
+
+    async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
+        """Takes from all or from none, by the clock of the database unless a time is given."""
+        columns = map(list, zip(*rates, strict=True)) if rates else ([], [], [])
+        ((wait,),) = await self._ask("spend", *columns, now, SLACK_S)
+        return float(wait or 0.0)
+
+    async def vacuum(self) -> None:
+        """Makes the space of what was deleted free for others, as the database's autovacuum does by itself."""
+        connection = await self._address.connect(MIGRATE_S)
+        try:
+            for table in ("sessions", "events", "calls", "cursors", "kept"):
+                await connection.execute(f"VACUUM {table}")
+        finally:
+            await hang_up(connection)
+
+    async def damages(self) -> list[Damage]:
+        """Where the database is not what was written to it, as far as it can tell."""
+        connection = await self._address.connect(MIGRATE_S)
+        try:
+            return await damages(connection)
+        finally:
+            await hang_up(connection)
+
+    async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
+        """Exchanges the rows of a session in one transaction."""
+        await self.flush()
+        values = [astuple(row) for row in rows]
+        columns = [list(column) for column in zip(*values, strict=True)] or [[]] * _COLUMNS
+        del columns[1]
+
+        async def do(db: Connection) -> None:
+            async with db.transaction():
+                head = await db.fetchrow(self._sql["lock_session"], session)
+                if head is None:
+                    raise StoreError(f"There is no session '{session}'")
+                await db.execute(self._sql["set_revision"], head[0], revision)
+                await db.execute(self._sql["delete_index"], head[0], columns[0])
+                await db.execute(self._sql["insert_rows"], *head, *columns)
+
+        await self._pool.run(do)
+
+    # What a store past one machine knows beside
+
+    def bound(self, per_session: int | None, per_owner: int | None, unparked: Callable[[list[Row]], None]) -> None:
+        """How many bounded claims may run at once; every node of a database gives the same numbers."""
+
+        async def tell(ids: list[str]) -> None:
+            try:
+                found = {row[0]: Row(*row) for row in await self._ask("call", ids)}
+            except StoreError:
+                return  # they are queued and not parked: whoever looks for stale calls finds them
+            unparked([found[id] for id in ids if id in found])
+
+        self._bounds.per_session, self._bounds.per_owner, self._bounds.unparked = per_session, per_owner, tell
+
+    def now(self) -> float:
+        """By the clock of the database."""
+        return self._heart.now()
+
+    async def cluster(self) -> str:
+        """Made with the schema, the same for all who use it."""
+        return str((await self._ask("cluster"))[0][0])
+
+    async def take(self, ids: list[str]) -> dict[str, TakenCall]:
+        """Rows, events and sessions of calls in one statement."""
+        taken: dict[str, TakenCall] = {}
+        for found in await self._ask("take", ids):
+            row, session = Row(*found[:_COLUMNS]), self._met(found[_COLUMNS : _COLUMNS + 7])
+            own, *columns = found[_COLUMNS + 7 :]
+            seqs, ats, kinds, datas, larges = (column or () for column in columns)
+            lines = list(zip(seqs, ats, [row.id] * len(seqs), kinds, datas, larges, strict=True))
+            taken[row.id] = TakenCall(row, await self._events(row.session, lines), session, own)
+        return taken
+
+    async def stale(self, queued_s: float, limit: int = 1000, tools: list[str] | None = None) -> list[Row]:
+        """Calls that nobody runs, the oldest first."""
+        by_owner = self._bounds.per_owner is not None or self._bounds.per_session is None
+        if not self._heart.calm:
+            queued_s = INFINITE  # one of them may be taken back just now by whoever refused it
+        values = (queued_s, self._address.lease, limit, by_owner, self._heart.steady, tools)
+        return [Row(*found) for found in await self._ask("stale", *values)]
+
+    def lapsed(self, since: float) -> bool:
+        """Whether others may have taken this node for dead since then, by the monotonic clock of this machine."""
+        return self._heart.lapsed(since)
+
+    async def alive(self, worker: str) -> bool:
+        """Whether that node was heard of within its lease, by the clock of the database.
+
+        A node that was cut off itself takes nobody for dead whom it has not listened for again for a whole lease.
+        """
+        if worker == self._worker:
+            return True
+        found = await self._ask("alive", worker, self._address.lease)
+        return bool(found) and (bool(found[0][0]) or not self._heart.steady)
+
+    async def lost(self) -> LostCalls:
+        """What nodes left that were not heard of within their lease, and when the next lease may end."""
+        lease, steady = self._address.lease, self._heart.steady
+        rows = [Row(*found) for found in await self._after_writes("lost", lease, steady)]
+        silent = [age for (age,) in await self._ask("silent", lease / 2, lease)]
+        again = (lease - max(silent) if silent else lease) if steady else self._heart.steady_in
+        return LostCalls(rows, max(again * 1.01, lease / BEATS), steady)
+
+    async def left(self, worker: str) -> bool:
+        """Who says goodbye takes its name from the list; the dead stay on it for a while."""
+        return not await self._ask("alive", worker, self._address.lease)
+
+    async def nodes(self) -> list[Node]:
+        """The nodes that beat, and those that ended to within the last minute."""
+        lease = self._address.lease
+        found = await self._ask("nodes", lease)
+        return [
+            Node(name, decode(facts) | {"tools": decode(tools)}, started_at, age, age < lease)
+            for name, facts, tools, started_at, age in found
+        ]
+
+    async def counts(self) -> dict[str, dict[str, int]]:
+        """How many calls of each tool are on their way."""
+        counts: dict[str, dict[str, int]] = {}
+        for tool, state, count in await self._ask("counts"):
+            counts.setdefault(tool, {"queued": 0, "running": 0, "waiting": 0})[state] = count
+        return counts

@@ -1,0 +1,524 @@
+"""The log in an SQLite file: WAL, one writer thread, group commit.
+
+All writes go through one thread that takes what has gathered, writes it in one transaction and tells the event loop.
+A second process may use the same file: numbers are given out under SQLite's lock, and a lock on one byte of
+`<file>-workers` tells whether the process behind a worker's name still lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from toolcrib.errors import StoreError, StoreUnavailable
+from toolcrib.events import Event
+from toolcrib.store import (
+    LEASE_S,
+    OPEN_STATES,
+    SLACK_S,
+    USE_S,
+    Archive,
+    Conflict,
+    LogPosition,
+    LostCalls,
+    Row,
+    SessionRow,
+    Walk,
+    WalkFilter,
+    Write,
+)
+from toolcrib.store.codec import WHOLE, PageLimit, encode
+from toolcrib.store.followers import Followers
+from toolcrib.store.schema import migrate, queries
+from toolcrib.store.sqlite import sessions
+from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
+from toolcrib.store.sqlite.log_reader import MOST, read_kept, read_page, read_stories
+from toolcrib.store.sqlite.vacuum import free_some
+from toolcrib.store.sqlite.workers import ChangeCounter, Workers, used
+from toolcrib.store.sqlite.writer import Writer, data_version, explain, insert_row, keep, nothing, read_row, read_rows
+from toolcrib.store.walks import in_file, listing
+
+LOOK_S, WATCH_LOOKS = 0.1, 10
+"""How often another process's writes are looked for while a session is followed; while all are watched, every tenth."""
+
+MOVES_S = 0.1
+"""How often it is looked, in memory, whether another process changed what belongs to a session itself."""
+
+ROOM = 64 * 1024
+"""With fewer bytes than that an SQLite file cannot be opened."""
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A store in one file. A kill loses nothing. A power cut loses no start of a call that may happen only once; with
+    `?sync=full` it loses nothing that was acknowledged, and every commit waits for the disk.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        parts = urlsplit(url)
+        path = unquote(parts.path)
+        if not parts.path.startswith("/") or path == "/":
+            raise StoreError(f"'{url}' names no file. Use sqlite:///relative.db or sqlite:////absolute/path.db")
+        self._path = Path(path[1:])
+        sync = parse_qs(parts.query).get("sync", ["start"])[0]
+        if sync not in ("start", "full"):
+            raise StoreError(f"'{url}': sync is 'start' or 'full'")
+        self._full = sync == "full"
+        lease = parse_qs(parts.query).get("lease", [str(LEASE_S)])[0]
+        if not re.fullmatch(r"\d+(\.\d+)?", lease) or float(lease) <= 0:
+            raise StoreError(f"'{url}': lease is a number of seconds")
+        self._lease = float(lease)
+        self.migrated = (0, 0)
+        self._followers = Followers()
+        self._looking: asyncio.Task[None] | None = None
+        self.own_changed: Callable[[str], None] | None = None
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return self._path
+
+    # Opening and closing
+
+    async def start(self, worker: str) -> None:
+        """Opens the file, migrates it and starts the writer."""
+        self._loop = asyncio.get_running_loop()
+        with ExitStack() as undo:
+            try:
+                lacks_wal = not wal(self._path).exists()
+                self._writing = undo.enter_context(closing(self._connect()))
+                marked = self._writing.execute("PRAGMA application_id").fetchone()[0] == IN_USE
+                if lacks_wal and marked and not used(self._path):
+                    raise StoreUnavailable(f"Cannot open {self._path}: {LOST}")
+                before = int(self._writing.execute("PRAGMA user_version").fetchone()[0])
+                self.migrated = (before, migrate(self._writing, str(self._path)))
+                self._reading = undo.enter_context(closing(self._connect()))
+                self._workers = Workers(self._path, worker)
+                undo.callback(self._workers.leave)
+                checkpoints = Checkpoints(self._writing, self._path, self._workers)
+            except (sqlite3.Error, OSError) as error:
+                raise StoreUnavailable(f"Cannot open {self._path}: {self._reason(error)}") from None
+            undo.pop_all()
+        self._readers = ThreadPoolExecutor(1, "toolcrib-read")
+        self._moves = ChangeCounter(self._workers)
+        self._writer = Writer(
+            self._writing, self._path, self._followers, checkpoints, self._moves, always_full=self._full
+        )
+        self._moved = self._moves.of_others()
+        self._polling = self._loop.call_later(MOVES_S, self._poll)
+
+    def _reason(self, error: Exception) -> str:
+        """What went wrong; SQLite has no better word than an error of the disk where there is no room for its index."""
+        try:
+            room = os.statvfs(self._path.parent)
+        except OSError:
+            return str(error)
+        if "full" in str(error) or room.f_bavail * room.f_frsize < ROOM:
+            return "the disk is full: free some space"
+        return str(error)
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self._path.parent.is_dir():
+            raise StoreUnavailable(f"Cannot open {self._path}: the folder {self._path.parent} does not exist")
+        db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
+        try:
+            db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: it holds once there is a table
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.Error:
+            db.close()
+            raise
+        return db
+
+    async def close(self) -> None:
+        """Writes what is left, stops the threads and lets go of the file."""
+        try:
+            await self.flush()
+        except StoreUnavailable:
+            pass  # what could not be written is lost, as after a kill
+        self._followers.nudge()
+        self._polling.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+        await self._writer.stop()
+        self._readers.shutdown()
+        self._reading.close()
+        self._writing.close()
+        self._moves.leave()
+        self._workers.leave()
+        self._followers.nudge()
+
+    def _poll(self) -> None:
+        """Tells where another process changed what belongs to sessions themselves; nothing is read for it."""
+        moved = self._moves.of_others()
+        if moved != self._moved and self.own_changed is not None:
+            self.own_changed("")
+        self._moved = moved
+        self._polling = self._loop.call_later(MOVES_S, self._poll)
+
+    def moved(self) -> int:
+        """Another number when another process wrote an event of a session itself, or changed a state."""
+        return self._moves.of_others()
+
+    # Writing
+
+    @property
+    def behind(self) -> bool:
+        """Whether the writer has more to do than it should have."""
+        return self._writer.behind
+
+    def put(self, write: Write) -> Conflict | None:
+        """Gathers the write; the writer takes it within milliseconds."""
+        self._writer.put(write)
+        return None
+
+    async def commit(self, write: Write) -> Conflict | None:
+        """Durable when it returns."""
+        conflict: Conflict | None = await self._writer.do(write)
+        return conflict
+
+    async def flush(self) -> None:
+        """Waits for everything before it."""
+        await self._writer.do(nothing)
+
+    # Reading
+
+    async def _in_reader(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            work = self._loop.run_in_executor(self._readers, do, self._reading)
+        except RuntimeError:
+            raise StoreUnavailable(f"The store {self._path.name} is closed") from None
+        try:
+            return await work
+        except sqlite3.Error as error:
+            raise explain(error, self._path) from None
+
+    async def _after_writes(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        """A read that must see all that was put before it."""
+        if self._writer:
+            await self.flush()
+        return await self._in_reader(do)
+
+    async def open(self, session: str, owner: str, at: float) -> tuple[SessionRow, bool]:
+        """Makes or finds a session."""
+
+        def do(db: sqlite3.Connection) -> tuple[SessionRow, bool]:
+            values = {"id": session, "owner": owner, "at": at}
+            made = db.execute(queries()["open_session"], values).rowcount > 0
+            if not made:
+                db.execute(queries()["use_session"], {**values, "soon": USE_S})
+            return SessionRow(*db.execute(queries()["session"], {"id": session}).fetchone()), made
+
+        row: tuple[SessionRow, bool] = await self._writer.do(do)
+        return row
+
+    async def read(
+        self,
+        session: str,
+        after: int = 0,
+        *,
+        limit: int = 1000,
+        until: int | None = None,
+        call: str | None = None,
+        extent: PageLimit = WHOLE,
+    ) -> list[Event]:
+        """From the tail while the reader keeps up, else from the file."""
+        if not call and until is None:
+            recent = self._followers.tail(session, after, limit, extent.max_bytes)
+            if recent is not None and call is None:
+                return recent
+            if recent is not None and len(recent) < limit and (own := [one for one in recent if one.call is None]):
+                return own
+        name = "events" if call is None else "events_of_call" if call else "events_of_session"
+
+        def do(db: sqlite3.Connection) -> tuple[list[Event], bool]:
+            last = MOST if until is None else min(until, MOST)
+            values = {"n": _number(db, session), "after": max(after, 0), "until": last, "limit": limit, "call": call}
+            return read_page(db, name, values, extent)
+
+        nudges = self._followers.nudges
+        page, more = await self._in_reader(do)
+        if call is None and until is None and not more:
+            self._followers.read(session, after, page, nudges)
+        return page
+
+    async def wait(self, session: str, after: int) -> None:
+        """Waits for the next commit; another process's writes are looked for every 100 ms."""
+        self._look()
+        await self._followers.wait(session, after, lambda: self._last(session))
+
+    def watch(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        """Tells of its own commits, and each second whether another process wrote."""
+        stop = self._followers.watchers.add(tell)
+        self._look()
+        return stop
+
+    def _look(self) -> None:
+        if self._looking is None or self._looking.done():
+            self._looking = self._loop.create_task(self._look_for_others())
+
+    async def _last(self, session: str) -> int:
+        found = await self._in_reader(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
+        if found is None:
+            raise StoreError(f"There is no session '{session}'")
+        return int(found[2])
+
+    async def _look_for_others(self) -> None:
+        """While somebody follows: tells them when another process wrote. It ends by itself when nobody follows."""
+        seen = -1
+        while True:
+            try:  # asked of the writer's connection, for which its own commits do not count
+                version = await self._writer.do(data_version)
+            except StoreError:  # locked or away for the moment: the next look will tell
+                version = -1
+            if version != seen:
+                seen = version
+                self._followers.nudge()
+            for _ in range(WATCH_LOOKS):
+                await asyncio.sleep(LOOK_S)
+                if self._followers.sessions:
+                    break
+            if not self._followers:
+                return
+
+    async def session(self, session: str) -> SessionRow | None:
+        """One session."""
+        found = await self._after_writes(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
+        return None if found is None else SessionRow(*found)
+
+    async def sessions(
+        self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
+    ) -> list[SessionRow]:
+        """Sessions, the last used first."""
+        last = (None, None) if before is None else (before.updated_at, before.id)
+        values = {"owner": owner, "limit": limit, "before": last[0], "before_id": last[1]}
+        name = "sessions_all" if owner is None else "sessions"
+        found = await self._after_writes(lambda db: db.execute(queries()[name], values).fetchall())
+        return [SessionRow(*row) for row in found]
+
+    async def call(self, id: str) -> Row | None:
+        """The row of a call."""
+        return await self._after_writes(lambda db: read_row(db, "call", id=id))
+
+    async def calls(
+        self,
+        session: str | None = None,
+        states: Iterable[str] = (),
+        *,
+        done_after: int | None = None,
+        parent: str | None = None,
+        limit: int = 1000,
+    ) -> list[Row]:
+        """Rows that fit."""
+        wanted = list(states)
+        name = "calls_done" if done_after is not None else listing(wanted)
+
+        def do(db: sqlite3.Connection) -> list[Row]:
+            n = None if session is None else _number(db, session)
+            values = {
+                "n": n,
+                "states": encode(wanted).decode(),
+                "done_after": done_after,
+                "parent": parent,
+                "limit": limit,
+            }
+            return read_rows(db, name, **values)
+
+        return await self._after_writes(do)
+
+    async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
+        """Calls of all sessions by time."""
+        return await self._after_writes(lambda db: in_file(db, where, past, limit))
+
+    async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
+        """The events of several calls."""
+
+        def do(db: sqlite3.Connection) -> list[list[Event]]:
+            return read_stories(db, ((_number(db, row.session), row) for row in rows))
+
+        return await self._after_writes(do)
+
+    async def expiring(self, before: float, limit: int = 100) -> list[Row]:
+        """Waiting calls whose time is up."""
+        return await self._after_writes(lambda db: read_rows(db, "expiring", before=before, limit=limit))
+
+    async def open_calls(self) -> dict[str, int]:
+        """How many calls are waiting, queued and running."""
+        rows = await self._after_writes(lambda db: db.execute(queries()["open_calls"]).fetchall())
+        return dict.fromkeys(OPEN_STATES, 0) | dict(rows)
+
+    async def next_expiry(self) -> float | None:
+        """The earliest end of a waiting call."""
+        when: float | None = await self._after_writes(lambda db: db.execute(queries()["next_expiry"]).fetchone()[0])
+        return when
+
+    async def cursor(self, session: str, consumer: str) -> int:
+        """Where a consumer stands."""
+
+        def do(db: sqlite3.Connection) -> int:
+            values = {"n": _number(db, session), "consumer": consumer}
+            found = db.execute(queries()["cursor"], values).fetchone()
+            return int(found[0]) if found else 0
+
+        return await self._after_writes(do)
+
+    async def move_cursor(self, session: str, consumer: str, seq: int) -> int:
+        """Moves forward only."""
+
+        def do(db: sqlite3.Connection) -> int:
+            values = {"n": _known(db, session), "consumer": consumer, "seq": seq}
+            db.execute(queries()["move_cursor"], values)
+            return int(db.execute(queries()["cursor"], values).fetchone()[0])
+
+        moved: int = await self._writer.do(do)
+        return moved
+
+    async def keep(self, session: str, id: str, data: bytes) -> None:
+        """Keeps a large value."""
+
+        def do(db: sqlite3.Connection) -> None:
+            keep(db, _known(db, session), id, data)
+
+        await self._writer.do(do)
+
+    async def kept(self, session: str, id: str) -> bytes | None:
+        """A large value."""
+        return await self._after_writes(lambda db: read_kept(db, _number(db, session), id))
+
+    async def alive(self, worker: str) -> bool:
+        """Whether the process behind that name holds its lock."""
+        return self._workers.alive(worker)
+
+    async def lost(self) -> LostCalls:
+        """What processes left that hold no lock; the system drops it when one dies, so that nobody tells of it."""
+        workers = await self._after_writes(lambda db: db.execute(queries()["busy_workers"]).fetchall())
+        dead = [worker for (worker,) in workers if worker is None or not self._workers.alive(worker)]
+        if not dead:
+            return LostCalls([], self._lease)
+        values = {"workers": encode(dead).decode()}
+        return LostCalls(await self._after_writes(lambda db: read_rows(db, "calls_of_workers", **values)), self._lease)
+
+    async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
+        """Takes sessions out one by one, then deletes what was theirs in pieces, each in its own transaction."""
+        if dry_run:
+            values = {"before": before, "now": now}
+            count: int = await self._after_writes(lambda db: db.execute(queries()["idle_count"], values).fetchone()[0])
+            return count
+        gone = 0
+        values = {"before": before, "now": now, "limit": 100}
+        while idle := await self._after_writes(lambda db: db.execute(queries()["idle"], values).fetchall()):
+            for n, id in idle:
+                gone += await self._writer.do(lambda db, n=n: self._take_out(db, {**values, "n": n}))  # type: ignore[misc]
+                self._followers.forget(id)
+        await self._delete_swept()
+        await self._writer.do(lambda db: db.execute(queries()["forget_rates"], {"now": now}).rowcount)
+        await self._give_back()
+        return gone
+
+    async def _give_back(self) -> None:
+        """Makes the file smaller by the pages that nothing uses, a few in each transaction."""
+        while await self._writer.do(free_some):
+            pass
+
+    def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
+        """Ends a session at one blow, so that whoever opens it finds all or nothing; False if it is needed again."""
+        self._writer.forget_heads()
+        taken = db.execute(queries()["take_out"], values).rowcount > 0
+        if taken:
+            db.execute(queries()["keep_swept"], values)
+            db.execute(queries()["delete_open"], values)
+            db.execute(queries()["delete_leases"], values)
+        return taken
+
+    async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
+        """Its cursors and the ids of its large values."""
+        return await self._after_writes(lambda db: sessions.belongings(db, _number(db, session)))
+
+    async def adopt(self, archive: Archive) -> bool:
+        """Makes a session in one transaction."""
+        made: bool = await self._writer.do(lambda db: sessions.adopt(db, archive))
+        return made
+
+    async def delete(self, session: str, tombstone: Write) -> bool:
+        """Takes a session out in one transaction, then deletes what was its in pieces."""
+
+        def do(db: sqlite3.Connection) -> bool:
+            self._writer.forget_heads()
+            return sessions.delete(db, session, tombstone)
+
+        gone: bool = await self._writer.do(do)
+        if gone:
+            self._followers.forget(session)
+            self._followers.nudge()
+            await self._delete_swept()
+            await self._give_back()
+        return gone
+
+    async def _delete_swept(self) -> None:
+        for (n,) in await self._in_reader(lambda db: db.execute(queries()["swept"]).fetchall()):
+            while not await self._writer.do(lambda db, n=n: _delete_some(db, n)):  # type: ignore[misc]
+                pass
+
+    async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
+        """Takes from all or from none, by the clock of this machine."""
+        values = {"rates": encode(rates).decode(), "now": time.time() if now is None else now, "slack": SLACK_S}
+
+        def do(db: sqlite3.Connection) -> float:
+            if db.execute(queries()["spend"], values).rowcount > 0:
+                return 0.0
+            return float(db.execute(queries()["rate_wait"], values).fetchone()[0])
+
+        wait: float = await self._writer.do(do)
+        return wait
+
+    async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
+        """Exchanges the rows of a session in one transaction."""
+        new = list(rows)
+
+        def do(db: sqlite3.Connection) -> None:
+            n = _known(db, session)
+            db.execute(queries()["delete_index"], {"n": n})
+            db.execute(queries()["set_revision"], {"n": n, "revision": revision})
+            self._writer.forget_heads()
+            for row in new:
+                db.execute(queries()["delete_call"], {"id": row.id})
+                if not insert_row(db, n, row):
+                    raise StoreError(f"Two calls of session '{session}' have the key '{row.key}'")
+
+        await self._writer.do(do)
+
+
+def _number(db: sqlite3.Connection, session: str) -> int:
+    found = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
+    return -1 if found is None else int(found[0])
+
+
+def _known(db: sqlite3.Connection, session: str) -> int:
+    n = _number(db, session)
+    if n < 0:
+        raise StoreError(f"There is no session '{session}'")
+    return n
+
+
+def _delete_some(db: sqlite3.Connection, n: int) -> bool:
+    """One piece of what a swept session left; True when nothing is left."""
+    for name in ("delete_calls", "delete_events"):
+        found = db.execute(queries()[name], {"n": n}).rowcount
+    if found:
+        return False
+    for name in ("delete_kept", "delete_cursors", "forget_swept"):
+        db.execute(queries()[name], {"n": n})
+    return True

@@ -1,0 +1,158 @@
+"""Which processes use a file: each worker holds the lock of one byte, which the system drops when it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import itertools
+import mmap
+import os
+import threading
+from collections.abc import Iterator, MutableSequence
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def _byte(worker: str) -> int:
+    return int.from_bytes(hashlib.sha256(worker.encode()).digest()[:7], "big")
+
+
+_MOVES = 16
+"""Bytes of two counts: how many commits have begun, and the last that has ended."""
+
+
+class _Shared:
+    """The lock file as this process has it open. Locks belong to the process, and closing any handle drops them all."""
+
+    def __init__(self, path: Path) -> None:
+        self.fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self.names: set[str] = set()
+        self.changing = threading.Lock()
+        size = os.fstat(self.fd).st_size
+        if size < _MOVES:  # written, since a page that a full disk has no place for ends the process that touches it
+            os.pwrite(self.fd, bytes(_MOVES - size), size)
+        self._memory = mmap.mmap(self.fd, _MOVES)
+        self.moves = memoryview(self._memory).cast("Q")
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self.moves.release()
+        self._memory.close()
+        os.close(self.fd)
+
+
+_open: dict[Path, _Shared] = {}
+
+
+class Workers:
+    """The workers of one SQLite file, known by the locks they hold on `<file>-workers`."""
+
+    def __init__(self, path: Path, worker: str) -> None:
+        self._path = Path(f"{path.resolve()}-workers")
+        self._worker = worker
+        self._shared = _open.get(self._path) or _open.setdefault(self._path, _Shared(self._path))
+        with self._shared.changing:
+            self._shared.names.add(worker)
+            fcntl.lockf(self._shared.fd, fcntl.LOCK_EX, 1, _byte(worker))
+
+    @property
+    def shared(self) -> _Shared:
+        """The file as this process has it open."""
+        return self._shared
+
+    def leave(self) -> None:
+        """This worker is gone."""
+        with self._shared.changing:
+            fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, _byte(self._worker))
+            self._shared.names.discard(self._worker)
+        if not self._shared.names and _open.pop(self._path, None) is not None:
+            self._shared.close()
+
+    def alive(self, worker: str) -> bool:
+        """Whether its process still lives."""
+        if worker in self._shared.names:
+            return True
+        try:
+            fcntl.lockf(self._shared.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte(worker))
+        except OSError:
+            return True
+        fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, _byte(worker))
+        return False
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether no other worker uses the file; where that is so, none begins to before the end of the block."""
+        fd = self._shared.fd
+        with self._shared.changing:
+            if self._shared.names != {self._worker}:
+                yield False
+                return
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+                return
+            try:
+                yield True
+            finally:  # all but its own byte, which is never let go in between
+                own = _byte(self._worker)
+                if own:
+                    fcntl.lockf(fd, fcntl.LOCK_UN, own, 0)
+                fcntl.lockf(fd, fcntl.LOCK_UN, 0, own + 1)
+
+
+def used(path: Path) -> bool:
+    """Whether a worker of any process, this one included, uses the file."""
+    lock = Path(f"{path.resolve()}-workers")
+    if (shared := _open.get(lock)) is not None:
+        return bool(shared.names) or _locked(shared.fd)
+    if not lock.exists():
+        return False
+    fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return _locked(fd)
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    fcntl.lockf(fd, fcntl.LOCK_UN)
+    return False
+
+
+class ChangeCounter:
+    """Counts commits that concern sessions themselves or their state, in memory that all processes of a file share.
+
+    One look at it tells whether another process made one, without a look into the file. A commit is counted before it
+    can be seen and again after; in between nobody may trust what it knows.
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self._counts: MutableSequence[int] | memoryview[int] = workers.shared.moves
+        self._own = self._ticket = 0
+        self._doubts = itertools.count(-1, -1)
+
+    def began(self) -> None:
+        """This process is about to commit something of that kind; it holds the lock of the file's one writer."""
+        if not self._ticket:
+            self._own += 1
+            self._counts[0] = self._ticket = self._counts[0] + 1
+
+    def ended(self) -> None:
+        """It is committed, or was given up. Where another process is about to commit, that one says so itself."""
+        if self._ticket:
+            self._counts[1] = self._ticket
+            self._ticket = 0
+
+    def leave(self) -> None:
+        """Looks no more; whoever still asks finds that nothing changes."""
+        self._counts = [self._own, self._own]
+
+    def of_others(self) -> int:
+        """A number that is another one when another process has committed since."""
+        begun: int = self._counts[0]
+        return begun - self._own if begun == self._counts[1] else next(self._doubts)

@@ -1,0 +1,298 @@
+"""`Tool`: a frozen description, checked when it is made, and how to run it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+import msgspec
+
+from toolcrib.errors import BadTool
+from toolcrib.schema import ParsedArguments, Parser, SchemaError, nearest, output_check, schema_parser
+from toolcrib.schema.redaction import SecretFields, holds_secrets, may_hold_keys
+from toolcrib.schema.validator import plain_schema
+from toolcrib.types import Annotations, Effect, Knowledge, Limits, Wake
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
+
+Body = Callable[[Any, Mapping[str, Any]], Any]
+"""How a tool runs: `(context, values)` to what its `mode` says."""
+
+Mode = Literal["async", "thread", "process", "stream", "thread_stream"]
+"""A body gives an awaitable, a value made in a thread or process, an async generator, or a generator."""
+
+
+class _Checked(type):
+    """Turns an unknown field into an error that names it, as every other bad field does."""
+
+    def __call__(cls, **given: Any) -> Any:
+        for name in given:
+            if name not in cls.__dict__["__dataclass_fields__"]:
+                close = nearest(name, list(cls.__dict__["__dataclass_fields__"]), 1)
+                raise BadTool(
+                    str(given.get("name", "?")),
+                    name,
+                    "unknown field" + (f", did you mean '{close[0]}'?" if close else ""),
+                    given.get("source"),
+                )
+        if "name" not in given:
+            raise BadTool("?", "name", "is required", given.get("source"))
+        return super().__call__(**given)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tool(metaclass=_Checked):
+    """What a tool is; one without a `run` is run by the client.
+
+    `prepare` shapes the arguments before they are checked, `validate` checks what fits the schema. `renew` gives the
+    tool of now, where its source can tell at once. `resumes` says that it does nothing but calls and recorded steps, so
+    that it goes on after a crash whatever its effect. `vouched` says that the operator knows what its annotations say,
+    `changed` what is new about a tool of a stranger since it was accepted.
+    """
+
+    name: str
+    description: str = ""
+    namespace: str = "default"
+    title: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    input_schema: Mapping[str, Any] = field(default_factory=lambda: dict(EMPTY_SCHEMA))
+    output_schema: Mapping[str, Any] | None = None
+    annotations: Annotations | None = None
+    capabilities: tuple[str, ...] = ()
+    effect: Effect | None = None
+    primary: str | None = None
+    limits: Limits = Limits()
+    serial: bool = False
+    isolate: bool = False
+    background: bool = False
+    wake: Wake = "next_turn"
+    deliver: Literal["final", "all"] = "final"
+    knowledge: Knowledge = Knowledge()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    run: Body | None = None
+    mode: Mode = "async"
+    prepare: Callable[[Any, Mapping[str, Any]], Awaitable[Mapping[str, Any]]] | None = None
+    validate: Callable[..., Any] | None = None
+    renew: Callable[[], Tool | None] | None = None
+    resumes: bool = False
+    reconcile: Callable[..., Any] | None = None
+    on_conflict: Literal["fail", "retry"] = "fail"
+    context: bool = True
+    target: str | None = None
+    source: str = "functions"
+    trusted: bool = True
+    vouched: bool = False
+    changed: tuple[str, ...] = ()
+    parser: Parser | None = None
+
+    id: str = field(init=False)
+    does: Effect = field(init=False)
+    fingerprint: str = field(init=False)
+    warnings: tuple[str, ...] = field(init=False, default=())
+    parse: Callable[[bytes], Any] = field(init=False)
+    check_output: Callable[[Any], str | None] | None = field(init=False, default=None)
+    hidden: SecretFields | None = field(init=False, default=None)
+    keyed: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        derived = _Derived(self)
+        for name in (
+            "namespace",
+            "id",
+            "does",
+            "primary",
+            "warnings",
+            "parser",
+            "fingerprint",
+            "check_output",
+            "hidden",
+            "keyed",
+            "input_schema",
+            "output_schema",
+        ):
+            object.__setattr__(self, name, getattr(derived, name))
+        object.__setattr__(self, "parse", derived.parser.parse)
+
+    def but(self, *, fixed: Mapping[str, Any] | None = None, **changes: Any) -> Tool:
+        """The same tool under another name or description, with tighter limits, or with arguments fixed and hidden.
+
+        It is a tool of its own, checked again, and names its original in `metadata`.
+
+        Raises:
+            BadTool: something about the new one does not hold.
+        """
+        if "input_schema" in changes:
+            raise BadTool(self.name, "input_schema", "a wrapper keeps it; fix arguments instead", self.source)
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        given["effect"] = self.does
+        given["metadata"] = {**self.metadata, **changes.pop("metadata", {}), "original": self.id}
+        if fixed:
+            given.update(_fixed(self, fixed))
+        made: Tool = Tool(**{**given, **changes})
+        object.__setattr__(made, "hidden", self.hidden)  # a fixed secret stays one
+        object.__setattr__(made, "keyed", self.keyed)
+        return made
+
+
+def _fixed(tool: Tool, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a tool some of whose arguments nobody gives any more."""
+    properties = dict(tool.input_schema.get("properties", {}))
+    for name in fixed:
+        if name not in properties:
+            raise BadTool(tool.name, f"fixed.{name}", "there is no such argument", tool.source)
+        del properties[name]
+    required = [name for name in tool.input_schema.get("required", ()) if name not in fixed]
+    shown = fixed if tool.hidden is None else tool.hidden.part(dict(fixed))[0]
+    mark = hashlib.sha256(canonical(shown)).hexdigest()  # other values make another tool: see `fingerprint`
+    schema = {**tool.input_schema, "properties": properties, "required": required, "x-toolcrib-fixed": mark}
+    assert tool.parser is not None
+    primary = None if tool.primary in fixed else tool.primary
+    return {"input_schema": schema, "parser": _FixedArguments(schema, fixed, tool.parser), "primary": primary}
+
+
+class _FixedArguments(Parser):
+    """Adds the fixed arguments to what was given: what is checked, logged and approved is what runs."""
+
+    __slots__ = ("_fixed", "_inner", "_outer")
+
+    def __init__(self, schema: Mapping[str, Any], fixed: Mapping[str, Any], inner: Parser) -> None:
+        self._outer, self._fixed, self._inner = schema_parser(schema), dict(fixed), inner
+        super().__init__(self._outer.rules)
+
+    def parse(self, raw: bytes) -> ParsedArguments:
+        """Parse the JSON text of a call, with or without what is fixed."""
+        given = self._outer.parse(self._without_fixed(raw)).values
+        return self._inner.parse(msgspec.json.encode({**given, **self._fixed}))
+
+    def _without_fixed(self, raw: bytes) -> bytes:
+        """An approver and the log show the whole arguments, so those are taken too."""
+        try:
+            whole = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, RecursionError):
+            return raw
+        if not isinstance(whole, dict) or not whole.keys() & self._fixed.keys():
+            return raw
+        return msgspec.json.encode(
+            {name: value for name, value in whole.items() if name not in self._fixed or value != self._fixed[name]}
+        )
+
+    def normalised(self, parsed: ParsedArguments) -> dict[str, Any]:
+        """Give all arguments as plain JSON data, the fixed ones too."""
+        return self._inner.normalised(parsed)
+
+
+class _Derived:
+    """Checks the fields of a tool and works out the ones that follow from others."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self.warnings: tuple[str, ...] = ()
+        self._texts()
+        self.namespace = tool.namespace.strip().lower()
+        self._names()
+        self.id = f"{self.namespace}.{tool.name}"
+        self.input_schema = self._schema("input_schema", tool.input_schema)
+        self.output_schema = None if tool.output_schema is None else self._schema("output_schema", tool.output_schema)
+        self.parser = self._parser()
+        self.check_output = self._output()
+        self.does = self._effect()
+        self.primary = tool.primary or _primary(tool.input_schema)
+        self.fingerprint = _fingerprint(self.id, tool, self.input_schema, self.output_schema)
+        self.hidden = SecretFields(self.input_schema) if holds_secrets(self.input_schema, self.input_schema) else None
+        self.keyed = may_hold_keys(self.input_schema, self.input_schema)
+
+    def _bad(self, name: str, problem: str) -> BadTool:
+        return BadTool(self.tool.name, name, problem, self.tool.source)
+
+    def _texts(self) -> None:
+        for name in ("name", "namespace", "description"):
+            if not isinstance(getattr(self.tool, name), str):
+                raise self._bad(name, f"{getattr(self.tool, name)!r} is no text")
+
+    def _schema(self, name: str, given: Any) -> dict[str, Any]:
+        """A copy of its own, so that nobody changes a tool that was checked."""
+        try:
+            return plain_schema(given)
+        except SchemaError as error:
+            raise self._bad(name, str(error)) from None
+
+    def _names(self) -> None:
+        tool = self.tool
+        if not NAME.fullmatch(tool.name):
+            raise self._bad("name", f"{tool.name!r} must match {NAME.pattern}")
+        if not NAMESPACE.fullmatch(self.namespace):
+            raise self._bad("namespace", f"{tool.namespace!r} must match {NAMESPACE.pattern}")
+        if not tool.description.strip():
+            raise self._bad("description", "is blank; say in one sentence what the tool does (a docstring will do)")
+        if tool.effect not in (None, "read", "idempotent", "once"):
+            raise self._bad("effect", f"{tool.effect!r} is not read, idempotent or once")
+        if tool.wake not in ("wake", "next_turn", "silent"):
+            raise self._bad("wake", f"{tool.wake!r} is not wake, next_turn or silent")
+        if tool.deliver not in ("final", "all"):
+            raise self._bad("deliver", f"{tool.deliver!r} is not final or all")
+
+    def _parser(self) -> Parser:
+        if self.tool.parser is not None:
+            return self.tool.parser
+        try:
+            return schema_parser(self.input_schema)
+        except SchemaError as error:
+            raise self._bad("input_schema", str(error)) from None
+
+    def _output(self) -> Callable[[Any], str | None] | None:
+        if self.output_schema is None:
+            return None
+        try:
+            return output_check(self.output_schema)
+        except SchemaError as error:
+            raise self._bad("output_schema", str(error)) from None
+
+    def _effect(self) -> Effect:
+        said = self.tool.annotations or Annotations()
+        if said.read_only and said.destructive:
+            if self.tool.trusted:
+                raise self._bad("annotations", "read_only and destructive exclude each other")
+            self.warnings += (f"{self.id} says read_only and destructive; it is taken as destructive",)
+            said = replace(said, read_only=False)
+            object.__setattr__(self.tool, "annotations", said)
+        if self.tool.effect is not None:
+            return self.tool.effect
+        return "read" if said.read_only else "idempotent" if said.idempotent else "once"
+
+
+def _primary(schema: Mapping[str, Any]) -> str | None:
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    required = set(schema.get("required", ()))
+    for name, what in properties.items():
+        if name in required and isinstance(what, Mapping) and what.get("type") == "string":
+            return str(name)
+    return next(iter(properties)) if len(properties) == 1 else None
+
+
+def canonical(value: Any) -> bytes:
+    """The one JSON text of a value: sorted keys, no blanks, UTF-8."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def digest_of(value: Any) -> str:
+    """A digest that is the same for the same JSON."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def _fingerprint(tool_id: str, tool: Tool, takes: Mapping[str, Any], gives: Mapping[str, Any] | None) -> str:
+    said = tool.annotations or Annotations()
+    what = {
+        "id": tool_id,
+        "description": tool.description,
+        "input_schema": takes,
+        "output_schema": gives,
+        "annotations": {f.name: getattr(said, f.name) for f in fields(Annotations)},
+        "capabilities": list(tool.capabilities),
+    }
+    return digest_of(what)

@@ -1,9 +1,0 @@
-"""What the toolkits `ethereum`, `account`, `cast`, `wallet` and `forge` share: nodes, values, ABI, explorers, limits.
-
-It is no web3: there is no key here, nothing is signed, and no tool takes the address of a node.
-"""
-
-from toolcrib.toolkits.chain.chains import Chain, Chains
-from toolcrib.toolkits.chain.limits import BadChain, Limits
-
-__all__ = ["BadChain", "Chain", "Chains", "Limits"]
