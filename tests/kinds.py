@@ -25,8 +25,10 @@ FIXTURES = {
     "own_postgres": "cluster",
     "postgres_server": "cluster",
     "postgres_url": "cluster",
+    "aimock": "process",
     "anvil_server": "process",
     "box": "process",
+    "tour": "process",
 }
 PARAMETERS = {"cluster", "nats", "postgres"}
 """Values of parameters for which a fixture asks for a server by its name."""

@@ -6,9 +6,12 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.probes.rates import AT_ONCE, rate
+from toolcrib.definitions.library import Library
 from toolcrib.definitions.source import FileSource
 
 ARGUMENTS = {"name": "Write it down", "list_id": "901", "assignees": [1, 2], "text": "x" * 930}
@@ -35,6 +38,17 @@ def _text(id: str) -> str:
         "  executable_knowledge:\n    validators:\n      - id: check\n        validates: create\n        function: |\n"
         f"{code}  best_practices:\n{NOTES}"
     )
+
+
+@contextmanager
+def _large() -> Iterator[Path]:
+    """A folder with one file of some 32 KB."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "large.yaml"
+        path.write_text(_text("large") + NOTES * 8)
+        os.utime(path, (0, 0))
+        os.utime(folder, (0, 0))
+        yield Path(folder)
 
 
 async def _validating(folder: Path, runs: int) -> dict[str, float]:
@@ -67,16 +81,37 @@ async def _reading(folder: Path, files: int) -> dict[str, float]:
     return {"files": files, "cold_ms": times[0], "warm_ms": times[1], "tools_ms": made}
 
 
+def _looking_up(folder: Path) -> dict[str, float]:
+    """One file of 32 KB by its id: by a library that has not read it, and by one that has."""
+    library = Library([folder])
+    library.resolve("large")
+    looks: dict[str, Callable[[], object]] = {
+        "first_ms": lambda: Library([folder]).resolve("large"),
+        "again_ms": lambda: library.resolve("large"),
+    }
+    times: dict[str, float] = {}
+    for name, look in looks.items():
+        start = time.perf_counter()
+        for _ in range(20):
+            look()
+        times[name] = (time.perf_counter() - start) / 20 * 1e3
+    return times
+
+
 async def main() -> None:
     runs, files = int(sys.argv[1]), int(sys.argv[2])
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as many:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as many, _large() as large:
         for folder, number in ((one, 1), (many, files)):
             for n in range(number):
                 path = Path(folder) / f"tool-{n}.yaml"
                 path.write_text(_text(f"tool-{n}"))
                 os.utime(path, (0, 0))  # what was just written is looked at more closely
             os.utime(folder, (0, 0))
-        found = {"validating": await _validating(Path(one), runs), "reading": await _reading(Path(many), files)}
+        found = {
+            "validating": await _validating(Path(one), runs),
+            "reading": await _reading(Path(many), files),
+            "looking_up": _looking_up(large),
+        }
     print(json.dumps(found))
 
 

@@ -18,6 +18,8 @@ from toolcrib.testing.chain import Anvil, anvil, program
 from toolcrib.toolkits.shell import process
 from toolcrib.types import Result
 
+pytestmark = pytest.mark.process
+
 COMPILER = """#!{node}
 const compiler = require("{soljson}");
 if (process.argv.includes("--version")) {{
@@ -81,7 +83,6 @@ async def ran(chain: Anvil, scripts: ForgeScripts, body: str, wallet: Wallet | N
 
 
 @requirement("forge.script.1")
-@pytest.mark.process
 async def test_what_a_script_would_send_is_signed_by_the_user(chain: Anvil, scripts: ForgeScripts) -> None:
     nonce, wallet = int(chain.ask("eth_getTransactionCount", USER, "latest"), 16), Wallet(chain)
     result = await ran(chain, scripts, PAYING, wallet)
