@@ -8,11 +8,10 @@ import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from toolcrib._call.history import question as read_question
 from toolcrib._call.history import result as read_result
 from toolcrib.cli.command import FAILED, INTERRUPTED, WAITING
 from toolcrib.cli.display.run_progress import RunProgress
-from toolcrib.cli.question_handler import QuestionHandler
+from toolcrib.cli.follower import Follower
 from toolcrib.cli.terminal import Terminal, compact
 from toolcrib.errors import Refused
 
@@ -30,37 +29,37 @@ _ADVICE = {
 
 async def follow(terminal: Terminal, session: Session, call: str, *, after: int = 0, yes: bool = False) -> int:
     """Follows a call until it is done or has to wait; the exit code. Ctrl-C cancels the call."""
-    following = _CallFollower(terminal, session, call, yes)
+    following = CallFollower(terminal, session, call, yes)
     try:
         return await following.run(after)
     except asyncio.CancelledError:
-        following.cards.stop()
         return await following.cancel()
 
 
-class _CallFollower:
-    """One call that is followed."""
+class CallFollower(Follower):
+    """Follows one call and those that it makes, whose questions are asked here too."""
 
     def __init__(self, terminal: Terminal, session: Session, call: str, yes: bool) -> None:
-        self.terminal = terminal
-        self.session = session
+        self.cards = RunProgress(terminal)
+        super().__init__(terminal, session, yes=yes)
         self.call = call
         self.tool = ""
-        self.cards = RunProgress(terminal)
-        self.settling = QuestionHandler(terminal, session, self.cards.stop, yes=yes)
 
     async def run(self, after: int) -> int:
+        """Follow until the call is done, or waits for an answer that nobody gives here; the exit code."""
         row = await self.session.row(self.call)
         self.tool = row.tool
         self.cards.watch(self.call, self.tool)
         try:
             async for event in self._events(max(after, row.accepted_seq - 1)):
-                if event.call != self.call:
-                    await self._take_child(event)
-                elif (code := await self._take(event)) is not None:
-                    return code
+                await self.take(event)
+                if any(question.call == self.call for question in self.left.values()):
+                    return WAITING
+                if event.kind == "done" and event.call == self.call:
+                    self.hide()
+                    return await self.finish(read_result(event.fields))
         finally:
-            self.cards.stop()
+            self.hide()
         raise Refused("unavailable", "The log ended before the call did", "look at it with `toolcrib sessions show`")
 
     async def _events(self, after: int) -> AsyncIterator[Event]:
@@ -72,44 +71,32 @@ class _CallFollower:
             if event.call in family:
                 yield event
 
-    async def _take(self, event: Event) -> int | None:
-        self.cards.take(event)
-        if event.kind == "waiting" and not await self._settle(event):
-            return self._waits(read_question(event.fields["question"]))
-        if event.kind == "done":
-            self.cards.stop()
-            return await self.finish(read_result(event.fields))
-        return None
+    def show(self, event: Event) -> None:
+        """Show an event of the call itself."""
+        if event.call == self.call:
+            self.cards.take(event)
 
-    async def _take_child(self, event: Event) -> None:
-        """A call that this one made: its questions are asked here. Unanswered, this one stays and waits for it."""
-        if event.kind == "waiting" and not await self._settle(event):
-            self.settling.explain_waiting(read_question(event.fields["question"]))
+    def hide(self) -> None:
+        """Clear the screen of the call's bar."""
+        self.cards.stop()
+
+    def leave(self, question: Question) -> None:
+        """Leave a call that nobody here answers; where one that it made waits, this one stays and waits for it."""
+        if self.terminal.json and question.call == self.call:
+            told = {"session": self.session.id, "call": self.call, "status": "waiting"}
+            self.terminal.data({**told, "question": dataclasses.asdict(question)})
+        else:
+            self.settling.explain_waiting(question)
 
     async def cancel(self) -> int:
         """Stops the call, and says what became of it."""
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
-        if not self.terminal.json:
-            self.terminal.say("Cancelling … (Ctrl-C again leaves at once)", "yellow")
+        self.say_cancelling()
         await self.session.cancel(self.call)
         await self.finish(await self.session.result(self.call))
         return INTERRUPTED
-
-    # Questions
-
-    async def _settle(self, event: Event) -> bool:
-        return await self.settling.settle(read_question(event.fields["question"]), event.seq)
-
-    def _waits(self, asked: Question) -> int:
-        """Leaves a call that nobody here answers."""
-        if self.terminal.json:
-            said = {"session": self.session.id, "call": self.call, "status": "waiting"}
-            self.terminal.data({**said, "question": dataclasses.asdict(asked)})
-        else:
-            self.settling.explain_waiting(asked)
-        return WAITING
 
     # The end
 

@@ -10,12 +10,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from toolcrib._call.history import question as read_question
 from toolcrib.agent.conversation import AgentRun, Conversation
 from toolcrib.agent.models import NOTHING, Usage
 from toolcrib.cli.command import FAILED, WAITING
 from toolcrib.cli.display.conversation import ConversationDisplay, spent
-from toolcrib.cli.question_handler import QuestionHandler
+from toolcrib.cli.follower import Follower
 from toolcrib.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -23,25 +22,21 @@ if TYPE_CHECKING:
     from toolcrib.cli.questions import PendingQuestion
     from toolcrib.events import Event
     from toolcrib.session import Session
-    from toolcrib.types import Question
 
 LEAVE = "Ctrl-D leaves it waiting, Ctrl-C cancels the run."
 STIRRING = ("run_started", "waiting", "done", "notice")
 
 
-class ConversationFollower:
+class ConversationFollower(Follower):
     """One session and whoever talks to its agents."""
 
     def __init__(self, terminal: Terminal, session: Session, *, names: bool = False) -> None:
-        self.terminal = terminal
-        self.session = session
+        super().__init__(terminal, session, note=LEAVE)
         self.thread = Conversation()
         self.silent = False
         self.past: list[Event] = []
-        self.left: dict[str, Question] = {}
         self._told: set[str] = set()
         self.stage = None if terminal.json else ConversationDisplay(terminal, self.thread, names=names)
-        self.settling = QuestionHandler(terminal, session, self.hide, note=LEAVE)
 
     async def recall(self, until: int) -> None:
         """Takes in what is in the log already, without a word."""
@@ -102,7 +97,7 @@ class ConversationFollower:
             event = await coming
         finally:
             await _ended(coming)
-        await self._take(event)
+        await self.take(event)
 
     async def _events(self) -> AsyncGenerator[Event]:
         async for event in self.session.events(self.thread.seen):
@@ -111,7 +106,7 @@ class ConversationFollower:
     async def drain(self) -> None:
         """Shows what is in the log by now."""
         async for event in self.session.events(self.thread.seen, follow=False):
-            await self._take(event)
+            await self.take(event)
 
     async def stirring(self) -> None:
         """Returns when something happens that is worth to be shown."""
@@ -121,21 +116,18 @@ class ConversationFollower:
 
     async def interrupt(self) -> None:
         """Cancels what goes on in the foreground, and shows the end of it; the session can go on."""
-        self.hide()
-        if not self.terminal.json:
-            self.terminal.say("Cancelling … (Ctrl-C again leaves at once)", "yellow")
+        self.say_cancelling()
         await self.session.interrupt()
         await self.drain()
         self.hide()
 
-    async def _take(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
+        """Take in an event, and show it."""
         self.thread.advance(event)
         if self.stage is not None:
             self.stage.take(event)
         elif not self.silent:
             self.terminal.data({"session": self.session.id, **event.plain()})
-        if event.kind == "waiting":
-            await self._settle(read_question(event.fields["question"]), event.seq)
 
     # Where it stands
 
@@ -199,13 +191,7 @@ class ConversationFollower:
         """Asks what is open and was not left."""
         for question in await self.session.questions():
             if question.id not in self.left and question.path:
-                await self._settle(question, self.thread.seen)
-
-    async def _settle(self, asked: Question, seq: int) -> None:
-        if not await self.settling.settle(asked, seq):
-            self.left[asked.id] = asked
-            if not self.terminal.json:
-                self.settling.explain_waiting(asked)
+                await self.ask(question, self.thread.seen)
 
     # What it took
 
