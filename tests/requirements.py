@@ -680,6 +680,8 @@ SECURITY: dict[str, str] = {
     "security.tenant.1": "A key with fewer namespaces sees nothing of sessions in which more was ever open.",
     "security.tenant.2": "Opening a session anew undoes no narrowing, unless one may open everything.",
     "security.tenant.3": "A foreign id and one that never was get the same answer after the same look-ups.",
+    "security.trust.1": "A person at a terminal agrees once to what the crib.yaml of a folder would run.",
+    "security.trust.2": "A flag or a variable answers beforehand; without a terminal commands go on.",
     "security.trust.3": "A tool of an MCP server that is not what it was asks before it runs, unless pins are off.",
     "security.tenant.4": "An approver with a narrow key is asked about tools of its namespaces alone.",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -88,10 +89,15 @@ def _shared(  # noqa: PLR0913 - the options that every command takes
     engine: EngineOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run what the crib.yaml of this folder names, without being asked.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
+    if trust:
+        os.environ["TOOLCRIB_TRUST"] = "1"
     ctx.obj = {"crib": crib, "store": store, "engine": engine, "json": json, "debug": debug}
 
 

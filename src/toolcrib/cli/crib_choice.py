@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from toolcrib.cli import trust
 from toolcrib.cli.command import where
 from toolcrib.cli.terminal import Choice, CommandError
 
@@ -57,6 +58,7 @@ def _named(choice: str | None) -> Crib:
 
     path = Path(choice or NAME)
     if path.is_file():
+        trust.check(path)
         return load(path)
     if choice is None:
         advice = f"make one, go to its folder, or name a crib; this one always works: --crib {DEMO}"

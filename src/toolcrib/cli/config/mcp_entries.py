@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib import yaml
+from toolcrib.cli import trust
 from toolcrib.cli.config.model import McpEntry, Mistake
 from toolcrib.cli.terminal import Choice, CommandError
 
@@ -92,7 +93,8 @@ def add(path: Path, entries: Iterable[ServerEntry]) -> None:
             )
     try:
         mark = "\ufeff" if path.exists() and path.read_bytes().startswith(b"\xef\xbb\xbf") else ""
-        put(path.resolve(), f"{mark}{text}".encode())
+        with trust.kept(path):
+            put(path.resolve(), f"{mark}{text}".encode())
     except OSError as error:
         raise CommandError(f"Cannot write {path}: {error.strerror}", "check its permissions", exit_code=1) from None
 
