@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.requirements import requirement
 from toolcrib import Context, Crib, CribLimits, Event, Refused, Result, Session, Tool, ToolFailure, tool
 from toolcrib._call.history import History, fold, result
+from toolcrib._call.lifecycle import Life
 from toolcrib.cli.verify import differences
 from toolcrib.store.memory import MemoryStore
 from toolcrib.store.sqlite.store import SqliteStore
@@ -30,17 +31,6 @@ from toolcrib.store.sqlite.store import SqliteStore
 EXPLORE = bool(os.environ.get("TOOLCRIB_EXPLORE"))
 TIME_S = 60
 LISTS = ("unresolved", "ongoing", "completed")
-
-# What may follow what in the life of one call.
-LIFE: dict[str, dict[str, str]] = {
-    "": {"accepted": "queued"},
-    "queued": {"waiting": "asked", "started": "running", "done": "ended"},
-    "asked": {"answered": "queued", "done": "ended"},
-    "running": dict.fromkeys(("started", "progress", "output", "activity", "step"), "running")
-    | {"waiting": "paused", "done": "ended"},
-    "paused": {"answered": "running", "done": "ended"},
-    "ended": {},
-}
 
 
 class World:
@@ -441,12 +431,11 @@ class Machine(RuleBasedStateMachine):
 
 def check_lives(events: list[Event]) -> None:
     """Every call goes through its states in an order that there is; nothing follows `done`."""
-    states: dict[str, str] = {}
+    lives: dict[str, Life] = {}
     for event in events:
         if event.call is not None:
-            allowed = LIFE[states.get(event.call, "")]
-            assert event.kind in allowed, f"{event.kind} after {states.get(event.call, 'nothing')}: {event}"
-            states[event.call] = allowed[event.kind]
+            lives.setdefault(event.call, Life()).take(event)
+    assert [fault for life in lives.values() for fault in life.faults] == []
 
 
 def listed(events: list[Event]) -> dict[str, str]:

@@ -546,7 +546,7 @@ async def test_a_row_that_disagrees_with_the_log_is_named() -> None:
         call = await session.submit("forever")
         row = await session.row(call.id)
         await crib.store.commit(Write("s", [], row.but(state="done", code="failed"), (row.state, row.attempt)))
-        with pytest.raises(AssertionError, match=f"call {call.id}: code failed, in the log None"):
+        with pytest.raises(AssertionError, match=f"call {call.id}: code: the log says None, the index 'failed'"):
             await testing.check_index(crib.store, "s")
 
 

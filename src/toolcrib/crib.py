@@ -329,7 +329,7 @@ class Crib:
         """Calls in the queue of tools that the session no longer has end; those that have started go on."""
         for live in list(session.live.values()):
             if not live.seated and live.desk is None and live.tool and live.tool.id not in session.view.names:
-                live.stop(self.pipeline.missing(live))
+                live.stop(self.pipeline.admission.missing(live.request))
 
     # Sessions
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib._call import answers, cancellation, records
 from toolcrib._call.history import result
+from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.remote import ENDED, RemoteResults
+from toolcrib._call.request import PLAIN, TOP, CallOptions, CallRequest, Origin
 from toolcrib._session import children, drain, permissions, settlement
 from toolcrib._session.call_lists import PAGE, Lists
 from toolcrib._session.progress_tree import progress
@@ -17,7 +19,7 @@ from toolcrib._session.repeated_calls import RepeatedCalls
 from toolcrib.catalog import CatalogView
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import ErrorNotice, Event, EventData, Interrupted, Notice, RunEnded, ToolsChanged, UserState
-from toolcrib.policy import Policy, Verdict
+from toolcrib.policy import Policy
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import LEASES, Row, Write, draft
@@ -252,19 +254,28 @@ class Session(Lists):
             return records.call(live)
         return (await self.history(live.row)).call()
 
-    def new_call(self, tool: str, args: Any, options: dict[str, Any]) -> LiveCall:
+    def new_call(
+        self,
+        tool: str,
+        args: Any,
+        options: Mapping[str, Any] | CallOptions = PLAIN,
+        *,
+        id: str | None = None,
+        origin: Origin = TOP,
+    ) -> LiveCall:
         """A call that nobody has looked at yet."""
         pipeline = self.pipeline
-        broken: BadArguments | None = None
+        problem: BadArguments | None = None
         try:
-            given = args if type(args) is bytes and args.isascii() else read_arguments(args)
+            arguments = args if type(args) is bytes and args.isascii() else read_arguments(args)
         except BadArguments as error:
-            given, broken = b"null", error
-        live = LiveCall(pipeline, self, tool, given, self.crib.new_id(), pipeline.clock.now())
-        live.broken = broken
-        if options:
-            live.take(options)
-        return live
+            arguments, problem = b"null", error
+        if not isinstance(options, CallOptions):
+            options = CallOptions.of(options) if options else PLAIN
+        id = id or self.crib.new_id()
+        return LiveCall(
+            pipeline, CallRequest(self, id, tool, arguments, pipeline.clock.now(), options, origin, problem)
+        )
 
     async def call_child(self, parent: LiveCall, tool: str, args: Any) -> Result:
         """A call made by another call."""
@@ -480,10 +491,6 @@ class Session(Lists):
         if not self.loops:
             self.loops = None
 
-    def breaker(self, live: LiveCall) -> Verdict | None:
-        """A refusal where the same call failed too often in a row."""
-        return None if self.loops is None else self.loops.verdict(live)
-
     def calls_in_turn(self, turn: str) -> int:
         """How many calls that model turn has made, this one included."""
         self._turn = (turn, self._turn[1] + 1 if self._turn[0] == turn else 1)
@@ -542,7 +549,7 @@ class Session(Lists):
                 kept.add(row.id)
         rows = [row for row in rows if background or row.id not in kept]
         waited, ran = Failure("cancelled", "Interrupted while it waited"), Failure("cancelled", "Interrupted")
-        for row in filter(answers.paused, rows):  # before the end of what it waits for lets it go on
+        for row in filter(waits_for_children, rows):  # before the end of what it waits for lets it go on
             await cancellation.stop(self, row, waited)
         stops = [cancellation.stop(self, row, waited if row.state == "waiting" else ran) for row in rows]
         count = len(stopped) + sum(await asyncio.gather(*stops))

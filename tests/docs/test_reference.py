@@ -12,7 +12,7 @@ import typer
 import toolcrib
 from tests.shared import ROOT, nonempty
 from toolcrib import CribLimits, Limits, testing
-from toolcrib._call.live_call import OPTIONS
+from toolcrib._call.request import OPTIONS
 from toolcrib.cli.app import app
 from toolcrib.cli.config.model import CribFile
 from toolcrib.sources.functions import _ANNOTATIONS, _LIMITS

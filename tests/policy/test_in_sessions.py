@@ -196,8 +196,8 @@ async def test_a_preset_bounds_the_calls_of_a_turn_and_the_time_of_each() -> Non
         assert all(result.ok for result in results)
         beyond = await session.call("wipe", {"name": "6"}, turn="t")
         assert "Too many calls in one turn (limit 5)" in str(beyond.failure)
-        assert crib.pipeline.preset is not None
-        assert crib.pipeline.preset.max_runtime_s == 30
+        assert crib.pipeline.admission.preset is not None
+        assert crib.pipeline.admission.preset.max_runtime_s == 30
 
 
 @requirement("policy.why.1")

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from pydantic_core import to_json
 
-from toolcrib._call import approvals, records
-from toolcrib._call.checks import confirm
+from toolcrib._call import approvals, lifecycle, records
+from toolcrib._call.admission import confirm
 from toolcrib._call.history import History
+from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.remote import patiently
+from toolcrib._call.request import Admitted, CallOptions, CallRequest, Origin, Rejected
 from toolcrib.errors import BadTool, Refused
 from toolcrib.events import Answered, Endorsed, Escalated
 from toolcrib.schema import BadArguments, output_check
-from toolcrib.schema.redaction import restored, suspect, without
+from toolcrib.schema.redaction import restored, without
 from toolcrib.store import Draft, Row, Write, draft
 from toolcrib.store.codec import decode, encode, same_json
 from toolcrib.tool import Tool, canonical, digest_of
@@ -72,28 +74,33 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
     if session.pipeline.clock.now() >= asked.expires_at:
         raise Refused("expired", "The question has expired", "call the tool again")
     await approvals.check(live, asked, given)
+    edited = None
     if given.action == "accept":
-        given = await _checked(live, asked, given)
+        given, edited = await _checked(live, asked, given)
         if not approvals.enough(session, approvals.demands_of(asked), (*asked.approved_by, given.actor)):
             return await _endorse(session, live, row, given)
-    return await _apply(session, live, row, asked, given)
+    return await _apply(session, live, row, asked, given, edited)
 
 
-async def _apply(session: Session, live: LiveCall, row: Row, asked: Question, given: Answer) -> Answer:
+async def _apply(
+    session: Session, live: LiveCall, row: Row, asked: Question, given: Answer, edited: Admitted | None = None
+) -> Answer:
     """The call goes on, or ends."""
+    if edited is not None:
+        live.admit(edited)
     events: list[Draft] = [draft(given.at, row.id, _told(Answered, _shown(live, given)))]
     ending = _ending(live, asked, given)
     if ending is not None:
         won = await live.pipeline.end_parked(live, row, ending, events)
     else:
-        won = await _write_on(session, live, row, events, given)
+        won = await _write_on(session, live, row, events, given, edited)
     return given if won else await _second(session, asked.id, given)
 
 
 async def _endorse(session: Session, live: LiveCall, row: Row, given: Answer) -> Answer:
     """One of several who have to agree has; of two who do so at once, one sees that all have."""
     said = draft(given.at, row.id, _told(Endorsed, _shown(live, given)))
-    write = Write(session.id, [said], row.but(), ("waiting", row.attempt))
+    write = lifecycle.endorse(row, [said])
     write.on_late = live.pipeline.later(lambda: _complete(session, live, given))
     lost = await session.crib.store.commit(write)
     return await (_complete(session, live, given) if lost is None else _second(session, given.question, given))
@@ -136,7 +143,7 @@ async def escalate(session: Session, row: Row) -> bool:
         return False
     others, later = approvals.escalation(asked, now)
     said: list[Draft] = [draft(now, row.id, Escalated(asked.id, list(others)))] if others else []
-    await session.crib.store.commit(Write(session.id, said, row.but(expires_at=later), ("waiting", row.attempt)))
+    await session.crib.store.commit(lifecycle.postpone(row, later, said))
     if history.endorsements:  # of those who agreed before, some may count for more now
         await _complete(session, await revive(session, row, history), history.endorsements[-1])
     return True
@@ -187,8 +194,9 @@ def _given(  # noqa: PLR0913 - the fields of an answer
 def _repeated(live: LiveCall, first: Answer, given: Answer) -> Answer:
     """The first answer to the same question, if this is the same one again."""
     if given.key == first.key and given.arguments is not None and first.arguments is not None:
-        with contextlib.suppress(Refused):
-            given = _edited(live, given)
+        admission = None if live.tool is None else live.pipeline.admission.explain(_edited(live, given))
+        if isinstance(admission, Admitted):
+            given = dataclasses.replace(given, arguments=admission.visible())
     if dataclasses.replace(_shown(live, given), at=first.at) == first:
         return first
     if live.history is not None and first in live.history.endorsements:
@@ -205,52 +213,42 @@ async def _second(session: Session, question: str, given: Answer) -> Answer:
     return _repeated(await revive(session, row, history), first, given)
 
 
-async def _checked(live: LiveCall, asked: Question, given: Answer) -> Answer:
-    """What does not fit is refused to the answerer."""
+async def _checked(live: LiveCall, asked: Question, given: Answer) -> tuple[Answer, Admitted | None]:
+    """What does not fit is refused to the answerer. With edited arguments, the call as it may run now."""
+    edited = None
     if given.arguments is not None:
         if asked.resume != "run":
             raise Refused("invalid_arguments", "Only a confirmation can change arguments", OPEN)
-        given = _edited(live, given)
-        await _check_edited(live)
-        approvals.check_edited(live, given)
+        pipeline = live.pipeline
+        admission = await pipeline.admission.admit(_edited(live, given), pipeline.check_context)
+        if isinstance(admission, Rejected):
+            raise _unfit(admission)
+        edited = admission
+        given = dataclasses.replace(given, arguments=admission.visible())
+        approvals.check_edited(live.session, admission.verdict, given)
     problem = None if asked.schema is None else output_check(dict(asked.schema))(given.value)
     if problem is None and asked.resume == "use" and live.tool is not None and live.tool.check_output is not None:
         problem = live.tool.check_output(given.value)
     if problem is not None:
         raise Refused("invalid_arguments", f"The answer does not fit: {problem}", OPEN)
-    return given
+    return given, edited
 
 
-def _edited(live: LiveCall, given: Answer) -> Answer:
-    """Puts edited arguments in the place of the old ones; the answer then says them as they may be seen.
-
-    A mask where a secret stood means that it stays.
-    """
-    tool = live.tool
-    if tool is None:
+def _edited(live: LiveCall, given: Answer) -> CallRequest:
+    """The request with edited arguments. A mask where a secret stood means that it stays."""
+    if live.tool is None:
         raise Refused("not_found", f"Unknown tool: {live.name}", "answer without changed arguments")
     arguments: Any = given.arguments
     if live.shown is not None:
         arguments = restored(arguments, decode(live.args))
-    try:
-        live.parsed = tool.parse(encode(arguments))
-    except BadArguments as error:
-        raise Refused("invalid_arguments", f"The changed arguments do not fit: {error}", OPEN) from None
-    live.given = live.parsed.json
-    if live.shown is not None or suspect(live.given):
-        live.hide(tool)
-    return dataclasses.replace(given, arguments=records.final(live))
+    return msgspec.structs.replace(live.request, arguments=encode(arguments))
 
 
-async def _check_edited(live: LiveCall) -> None:
+def _unfit(rejected: Rejected) -> Refused:
     """New arguments are looked at as those of a new call are; an ask is settled by who edited them."""
-    pipeline = live.pipeline
-    failure = None if live.tool is None or live.tool.validate is None else await pipeline.business(live)
-    if failure is not None:
-        raise Refused("invalid_arguments", f"The changed arguments do not fit: {failure.message}", OPEN)
-    failure = pipeline.decide(live)
-    if failure is not None:
-        raise Refused("denied", f"The changed arguments are not allowed: {failure.message}", OPEN)
+    if rejected.verdict is not None:
+        return Refused("denied", f"The changed arguments are not allowed: {rejected.failure.message}", OPEN)
+    return Refused("invalid_arguments", f"The changed arguments do not fit: {rejected.failure.message}", OPEN)
 
 
 def _shown(live: LiveCall, given: Answer) -> Answer:
@@ -285,37 +283,44 @@ def _ending(live: LiveCall, asked: Question, given: Answer) -> Result | None:
     if given.action == "fail":
         return Result(failure=live.failure("failed", given.reason or "The client could not do it"))
     if asked.resume == "use":
-        gone = live.pipeline.find(live) or live.pipeline.authorize(live)
-        return Result(given.value) if gone is None else Result(failure=gone)
+        gone = live.pipeline.admission.permit(live.request)
+        return Result(given.value) if gone is None else Result(failure=gone.failure)
     return None
 
 
-async def _write_on(session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer) -> bool:
+async def _write_on(
+    session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer, edited: Admitted | None
+) -> bool:
     """The call is queued again, durably, and then runs here; False where it waits no more."""
     if live.secrets and given.arguments is not None:
         await session.crib.store.keep(session.id, _kept(row.id, given), live.args)
-    engine = live.pipeline.engine
-    queued = row.but(state="queued", worker=live.pipeline.worker if engine is None else None, expires_at=None)
-    write = Write(session.id, events, queued, ("waiting", row.attempt))
+    pipeline = live.pipeline
+    write = lifecycle.resume(row, pipeline.worker if pipeline.engine is None else None, events)
     # Who is told that nobody knows yet, and answers once more, finds this answer.
-    write.on_late = live.pipeline.later(lambda: _answered(session, live, queued, given))
+    write.on_late = pipeline.later(lambda: _answered(session, live, write, given, edited))
     if await session.crib.store.commit(write) is not None:
         return False
-    await _answered(session, live, queued, given)
+    await _answered(session, live, write, given, edited)
     return True
 
 
-async def _answered(session: Session, live: LiveCall, queued: Row, given: Answer) -> None:
+async def _answered(session: Session, live: LiveCall, resumed: Write, given: Answer, edited: Admitted | None) -> None:
     """The answer is written: the call goes on, here or wherever there is room."""
-    engine = live.pipeline.engine
     assert live.history is not None
     live.history.take(given)
     live.edited = live.history.edited
-    live.row = queued
-    if engine is None:
-        await go_on(session, live)
+    await take_on(session, live, resumed, edited)
+
+
+async def take_on(session: Session, live: LiveCall, resumed: Write, admission: Admitted | None = None) -> None:
+    """A call that was queued again goes on: here, or where the engine finds room for it."""
+    row, engine = resumed.row, live.pipeline.engine
+    assert row is not None
+    live.row = row
+    if row.worker is not None or engine is None:
+        await go_on(session, live, admission)
     else:
-        engine.dispatch(queued)
+        engine.dispatch(row)
 
 
 def _kept(call: str, edit: Answer | None) -> str:
@@ -329,40 +334,44 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     store, pipeline = session.crib.store, session.pipeline
     masked = said.get("secret") or history.edit is not None  # an approver may have put in what was no secret before
     kept = await store.kept(session.id, _kept(row.id, history.edit)) if masked else None
-    live = LiveCall(pipeline, session, said["tool"], kept or history.args, row.id, history.accepted_at)
+    options = CallOptions(
+        by=By(**said["by"]),
+        label=said["label"],
+        key=said.get("key"),
+        background=said.get("background", False),
+        wake=said.get("wake"),
+        run=said.get("run"),
+        agent=said.get("agent"),
+        timeout_s=said.get("timeout_s"),
+    )
+    parent = session.live.get(said.get("parent", ""))
+    within = tuple(said.get("within", ()))
+    origin = parent.origin() if parent is not None else Origin(said.get("parent"), within, len(within))
+    live = LiveCall(
+        pipeline,
+        CallRequest(session, row.id, said["tool"], kept or history.args, history.accepted_at, options, origin),
+    )
     live.row, live.history, live.durable = row, history, True
-    live.tool_id = said["tool"]
-    live.by, live.label = By(**said["by"]), said["label"]
-    live.key, live.turn, live.wake = said.get("key"), None, said.get("wake")
-    live.background, live.parent_id = said.get("background", False), said.get("parent")
-    live.agent, live.run, live.timeout_s = said.get("agent"), said.get("run"), said.get("timeout_s", 0.0)
     live.edited = history.edited
     live.announce = history.started is None or history.paused is not None
     live.started_at = history.started_at or 0.0
-    if live.parent_id is not None:
-        live.nested = True  # its parent may hold the last seat while it waits for it
-        live.ancestors = tuple(said.get("within", ()))
-        live.depth = len(live.ancestors)
-        parent = session.live.get(live.parent_id)
-        if parent is not None:
-            live.join(parent)
-    if pipeline.find(live) is None:
-        pipeline.validate(live)
+    live.nested = origin.parent is not None  # its parent may hold the last seat while it waits for it
+    if parent is not None:
+        live.join(parent)
+    live.recall(pipeline.admission.lookup(live.request, live.desk), said["tool"])
     return live
 
 
-async def go_on(session: Session, live: LiveCall) -> None:
+async def go_on(session: Session, live: LiveCall, admission: Admitted | Rejected | None = None) -> None:
     """Lets a revived call run: what it needs is looked at again, and an approval holds only for what was approved."""
     pipeline = session.pipeline
-    failure = pipeline.find(live) or pipeline.authorize(live) or _unapproved(live)
-    failure = failure or pipeline.validate(live)
-    if failure is None and live.tool is not None and live.tool.validate is not None:
-        failure = await pipeline.business(live)
-    failure = failure or pipeline.decide(live)
-    if failure is not None:
-        await pipeline.conclude(live, Result(failure=failure, metadata=live.stop_metadata))
+    if admission is None:
+        admission = await pipeline.admission.admit(live.request, pipeline.check_context, history=live.history)
+        live.admit(admission)
+    if isinstance(admission, Rejected):
+        await pipeline.conclude(live, Result(failure=admission.failure, metadata=admission.metadata))
         return
-    asks = _still_asks(live)
+    asks = _still_asks(live, admission)
     if asks is not None:
         await pipeline.park(live, asks)
         return
@@ -371,27 +380,12 @@ async def go_on(session: Session, live: LiveCall) -> None:
         pipeline.start(live)
 
 
-def _still_asks(live: LiveCall) -> dict[str, Any] | None:
+def _still_asks(live: LiveCall, call: Admitted) -> dict[str, Any] | None:
     """What has to be asked before it runs, by the policy and the tool of now, and was not yet."""
-    assert live.history is not None and live.verdict is not None and live.tool is not None
-    if live.verdict.effect == "ask" and records.CONFIRM not in live.history.answers:
-        return confirm(live)
-    return records.client(live) if live.tool.run is None else None
-
-
-def _unapproved(live: LiveCall) -> Failure | None:
-    """A tool that changed since somebody said yes to it. Who edited the arguments has settled what was before."""
     assert live.history is not None
-    bound: list[Question] = []
-    for asked in live.history.questions.values():
-        approved = live.history.answer(asked.id)
-        if approved is not None and approved.arguments is not None:
-            bound = []
-        elif approved is not None and asked.kind == "confirm":
-            bound.append(asked)
-    if any(asked.digest != live.digest() for asked in bound):
-        return live.failure("denied", "The tool or its arguments changed after the approval")
-    return None
+    if call.verdict.effect == "ask" and records.CONFIRM not in live.history.answers:
+        return confirm(call)
+    return records.client(live) if call.tool.run is None else None
 
 
 async def child_before(parent: LiveCall, name: str, given: bytes) -> str | None:
@@ -429,10 +423,10 @@ async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
     """Ends a call that nobody answered; whether it still waited."""
     history = await session.history(row)
     live = await revive(session, row, history)
-    if paused(row):
+    if waits_for_children(row):
         # It is taken first, so that the end of a child does not let it go on; its own end comes last.
-        held = row.but(state="running", worker=session.pipeline.worker, expires_at=None)
-        write = Write(session.id, [], held, (row.state, row.attempt))
+        write = lifecycle.hold(row, session.pipeline.worker)
+        held = write.row or row
         write.on_late = session.pipeline.later(lambda: _end_held(session, live, held, failure))
         if await session.crib.store.commit(write) is not None:
             return False
@@ -444,11 +438,6 @@ async def _end_held(session: Session, live: LiveCall, held: Row, failure: Failur
     await _end_children(session, held)
     live.row = held
     return await session.pipeline.end_parked(live, held, Result(failure=failure), [])
-
-
-def paused(row: Row) -> bool:
-    """Whether a call asks nobody itself, but waits for calls that it made."""
-    return row.state == "waiting" and row.question is None
 
 
 async def _end_children(session: Session, row: Row) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from toolcrib._call.history import escalated
 from toolcrib._call.live_call import LiveCall
 from toolcrib.errors import Refused
-from toolcrib.policy import rules_of
+from toolcrib.policy import Verdict, rules_of
 from toolcrib.policy.approvers import ANYBODY, ApprovalRequirement, Approvers, demand
 from toolcrib.types import Answer, Question
 
@@ -48,10 +48,9 @@ async def _askers(live: LiveCall) -> set[str | None]:
         said = accepted.fields
 
 
-def check_edited(live: LiveCall, given: Answer) -> None:
+def check_edited(session: Session, verdict: Verdict, given: Answer) -> None:
     """Raises `Refused` where the new arguments need somebody else's yes than that of who changed them."""
-    demands = () if live.verdict is None else live.verdict.demands
-    if not enough(live.session, demands, [given.actor]):
+    if not enough(session, verdict.demands, [given.actor]):
         raise Refused("denied", "The changed arguments have to be approved by others", "the question is still open")
 
 

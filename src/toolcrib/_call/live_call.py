@@ -14,28 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
-from toolcrib._call.credentials import credential
+from toolcrib._call import lifecycle
+from toolcrib._call.credentials import find_credential
+from toolcrib._call.failures import failure_of, masked
 from toolcrib._call.fence import Fence
+from toolcrib._call.request import PLAIN, Admitted, CallRequest, Origin, Rejected, hidden
 from toolcrib.context import AgentScope, Context, Deps, Parked, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.events import Event, StepTaken
-from toolcrib.schema.names import one_line
-from toolcrib.schema.redaction import MASK, parted, suspect, texts_of, without
+from toolcrib.schema.redaction import suspect, without
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write, draft
-from toolcrib.store.codec import LARGE, decode, digest, encode
+from toolcrib.store.codec import LARGE, CompactWrite, decode, digest, encode, whole
 from toolcrib.tool import Tool
-from toolcrib.types import CODES, RETRYABLE, Answer, By, Failure, Result, Wake
+from toolcrib.types import Answer, Failure, Result, Wake
 
 if TYPE_CHECKING:
     from toolcrib._call.history import History
     from toolcrib._call.pipeline import Pipeline
     from toolcrib.policy import Policy, Verdict
     from toolcrib.schema import ParsedArguments
-    from toolcrib.session import Session
-
-LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s")
-OPTIONS = ("by", "label", *LOGGED, "cancel_on_disconnect")
 
 
 class LiveCall(Fence):
@@ -45,20 +43,10 @@ class LiveCall(Fence):
     tool_id = ""
     parsed: ParsedArguments | None = None
     verdict: Verdict | None = None
-    by = By()
     label = ""
-    key: str | None = None
-    run: Any = None
-    agent: str | None = None
     extra: dict[str, Any] | None = None
-    turn: str | None = None
     parent: LiveCall | None = None
-    parent_id: str | None = None
-    ancestors: tuple[str, ...] = ()
-    depth = 0
     background = False
-    foreground = False
-    wake: Wake | None = None
     timeout_s = 0.0
     concurrency: int | None = None
     serial = False
@@ -74,7 +62,6 @@ class LiveCall(Fence):
     shown: Any = None
     base: Snapshot | None = None
     announce = True
-    broken: Exception | None = None
     spill: tuple[str, bytes] | None = None
     started_at = 0.0
     retries = 0
@@ -104,42 +91,76 @@ class LiveCall(Fence):
     _stepped: set[str] | None = None
     _steps: dict[str, dict[str, Any]] | None = None
 
-    def __init__(self, pipeline: Pipeline, session: Session, name: str, given: bytes, id: str, at: float) -> None:
+    def __init__(self, pipeline: Pipeline, request: CallRequest) -> None:
         self.pipeline = pipeline
-        self.session = session
-        self.session_id = session.id
-        self.name = name
-        self.given = given
-        self.id = id
-        self.accepted_at = at
+        self.request = request
+        self.session = request.session
+        self.session_id = request.session.id
+        self.id = request.id
+        self.accepted_at = request.at
+        self.name = request.name
+        self.given = request.arguments
+        options, self.parent_id = request.options, request.origin.parent
+        self.by, self.run = options.by, options.run
+        if options is not PLAIN:
+            self.label = options.label
+            self.cancel_on_disconnect = options.cancel_on_disconnect
+            self.background = bool(options.background)
+            self.durable = self.background or options.key is not None
 
-    def take(self, options: dict[str, Any]) -> None:
-        """Takes what the caller said beyond tool and arguments."""
-        extra: dict[str, Any] = {}
-        for name, value in options.items():
-            if name not in OPTIONS:
-                raise TypeError(f"unknown option '{name}'; known: {', '.join(OPTIONS)}")
-            if value is None:
-                continue
-            if name in LOGGED:
-                extra[name] = value
-            if name == "by":
-                self.by = value if type(value) is By else By(**value) if isinstance(value, Mapping) else By(*value)
-            elif name == "label":
-                self.label = one_line(value)
-            elif name != "provider_id":
-                setattr(self, name, value)
-        self.foreground = options.get("background") is False
-        if self.background or self.key is not None:
-            self.durable = True
-        if extra:
-            self.extra = extra
+    @property
+    def agent(self) -> str | None:
+        """The agent that called, if one did."""
+        return self.request.options.agent
 
-    def to_foreground(self) -> None:
-        """It never runs, so its caller is told at once."""
-        if self.background:
-            self.background = False
-            self.extra = {name: value for name, value in (self.extra or {}).items() if name != "background"}
+    @property
+    def wake(self) -> Wake | None:
+        """What its end does to the agent, where its caller said so."""
+        return self.request.options.wake
+
+    def admit(self, admission: Admitted | Rejected) -> None:
+        """Takes what the stages have established."""
+        self.request, self.tool, self.tool_id = admission.request, admission.tool, admission.tool_id
+        self.parsed, self.verdict, self.timeout_s = admission.parsed, admission.verdict, admission.timeout_s
+        self.given, self.background = admission.arguments, admission.background
+        if admission.label:
+            self.label = admission.label
+        if admission.shown is not None or admission.secrets:
+            self.shown, self.secrets = admission.shown, admission.secrets
+        self.extra = admission.marks()
+        if self.background or self.shown is not None:
+            self.durable = True  # where there is a secret, whoever goes on with it finds in the log only that there was
+        if isinstance(admission, Rejected):
+            self.stop_metadata = dict(admission.metadata or {}) or None
+            self.name = whole(self.name)
+        else:
+            limits = admission.tool.limits
+            if (admission.tool.serial or limits.concurrency is not None) and not self.within(admission.tool):
+                self.concurrency, self.serial = limits.concurrency, admission.tool.serial
+
+    def recall(self, tool: Tool | None, tool_id: str) -> None:
+        """Takes the tool of now for a call of the log, which may have secrets."""
+        self.tool, self.tool_id = tool, tool_id
+        if tool is not None:
+            self.timeout_s = self.pipeline.admission.timeout_s(self.request, tool)
+            if tool.hidden is not None or (tool.keyed and suspect(self.given)):
+                self.shown, self.secrets = hidden(tool, self.given)
+
+    def rejected(self, failure: Failure) -> Rejected:
+        """What it is when it may not run after all."""
+        return Rejected(
+            request=self.request,
+            failure=failure,
+            arguments=self.args,
+            tool=self.tool,
+            tool_id=self.tool_id,
+            parsed=self.parsed,
+            verdict=self.verdict,
+            timeout_s=self.timeout_s,
+            label=self.label,
+            shown=self.shown,
+            secrets=self.secrets,
+        )
 
     @property
     def top(self) -> LiveCall:
@@ -152,23 +173,23 @@ class LiveCall(Fence):
 
     def lineage(self) -> tuple[str, ...]:
         """The tools of the calls that wait for this one, wherever they run."""
-        return self.ancestors if self.parent is None else (self.parent.tool_id, *self.parent.lineage())
+        return self.request.origin.ancestors
 
     def join(self, parent: LiveCall) -> None:
         """Makes it a child of a call in flight: it is stopped with its parent."""
-        self.parent, self.parent_id, self.depth, self.nested = parent, parent.id, parent.depth + 1, True
-        self.maker = parent
+        self.parent = self.maker = parent
+        self.nested = True
         parent.children = parent.children or set()
         parent.children.add(self)
+
+    def origin(self) -> Origin:
+        """The origin of the calls that it makes."""
+        above = self.request.origin
+        return Origin(self.id, (self.tool_id, *above.ancestors), above.depth + 1)
 
     def remember(self, made: list[History]) -> None:
         """Takes the calls that earlier passes made, unless another child brought them while they were read."""
         self.earlier = made if self.earlier is None else self.earlier
-
-    def to_background(self) -> None:
-        """Its tool runs in the background: the caller gets its id at once."""
-        self.background = self.durable = True
-        self.extra = {**(self.extra or {}), "background": True}
 
     # What is written of it
 
@@ -203,13 +224,9 @@ class LiveCall(Fence):
     @property
     def desk(self) -> AgentScope | None:
         """What the run of an agent gives to its calls; None where this is no call of a run."""
-        if self._desk is None and self.run is not None and self.session.crib.agents is not None:
-            self._desk = self.session.crib.agents.desk(self)
+        if self._desk is None and self.run is not None:
+            self._desk = self.request.desk()
         return self._desk
-
-    def named(self) -> Tool | None:
-        """The tool that its name means, to whoever asked for it."""
-        return self.session.tool(self.name) if self.desk is None else self.desk.tool(self)
 
     @property
     def policy(self) -> Policy:
@@ -221,26 +238,6 @@ class LiveCall(Fence):
         if self.desk is not None:
             return self.desk.path()
         return [self.agent] if self.agent else []
-
-    def hide(self, tool: Tool | None) -> None:
-        """Remembers the values that nobody may see, and the arguments as they may be seen."""
-        hidden = None if tool is None else tool.hidden
-        try:
-            self.shown, values = parted(hidden, decode(self.args))
-        except (ValueError, RecursionError):
-            self.shown, values = MASK, []
-        else:
-            if hidden is None and not values and not self.secrets:
-                self.shown = None  # it only looked as if
-                return
-        self.secrets = texts_of(values) or self.secrets
-        self.extra = {**(self.extra or {}), "secret": True}
-        self.durable = True  # whoever goes on with it finds in the log only that there was a secret
-
-    def hide_keys(self) -> None:
-        """The same of arguments that did not pass, or were not checked yet, where they look like a private key."""
-        if self.shown is None and suspect(self.given):
-            self.hide(self.tool)
 
     def digest(self) -> str:
         """The digest of what will run."""
@@ -263,16 +260,14 @@ class LiveCall(Fence):
             self.pipeline.worker,
             self.accepted_at,
         )
-        if self.background or self.parent_id is not None or self.key is not None:
-            row.background, row.parent, row.key = self.background, self.parent_id, self.key
+        key = self.request.options.key
+        if self.background or self.parent_id is not None or key is not None:
+            row.background, row.parent, row.key = self.background, self.parent_id, key
         return row
 
-    def write(self, events: list[Draft], row: Row) -> Write:
-        """A write that holds only while this process holds the call; a new one, only while it holds who made it."""
-        current = self.row
-        if current is not None:
-            return Write(self.session_id, events, row, (current.state, current.attempt))
-        write = Write(self.session_id, events, row)
+    def accepted(self, row: Row, events: list[Draft] | CompactWrite) -> Write:
+        """Its first write, which holds only while this process holds who made it."""
+        write = lifecycle.accept(row, events)
         if self.maker is not None:
             self.on_behalf(write, self.maker)
         else:  # nobody is kept waiting for what did not begin yet
@@ -288,18 +283,9 @@ class LiveCall(Fence):
         hint: str | None = None,
         metadata: Mapping[str, Any] = MappingProxyType({}),
     ) -> Failure:
-        """A failure with the hint of an anti-pattern that fits; a code that nobody knows is `failed`."""
-        if code not in CODES:
-            code, message = "failed", message or code
-        message = str(message)
-        if hint is None and self.tool is not None:
-            known = self.tool.knowledge
-            hint = next((p.hint for p in known.anti_patterns if p.match.lower() in message.lower()), None)
-            if hint is None and known.hint is not None:
-                hint = known.hint(code, message, metadata)
-        if retryable is None:
-            retryable = code in RETRYABLE or (code == "timeout" and self.tool is not None and self.tool.does != "once")
-        return Failure(code, self.masked(message), retryable, hint and self.masked(hint))
+        """A failure of this call, without the values of secret arguments."""
+        made = failure_of(self.tool, code, message, retryable=retryable, hint=hint, metadata=metadata)
+        return masked(made, self.secrets)
 
     def masked(self, text: str) -> str:
         """A text without the values of secret arguments."""
@@ -331,26 +317,11 @@ class LiveCall(Fence):
         """Who and where, as the body sees it."""
         if self._facts is None:
             assert self.tool is not None
-            self._facts = {
-                "session": self.session_id,
-                "owner": self.session.owner,
-                "user": dict(self.session.user),
-                "call": self.id,
-                "tool": self.tool.id,
-                "namespace": self.tool.namespace,
-                "namespaces": self.session.namespaces,
-                "agent": self.agent,
-                "turn": self.turn,
-                "parent": self.parent_id,
-                "attempt": 1 if self.row is None else max(1, self.row.attempt),
-                "deadline": self.started_at + self.timeout_s,
-                "run": self.run if self.desk is None else self.desk.run(self),
-            }
+            attempt = 1 if self.row is None else max(1, self.row.attempt)
+            self._facts = self.request.facts(self.tool, attempt, self.started_at + self.timeout_s)
+            if self.desk is not None:
+                self._facts["run"] = self.desk.run(self)
         return self._facts
-
-    def forget_facts(self) -> None:
-        """What was true before it started is not true of its body."""
-        self._facts = None
 
     @property
     def deps(self) -> Deps:
@@ -428,7 +399,7 @@ class LiveCall(Fence):
         self.flush_text()
         assert self.row is not None
         step = draft(self.pipeline.clock.now(), self.id, StepTaken(**data))
-        conflict = await self.pipeline.durably(self, self.write([step], self.row))
+        conflict = await self.pipeline.durably(self, lifecycle.report(self.row, [step]))
         if conflict is not None:
             self.refused(conflict)
             self.heed()
@@ -442,7 +413,10 @@ class LiveCall(Fence):
     async def credential(self, name: str) -> str:
         """What the owner of the session brings under that name."""
         await self.meet()
-        return await credential(self, name)
+        found = await find_credential(self.pipeline.credentials, self.session.owner, name)
+        if found not in self.secrets:
+            self.secrets = (*self.secrets, found)
+        return found
 
     async def stopped(self) -> None:
         """Returns when the call is asked to stop."""

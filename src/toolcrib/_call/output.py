@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from toolcrib._call import lifecycle
 from toolcrib.errors import ToolFailure
 from toolcrib.events import KINDS
 from toolcrib.schema.redaction import safe_length, without
-from toolcrib.store import Conflict, Draft, Row, Write, draft
+from toolcrib.store import Conflict, Row, draft
 from toolcrib.store.codec import LargeValue, decode, encode, raw
 from toolcrib.types import Failure, Result
 
@@ -49,10 +50,6 @@ class CallOutput:
     _progress_at = -1.0
     _progress_timer: asyncio.TimerHandle | None = None
     _room: asyncio.Future[None] | None = None
-
-    def write(self, events: list[Draft], row: Row) -> Write:
-        """A write that holds only while this process holds the call."""
-        raise NotImplementedError
 
     def failure(self, code: str, message: str) -> Failure:
         """A failure of this call."""
@@ -184,7 +181,7 @@ class CallOutput:
             data = without(self.secrets, decode(encode(data)))
         self.unwritten += 1
         self.unwritten_bytes += size
-        write = self.write([draft(self.pipeline.clock.now(), self.id, KINDS[kind](**data))], self.row)
+        write = lifecycle.report(self.row, [draft(self.pipeline.clock.now(), self.id, KINDS[kind](**data))])
         write.on_commit = lambda: self._written(size)
         write.on_conflict = lambda conflict: self._refused(conflict, size)
         self.pipeline.store.put(write)

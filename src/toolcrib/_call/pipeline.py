@@ -1,7 +1,6 @@
-"""The life of a call: find, authorize, validate, decide, execute, record, deliver. The order is fixed: it is security.
+"""The life of a call: it is admitted, executed, recorded, delivered.
 
-Every stage is a short function of the one `LiveCall`. The first four stand in `checks`; a call that fails there never
-runs. Whatever happens, an accepted call gets exactly one `done`.
+A call that `admission` rejects never runs. Whatever happens, an accepted call gets exactly one `done`.
 """
 
 from __future__ import annotations
@@ -16,24 +15,28 @@ from weakref import WeakSet
 
 import msgspec
 
-from toolcrib._call import approvals, records
+from toolcrib._call import approvals, lifecycle, records
+from toolcrib._call.admission import Admission, confirm
 from toolcrib._call.bodies import run_body
 from toolcrib._call.cancellation import end_children
-from toolcrib._call.checks import Checks, confirm, trace
+from toolcrib._call.checks import CheckHost
 from toolcrib._call.eager_tasks import Starter
+from toolcrib._call.failures import trace, traced, unexpected
 from toolcrib._call.history import question
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result
 from toolcrib._call.remote import Engine, goes_elsewhere, version_of
+from toolcrib._call.request import CallRequest, Rejected
 from toolcrib._call.scheduler import Clock, Scheduler
 from toolcrib._call.suspension import child_ended, pause
 from toolcrib.catalog import Catalog
-from toolcrib.context import Deps, Parked, Stopped
+from toolcrib.context import Context, Deps, Parked, Stopped
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
 from toolcrib.events import Done, Settled, StateRecord
 from toolcrib.policy import Policy
 from toolcrib.store import Conflict, Draft, Row, Store, Write, draft
 from toolcrib.store.codec import LARGE
+from toolcrib.tool import Tool
 from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
 
 RETRY_S = 1.0
@@ -47,7 +50,7 @@ STATE_RETRIES = 3
 VERIFY = "compare them with `toolcrib store verify`"
 
 
-class Pipeline(Checks):
+class Pipeline:
     """What all calls of a crib share."""
 
     def __init__(self, catalog: Catalog, store: Store, policy: Policy, limits: CribLimits, clock: Clock) -> None:
@@ -56,6 +59,7 @@ class Pipeline(Checks):
         self.policy = policy
         self.limits = limits
         self.clock = clock
+        self.admission = Admission(catalog, store, policy, limits, clock)
         self.scheduler = Scheduler(limits, clock)
         self.deps = Deps()
         self.layer: Layer | None = None
@@ -84,21 +88,20 @@ class Pipeline(Checks):
         self.lapsed = getattr(self.store, "lapsed", None)
 
     async def accept(self, live: LiveCall) -> None:
-        """Takes a new call through the first four stages; then it runs, queues, or waits for somebody."""
-        failure = self._gone(live) or self.find(live) or self.authorize(live)
-        if failure is None:
-            looks = live.tool.validate is not None or live.tool.prepare is not None  # type: ignore[union-attr]
-            failure = await self.validate_whole(live) or self._gone(live) if looks else self.validate(live)
-        failure = failure or self.decide(live)
-        if failure is None and (live.tool.limits.rate is not None or self.rated):  # type: ignore[union-attr]
-            failure = await self.rate(live) or self._gone(live)
-        if failure is not None:
-            live.to_foreground()
-            live.hide_keys()
-            await self._see_through(live, self.conclude(live, Result(failure=failure, metadata=live.stop_metadata)))
-        elif live.verdict.effect == "ask":  # type: ignore[union-attr]
-            await self._see_through(live, self.park(live, confirm(live)))
-        elif live.tool.run is None:  # type: ignore[union-attr]
+        """Takes a new call through its admission; then it runs, queues, or waits for somebody."""
+        gone = self._gone(live)
+        if gone is None:
+            admission = await self.admission.admit(live.request, self.check_context, new=True)
+            gone = None if isinstance(admission, Rejected) else self._gone(live)
+        if gone is not None:
+            admission = Rejected(live.request, gone, live.given)
+        live.admit(admission)
+        if isinstance(admission, Rejected):
+            result = Result(failure=admission.failure, metadata=admission.metadata)
+            await self._see_through(live, self.conclude(live, result))
+        elif admission.verdict.effect == "ask":
+            await self._see_through(live, self.park(live, confirm(admission)))
+        elif admission.tool.run is None:
             await self._see_through(live, self.park(live, records.client(live)))
         elif self.engine is not None and goes_elsewhere(live):
             await self._see_through(live, self._hand_over(live, self.engine))
@@ -109,13 +112,18 @@ class Pipeline(Checks):
         else:
             self._enter(live)
 
+    def check_context(self, request: CallRequest, tool: Tool, seconds: float, secrets: list[str]) -> Context:
+        """The context of a tool's own checks."""
+        deadline = self.clock.now() + seconds
+        return Context(CheckHost(request, tool, deadline, secrets, self.deps, self.credentials))
+
     def _enter(self, live: LiveCall) -> None:
         """Starts a call, or queues it."""
         if self.scheduler.enter(live):
             self.start(live)
         else:
             live.session.live[live.id] = live
-            self._write(live, live.new_row("queued"), [records.accepted(live)])
+            self._put_first(live, live.new_row("queued"), [records.accepted(live)])
 
     async def _see_through(self, live: LiveCall, work: Coroutine[Any, Any, None]) -> None:
         """Does what accepts a call even if the caller goes away in the middle."""
@@ -148,8 +156,9 @@ class Pipeline(Checks):
             return False
         live.session.shut = True
         live.row, live.started_at, live.concluding = None, 0.0, False
-        live.to_foreground()
-        await self.conclude(live, Result(failure=self._closed(live)))
+        failure = self._closed(live)
+        live.admit(live.rejected(failure))
+        await self.conclude(live, Result(failure=failure))
         return True
 
     # 5. execute
@@ -159,7 +168,7 @@ class Pipeline(Checks):
         live.session.live[live.id] = live
         await self._keep_secrets(live)
         row = live.new_row("queued")
-        conflict = await self.store.commit(live.write([records.accepted(live)], row))
+        conflict = await self.store.commit(live.accepted(row, [records.accepted(live)]))
         if await self._shut_out(live, conflict):
             return
         live.row = row if conflict is None else _standing(conflict)
@@ -176,7 +185,7 @@ class Pipeline(Checks):
         row = live.new_row("queued")
         row.worker = None
         live.extra = {**(live.extra or {}), **version_of(live)}
-        conflict = await live.session.awaited.submit(live, live.write([records.accepted(live)], row))
+        conflict = await live.session.awaited.submit(live, live.accepted(row, [records.accepted(live)]))
         if await self._shut_out(live, conflict):
             return
         live.row = row if conflict is None else _standing(conflict)
@@ -252,15 +261,17 @@ class Pipeline(Checks):
         live.started_at = self.clock.now()
         old = live.row
         if old is None:
-            row, events = live.new_row("running", 1), [records.accepted(live), records.started(live, 1)]
+            write = live.accepted(live.new_row("running", 1), [records.accepted(live), records.started(live, 1)])
         else:
-            row = old.but(state="running", attempt=old.attempt + 1, worker=self.worker, expires_at=None)
-            events = [records.started(live, row.attempt)] if live.announce else []
+            events = [records.started(live, old.attempt + 1)] if live.announce else []
+            write = lifecycle.claim(old, self.worker, events)
+        row = write.row
+        assert row is not None
         if row.effect != "once" and live.history is None and not live.durable:
-            self._write(live, row, events)
+            self.store.put(write)
+            live.row = row
             return True
         await self._keep_secrets(live)
-        write = live.write(events, row)
         write.first = row.effect == "once" or live.history is not None
         # One that a call made has its parent's place: both would wait for each other.
         write.bounded, write.serial = live.taken and live.parent_id is None, live.taken and live.serial
@@ -278,10 +289,10 @@ class Pipeline(Checks):
     def begin_behind(self, live: LiveCall) -> None:
         """Writes that a read call was accepted and started, once it turns out not to be over at once."""
         if live.row is None:
-            self._write(live, live.new_row("running", 1), [records.accepted(live), records.started(live, 1)])
+            self._put_first(live, live.new_row("running", 1), [records.accepted(live), records.started(live, 1)])
 
-    def _write(self, live: LiveCall, row: Row, events: list[Draft]) -> None:
-        self.store.put(live.write(events, row))
+    def _put_first(self, live: LiveCall, row: Row, events: list[Draft]) -> None:
+        self.store.put(live.accepted(row, events))
         live.row = row
 
     async def execute(self, live: LiveCall) -> Result | None:
@@ -342,6 +353,15 @@ class Pipeline(Checks):
     def _stopped(self, live: LiveCall) -> Result:
         return Result(failure=live.stop_failure or live.failure("cancelled", "Cancelled"), metadata=live.stop_metadata)
 
+    def unexpected(self, live: LiveCall, error: BaseException) -> Failure:
+        """The failure of an exception that nobody meant: its text goes to the trace alone."""
+        name = live.name if live.tool is None else live.tool.name
+        return unexpected(error, name, live.tool_id or live.name, live.id, live.secrets)
+
+    def note(self, live: LiveCall, error: BaseException) -> str:
+        """Writes what went wrong to the trace; the id under which it is found."""
+        return traced(error, live.tool_id or live.name, live.id, live.secrets)
+
     # 6. record
 
     async def conclude(self, live: LiveCall, result: Result) -> None:
@@ -389,7 +409,7 @@ class Pipeline(Checks):
             code = None if result.failure is None else result.failure.code
             now = self.clock.now()
             settled = draft(now, live.id, records.done(live, result, now, of=Settled))
-            await self.durably(live, live.write([settled], row.but(code=code)))
+            await self.durably(live, lifecycle.settle(row, code, [settled]))
         self.release(live)
 
     def _over_at_once(self, live: LiveCall, result: Result) -> bool:
@@ -411,10 +431,7 @@ class Pipeline(Checks):
         now = self.clock.now()
         row = live.new_row("done", 1)
         live.concluding = True
-        write = Write(live.session_id, records.quick(live, result, now), row)
-        if live.maker is not None:
-            live.on_behalf(write, live.maker)
-        self.store.put(write)
+        self.store.put(live.accepted(row, records.quick(live, result, now)))
         live.result = result
         self.release(live)
         return True
@@ -506,8 +523,7 @@ class Pipeline(Checks):
         code = None if result.failure is None else result.failure.code
         now = self.clock.now()
         if live.row is not None:
-            row = live.row.but(state="done", code=code, expires_at=None)
-            write = live.write([draft(now, live.id, data)], row)
+            write = lifecycle.finish(live.row, code, [draft(now, live.id, data)])
         else:
             row = live.new_row("done", 1 if live.started_at else 0)
             row.code = code
@@ -515,8 +531,8 @@ class Pipeline(Checks):
             if live.started_at:
                 events.append(records.started(live, 1))
             events.append(draft(now, live.id, data))
-            write = live.write(events, row)
-        live.row = row
+            write = live.accepted(row, events)
+        live.row = write.row
         return write
 
     async def durably(self, live: LiveCall, write: Write) -> Conflict | None:
@@ -573,10 +589,7 @@ class Pipeline(Checks):
         """The end of a call that was stopped, on the row that stands."""
         now, result = self.clock.now(), result or self._stopped(live)
         assert result.failure is not None
-        done = row.but(state="done", code=result.failure.code, expires_at=None)
-        return Write(
-            live.session_id, [draft(now, live.id, records.done(live, result, now))], done, (row.state, row.attempt)
-        )
+        return lifecycle.finish(row, result.failure.code, [draft(now, live.id, records.done(live, result, now))])
 
     # 7. deliver
 
@@ -642,20 +655,17 @@ class Pipeline(Checks):
         if data.question.demands:
             expires = approvals.escalates_at(question(msgspec.to_builtins(data.question))) or expires
         if live.row is not None:
-            # One that never started since its last question has no new attempt that would tell both questions apart.
-            attempt = live.row.attempt + (live.row.state == "queued")
-            row = live.row.but(state="waiting", attempt=attempt, question=asked_id, expires_at=expires)
-            write = live.write([draft(now, live.id, data)], row)
+            write = lifecycle.suspend(live.row, asked_id, expires, [draft(now, live.id, data)])
         else:
             await self._keep_secrets(live)
             row = live.new_row("waiting", 1 if live.started_at else 0)
             row.question, row.expires_at = asked_id, expires
             begun = [records.started(live, 1)] if live.started_at else []
-            write = live.write([records.accepted(live), *begun, draft(now, live.id, data)], row)
+            write = live.accepted(row, [records.accepted(live), *begun, draft(now, live.id, data)])
         conflict = await self.durably(live, write)
         if await self._shut_out(live, conflict):
             return
-        live.row = row if conflict is None else _standing(conflict)
+        live.row = write.row if conflict is None else _standing(conflict)
         self.expiry_changed(expires)
         self.release(live)
 
@@ -666,12 +676,11 @@ class Pipeline(Checks):
         if live.edited or live.secrets:
             result = presentable(live, result)
         now = self.clock.now()
-        done = row.but(state="done", code=None if result.failure is None else result.failure.code, expires_at=None)
-        events = [*events, draft(now, live.id, records.done(live, result, now))]
+        code = None if result.failure is None else result.failure.code
+        write = lifecycle.finish(row, code, [*events, draft(now, live.id, records.done(live, result, now))])
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
         live.concluding = True
-        write = Write(live.session_id, events, done, (row.state, row.attempt))
 
         def ended() -> None:
             live.result = result

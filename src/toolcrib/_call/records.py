@@ -233,14 +233,6 @@ def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> Waiting:
     return Waiting(question, _verdict_of(live))
 
 
-def confirm(live: LiveCall) -> dict[str, Any]:
-    """What the policy wants to be asked."""
-    assert live.tool is not None and live.verdict is not None
-    why = f" ({live.verdict.message})" if live.verdict.message else ""
-    demands = [demand.data() for demand in live.verdict.demands]
-    return {"kind": "confirm", "key": CONFIRM, "prompt": f"Allow {live.tool.id}?{why}", "demands": demands}
-
-
 def client(live: LiveCall) -> dict[str, Any]:
     """What the client of a client tool is asked."""
     assert live.tool is not None

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from toolcrib._call.answers import go_on, paused, revive
+from toolcrib._call import lifecycle
+from toolcrib._call.answers import revive, take_on
+from toolcrib._call.lifecycle import waits_for_children
 from toolcrib.events import Paused
-from toolcrib.store import Row, Write, draft
+from toolcrib.store import Row, draft
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
@@ -26,20 +28,19 @@ async def pause(live: LiveCall, children: Sequence[str]) -> None:
     assert live.row is not None
     live.flush()
     live.concluding = True
-    row = live.row.but(state="waiting", question=None, expires_at=now + LOOK_S)
-    paused = draft(now, live.id, Paused(list(children)))
-    conflict = await pipeline.durably(live, live.write([paused], row))
-    live.row = row if conflict is None else conflict.row
+    write = lifecycle.pause(live.row, now + LOOK_S, [draft(now, live.id, Paused(list(children)))])
+    conflict = await pipeline.durably(live, write)
+    row = live.row = write.row if conflict is None else conflict.row
     pipeline.expiry_changed(now + LOOK_S)
     pipeline.release(live)
-    if conflict is None:  # a child that ended while this was written found nobody to tell
+    if conflict is None and row is not None:  # a child that ended while this was written found nobody to tell
         await look_after(live.session, row)
 
 
 async def child_ended(session: Session, parent: str) -> None:
     """Lets the call that waits for a child go on."""
     row = await session.crib.store.call(parent)
-    if row is not None and paused(row):
+    if row is not None and waits_for_children(row):
         await _wake(session, row)
 
 
@@ -53,14 +54,13 @@ async def look_after(session: Session, row: Row) -> None:
             await _wake(session, row)
             return
     if row.expires_at is not None and row.expires_at <= now:
-        later = row.but(expires_at=now + max(LOOK_S, now - (history.started_at or now)))
-        await store.commit(Write(session.id, [], later, ("waiting", row.attempt)))
+        await store.commit(lifecycle.postpone(row, now + max(LOOK_S, now - (history.started_at or now))))
 
 
 async def look_after_all(session: Session) -> None:
     """The same for all of a session that is opened."""
     for row in await session.crib.store.calls(session.id, ("waiting",), limit=100_000):
-        if paused(row):
+        if waits_for_children(row):
             await look_after(session, row)
 
 
@@ -71,11 +71,7 @@ async def _wake(session: Session, row: Row) -> None:
     engine = pipeline.engine if live.tool is None else None
     if live.tool is None and engine is None:
         return
-    queued = row.but(state="queued", worker=pipeline.worker if engine is None else None, expires_at=None)
-    if await session.crib.store.commit(Write(session.id, [], queued, ("waiting", row.attempt))) is not None:
+    write = lifecycle.resume(row, pipeline.worker if engine is None else None)
+    if await session.crib.store.commit(write) is not None:
         return
-    live.row = queued
-    if engine is None:
-        await go_on(session, live)
-    else:
-        engine.dispatch(queued)
+    await take_on(session, live, write)

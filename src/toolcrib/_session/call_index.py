@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from toolcrib._call import approvals
 from toolcrib._call.history import History
+from toolcrib._call.lifecycle import Life
 from toolcrib.events import Event
 from toolcrib.store import Row, State
+
+CLOSE_S = 0.001
+ENDINGS = ("", "done", "done, settled")
 
 
 class FoldedCall:
@@ -13,10 +20,8 @@ class FoldedCall:
 
     def __init__(self, session: str, first: Event) -> None:
         self.history = History(session)
+        self.life = Life()
         self.first = first
-        self.ends: list[Event] = []
-        self.attempt = 0
-        self.answered = False
 
     @property
     def known(self) -> bool:
@@ -24,49 +29,67 @@ class FoldedCall:
         return self.first.kind == "accepted"
 
     def take(self, event: Event) -> None:
-        """Takes its next event, and counts attempts as whoever wrote them did."""
-        if event.kind in ("done", "settled"):
-            self.ends.append(event)
-        elif event.kind == "started":
-            self.attempt, self.answered = event.fields.get("attempt", 1), False
-        elif event.kind == "waiting" and self.answered and self.history.started is None:
-            self.attempt += 1  # it never started since its last question, and yet both are told apart
-        elif event.kind == "answered":
-            # Going on after an answer is an attempt of its own, and writes no event where it had started before.
-            self.answered = True
-            self.attempt += self.history.started is not None
+        """Take its next event."""
+        self.life.take(event)
         self.history.advance(event)
 
     @property
     def states(self) -> tuple[State, ...]:
-        """What the index may say, the one to write first. After an answer queued and running look alike: what may
-        happen only once counts as running, so that nobody starts it a second time.
-        """
-        if self.history.done is not None:
-            return ("done",)
-        if self.history.question is not None:
-            return ("waiting",)
-        if self.history.paused is not None:
-            return ("queued", "waiting")
-        if self.history.started is None:
-            return ("queued",)
-        if not self.answered:
-            return ("running",)
-        return ("running", "queued") if self.history.accepted.get("effect") == "once" else ("queued", "running")
+        """What the index may say, the one to write first."""
+        return self.life.states(self.history.accepted.get("effect", "once"))
 
     def row(self) -> Row:
         """Its row. Who ran it the log does not tell: what was running is left to whoever recovers next."""
-        history, said = self.history, self.history.accepted
-        row = Row(history.id, history.session, said["tool"], said.get("effect", "once"), self.states[0], self.attempt)
+        history, life, said = self.history, self.life, self.history.accepted
+        row = Row(history.id, history.session, said["tool"], said.get("effect", "once"), self.states[0], life.attempt)
         row.accepted_at, row.accepted_seq = history.accepted_at, self.first.seq
         row.background = said.get("background", False)
         row.parent, row.key = said.get("parent"), said.get("key")
         row.question = next(reversed(history.questions), None)
         if history.question is not None:
             row.expires_at = approvals.escalates_at(history.question) or history.question.expires_at
-        if self.ends:
-            if (self.ends[-1].fields.get("metadata") or {}).get("retracted"):
+        if life.ends:
+            if (life.ends[-1].fields.get("metadata") or {}).get("retracted"):
                 row.key = None  # it never began, and its key may be used again
-            row.done_seq = self.ends[-1].seq
-            row.code = (self.ends[-1].fields.get("failure") or {}).get("code")
+            row.done_seq = life.ends[-1].seq
+            row.code = (life.ends[-1].fields.get("failure") or {}).get("code")
         return row
+
+    def problems(self, row: Row | None) -> Iterator[str]:
+        """Yield where the index says something else than the log, or the log what cannot be."""
+        if not self.known:
+            yield f"its events begin with '{self.first.kind}', not with 'accepted'"
+            return
+        kinds = ", ".join(event.kind for event in self.life.ends)
+        if kinds not in ENDINGS:
+            yield f"it ends with {kinds}"
+        if row is None:
+            yield "is in the log, not in the index"
+            return
+        for name, (log, index) in self._compared(row).items():
+            if log != index:
+                yield f"{name}: the log says {log!r}, the index {index!r}"
+
+    def _compared(self, row: Row) -> dict[str, tuple[Any, Any]]:
+        """What log and index say of a call; who runs it, and in which attempt, only the index knows."""
+        told, waits = self.row(), self.history.question is not None
+        return {
+            "tool": (told.tool, row.tool),
+            "effect": (told.effect, row.effect),
+            "state": (row.state if row.state in self.states else "/".join(self.states), row.state),
+            "accepted": _times(told.accepted_at, row.accepted_at),
+            "first event": (told.accepted_seq, row.accepted_seq),
+            "last event": (told.done_seq, row.done_seq),
+            "code": (told.code, row.code),
+            "question": (told.question if waits else row.question, row.question),
+            "expiry": _times(told.expires_at, row.expires_at),
+            "background": (told.background, row.background),
+            "parent": (told.parent, row.parent),
+            "key": (told.key, row.key),
+        }
+
+
+def _times(log: float | None, index: float | None) -> tuple[float | None, float | None]:
+    """Two times, which are the same as far as a database keeps them."""
+    close = log is not None and index is not None and abs(log - index) < CLOSE_S
+    return (index if close else log, index)

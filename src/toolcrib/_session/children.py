@@ -23,7 +23,7 @@ async def call_child(session: Session, parent: LiveCall, tool: str, args: Any) -
     session.pipeline.begin_behind(parent)
     parent.flush_text()  # what it put out before stands before what it calls
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
-    live = session.new_call(tool, args, options)
+    live = session.new_call(tool, args, options, origin=parent.origin())
     if parent.history is not None:
         before = await child_before(parent, tool, live.given)
         if before is not None:
@@ -48,7 +48,7 @@ async def keyed_child(session: Session, parent: LiveCall, key: str, tool: str, a
     await parent.meet()
     parent.flush_text()
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
-    live = session.new_call(tool, args, {**options, "key": f"{parent.id}:{key}"})
+    live = session.new_call(tool, args, {**options, "key": f"{parent.id}:{key}"}, origin=parent.origin())
     _join(live, parent)
     await session.accept(live)
     parent.heed()
@@ -72,10 +72,6 @@ async def end_child(session: Session, child: str) -> None:
 
 def _join(live: LiveCall, parent: LiveCall) -> None:
     live.join(parent)
-    live.extra = {**(live.extra or {}), "parent": parent.id}
-    if live.pipeline.engine is not None:  # another node may run it, where its ancestors are not
-        live.ancestors = (parent.tool_id, *parent.lineage())
-        live.extra["within"] = live.ancestors
     if parent.stopping is not None:
         live.stop(live.failure("cancelled", WITH_PARENT))
 

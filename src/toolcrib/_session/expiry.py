@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from toolcrib._call import answers, suspension
+from toolcrib._call.lifecycle import waits_for_children
 from toolcrib.errors import StoreUnavailable
 from toolcrib.store import Row
 from toolcrib.types import Failure
@@ -30,7 +31,7 @@ async def end_overdue(crib: Crib, now: float) -> None:
         for row in rows:
             try:
                 session = await crib.attached(row.session)
-                if session is not None and answers.paused(row):
+                if session is not None and waits_for_children(row):
                     await suspension.look_after(session, row)
                 elif session is not None and not await answers.escalate(session, row):
                     await answers.end_waiting(session, row, await _nobody(session, row))

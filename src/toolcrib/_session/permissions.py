@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call import answers, records
-from toolcrib._call.checks import asker
+from toolcrib._call.admission import asker
+from toolcrib._call.request import Admitted, Rejected
 from toolcrib.errors import Refused
 from toolcrib.events import Approved
-from toolcrib.policy import Policy, Verdict, rules_of
-from toolcrib.types import Answer, Failure, Question
+from toolcrib.policy import Policy, rules_of
+from toolcrib.types import Answer, Question
 
 if TYPE_CHECKING:
     from toolcrib.policy.explanation import Explanation
@@ -61,23 +62,14 @@ def why(session: Session, tool: str, args: Any) -> Explanation:
     """
     from toolcrib.policy.explanation import Explanation
 
-    live = session.new_call(tool, args, {})
-    pipeline = session.pipeline
-    failure = pipeline.find(live) or pipeline.authorize(live)
-    if failure is not None and live.verdict is not None:
-        return Explanation(live.verdict)
-    failure = failure or pipeline.validate(live)
-    if failure is not None or live.tool is None:
-        raise _refused(failure)
-    rules = rules_of(session.policy)
-    if rules is not None:
-        return rules.explain(asker(live), live.tool, live.normalised)
-    return Explanation(session.policy.decide(asker(live), live.tool, live.normalised))
-
-
-def _refused(failure: Failure | None) -> Refused:
-    assert failure is not None
-    return Refused(failure.code, failure.message, failure.hint)
+    admission = session.pipeline.admission.explain(session.new_call(tool, args).request)
+    verdict, rules = admission.verdict, rules_of(session.policy)
+    if verdict is None:
+        assert isinstance(admission, Rejected)
+        raise Refused(admission.failure.code, admission.failure.message, admission.failure.hint)
+    if rules is None or admission.tool is None or admission.parsed is None or verdict.by == "limit":
+        return Explanation(verdict)
+    return rules.explain(asker(admission.request), admission.tool, admission.normalised)
 
 
 async def answer(session: Session, question: str, action: str, value: Any = None, **more: Any) -> Answer:
@@ -107,10 +99,8 @@ async def _approve(session: Session, asked: Question, given: Answer) -> None:
 async def _covered(session: Session, asked: Question) -> bool:
     row = await session.row(asked.call)
     live = await answers.revive(session, row, await session.history(row))
-    if live.tool is None or live.parsed is None:
-        return False
-    verdict: Verdict = session.policy.decide(asker(live), live.tool, live.normalised)
-    return verdict.effect == "allow"
+    admission = session.pipeline.admission.explain(live.request)
+    return isinstance(admission, Admitted) and admission.verdict.effect == "allow"
 
 
 def within(namespaces: Iterable[str], opened: Iterable[str]) -> None:

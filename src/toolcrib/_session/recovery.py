@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from toolcrib._call import lifecycle
 from toolcrib._call.answers import end_waiting, go_on, revive
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.outcome import to_result
@@ -98,7 +99,7 @@ async def take_over(crib: Crib, session: Session, live: LiveCall) -> None:
         await _end_children(crib, session, row)
         await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
     else:
-        live.row = row.but(crashes=row.crashes + 1)
+        live.row = lifecycle.recover(row)
         live.announce = True
         await go_on(session, live)
 
@@ -151,10 +152,10 @@ def _unknown(live: LiveCall) -> Any:
 async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
     """What the tool's `reconcile` says happened; None where it cannot say."""
     tool = live.tool
-    if tool is None or tool.reconcile is None or live.parsed is None:
+    if tool is None or tool.reconcile is None:
         return None
     try:
-        said = tool.reconcile(live.context(), **live.parsed.values)
+        said = tool.reconcile(live.context(), **tool.parse(live.given).values)
         if inspect.isawaitable(said):
             said = await asyncio.wait_for(said, live.timeout_s)
     except BaseException as error:  # noqa: BLE001 - whatever it raises, the call still ends

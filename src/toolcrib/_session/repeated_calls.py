@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from toolcrib._call.live_call import LiveCall
+from toolcrib._call.request import CallRequest
 from toolcrib.policy import Verdict
 from toolcrib.policy.loops import SPARED, RunHistory, digest, failures, hint, signature
 from toolcrib.store.codec import canonical
+from toolcrib.tool import Tool
 from toolcrib.types import Result
 
 REST_S = 60.0
@@ -52,7 +54,7 @@ class RepeatedCalls:
         if live.by.kind == "agent":
             self._note_run(live, result)
             return
-        key = self._key(live)
+        key = _key(live.tool_id or live.name, live.args)
         if result.failure is None:
             self._rows.pop(key, None)
             return
@@ -75,33 +77,32 @@ class RepeatedCalls:
         if len(self._runs) > RUNS:
             del self._runs[next(iter(self._runs))]
 
-    def verdict(self, live: LiveCall) -> Verdict | None:
+    def verdict(self, request: CallRequest, tool: Tool, arguments: bytes) -> Verdict | None:
         """A refusal of a call that came in vain too often."""
-        assert live.tool is not None
-        repeat = live.tool.limits.repeat
-        if live.by.kind == "agent":
-            return self._run(live).verdict(live.tool.name, self._signature(live), repeat)
-        row = self._rows.get(self._key(live))
+        repeat = tool.limits.repeat
+        if request.by.kind == "agent":
+            run = self._runs.get(request.run or "") or RunHistory()
+            return run.verdict(tool.name, self._named(request.id, tool.id, arguments), repeat)
+        row = self._rows.get(_key(tool.id, arguments))
         if repeat is None or row is None or row.failures < failures(repeat):
             return None
-        if live.pipeline.clock.now() - row.at > REST_S:
+        if request.session.pipeline.clock.now() - row.at > REST_S:
             return None
-        text = f"Loop: '{live.tool.name}' was called {row.failures} times with the same arguments and the same result"
+        text = f"Loop: '{tool.name}' was called {row.failures} times with the same arguments and the same result"
         return Verdict("deny", "limit", text)
 
     def _run(self, live: LiveCall) -> RunHistory:
         return self._runs.get(live.run or "") or RunHistory()
 
     def _signature(self, live: LiveCall) -> str:
-        id, arguments, named = self._call
-        if id != live.id or arguments is not live.args:
-            named = signature(*self._key(live))
-            self._call = live.id, live.args, named
-        return named
+        return self._named(live.id, live.tool_id or live.name, live.args)
 
-    def _key(self, live: LiveCall) -> tuple[str, str]:
-        arguments = canonical(live.args)
-        return live.tool_id or live.name, arguments if isinstance(arguments, str) else bytes(arguments).decode()
+    def _named(self, call: str, tool: str, arguments: bytes) -> str:
+        id, before, named = self._call
+        if id != call or before is not arguments:
+            named = signature(*_key(tool, arguments))
+            self._call = call, arguments, named
+        return named
 
     def _outcome(self, result: Result) -> str:
         failure = result.failure
@@ -114,6 +115,11 @@ class RepeatedCalls:
             named = digest(canonical(result.json))
             self._end = result.json, named
         return named
+
+
+def _key(tool: str, arguments: bytes) -> tuple[str, str]:
+    text = canonical(arguments)
+    return tool, text if isinstance(text, str) else bytes(text).decode()
 
 
 def _failed(result: Result) -> bool:

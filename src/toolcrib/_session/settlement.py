@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from toolcrib._call import lifecycle
 from toolcrib._call.remote import claimed
 from toolcrib.errors import Refused
 from toolcrib.events import UNSET, Settled
-from toolcrib.store import Write, draft
+from toolcrib.store import draft
 from toolcrib.types import Failure
 
 if TYPE_CHECKING:
@@ -38,4 +39,4 @@ async def settle(session: Session, call: str, happened: bool, data: Any, reason:
         )
         event = draft(session.pipeline.clock.now(), call, settled)
         code = None if happened else failure.code
-        await session.crib.store.commit(Write(session.id, [event], row.but(code=code), ("done", row.attempt)))
+        await session.crib.store.commit(lifecycle.settle(row, code, [event]))

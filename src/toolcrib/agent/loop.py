@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib._call.answers import paused
 from toolcrib._call.history import result
+from toolcrib._call.lifecycle import waits_for_children
+from toolcrib._call.request import TOP
 from toolcrib._call.suspension import look_after
 from toolcrib.agent import context_window, handovers
 from toolcrib.agent.background_calls import late
@@ -262,15 +263,17 @@ class Loop:
         if note.calls("call_agent") and _mode(note.args) == "background":
             background, options = True, {**options, "background": True, "wake": "wake"}
         kept = await room.store.kept(session.id, f"args:{note.id}:model") if note.secret else None
-        live = session.new_call(note.tool, note.args if kept is None else kept.decode(), options)
-        live.id, live.wanted = note.id, True
+        joined = self.parent is not None and not background
+        origin = self.parent.origin() if self.parent is not None and joined else TOP
+        args = note.args if kept is None else kept.decode()
+        live = session.new_call(note.tool, args, options, id=note.id, origin=origin)
+        live.wanted = True
         live.wishes = self._gated
         if self.parent is not None:
             await self.parent.meet()
             live.maker = self.parent
-        if self.parent is not None and not background:
+        if self.parent is not None and joined:
             live.join(self.parent)
-            live.extra = {**(live.extra or {}), "parent": self.parent.id}
         note.state = "open"
         await session.accept(live)
         if self.parent is not None:
@@ -314,7 +317,7 @@ class Loop:
     async def _below(self, row: Row) -> list[str]:
         """What the calls wait for that a paused call made; nothing where one of them goes on or has ended."""
         found: list[str] = []
-        for id in (await self.room.session.history(row)).paused or () if paused(row) else ():
+        for id in (await self.room.session.history(row)).paused or () if waits_for_children(row) else ():
             child = await self.room.session.row(id)
             asked = [child.question] if child.question else await self._below(child)
             if child.state != "waiting" or not asked:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.live_call import LiveCall
+from toolcrib._call.request import CallRequest
 from toolcrib.agent import handovers
 from toolcrib.agent.conversation import AgentRun
 from toolcrib.agent.definition import Agent
@@ -42,11 +43,11 @@ class RunScope:
         """The session's policy, narrowed by that of the agent."""
         return self.room.policy(self.agent)
 
-    def tool(self, call: LiveCall) -> Tool | None:
+    def tool(self, request: CallRequest) -> Tool | None:
         """What the agent selected and its session allows; a tool that it runs may also call what the session has."""
-        if call.by.kind == "tool":
-            return self.room.session.tool(call.name) or self.offer.callable.get(call.name)
-        return self.offer.callable.get(call.name)
+        if request.by.kind == "tool":
+            return self.room.session.tool(request.name) or self.offer.callable.get(request.name)
+        return self.offer.callable.get(request.name)
 
     def sees(self, tool: Tool) -> bool:
         """Whether that very tool is open."""

@@ -11,6 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.live_call import LiveCall
+from toolcrib._call.request import CallRequest
 from toolcrib.agent import builtins, handovers
 from toolcrib.agent.background_calls import late
 from toolcrib.agent.conversation import AgentRun, QueuedMessage
@@ -153,7 +154,7 @@ class Agents:
         """Takes in what the log of a session says."""
         await self.room(session).restore()
 
-    def desk(self, call: LiveCall) -> RunScope | None:
+    def desk(self, call: CallRequest) -> RunScope | None:
         """What a run gives to its calls; one whose agent is gone has no tools."""
         room = self.room(call.session)
         run = room.thread.runs.get(call.run or "")

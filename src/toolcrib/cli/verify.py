@@ -6,7 +6,7 @@ The log is folded anew, compared, and written back where asked.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib._session.call_index import FoldedCall
 from toolcrib.state import State as SessionState
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 PAGE = 1000
 EVERY = 10_000_000
-CLOSE_S = 0.001
-ENDINGS = ("", "done", "done, settled")
 
 
 class Difference(NamedTuple):
@@ -132,43 +130,5 @@ async def _compare(store: Store, session: str) -> list[Difference]:
     found = [Difference(session, "", gap) for gap in gaps]
     found += [Difference(session, id, "is in the index, not in the log") for id in rows.keys() - calls.keys()]
     for id, call in calls.items():
-        found += [Difference(session, id, problem) for problem in _problems(call, rows.get(id))]
+        found += [Difference(session, id, problem) for problem in call.problems(rows.get(id))]
     return found
-
-
-def _problems(call: FoldedCall, row: Row | None) -> list[str]:
-    if not call.known:
-        return [f"its events begin with '{call.first.kind}', not with 'accepted'"]
-    kinds = ", ".join(event.kind for event in call.ends)
-    wrong = [] if kinds in ENDINGS else [f"it ends with {kinds}"]
-    if row is None:
-        return [*wrong, "is in the log, not in the index"]
-    said = _said(call, row)
-    return wrong + [
-        f"{name}: the log says {log!r}, the index {index!r}" for name, (log, index) in said.items() if log != index
-    ]
-
-
-def _said(call: FoldedCall, row: Row) -> dict[str, tuple[Any, Any]]:
-    """What log and index say of a call; who runs it, and in which attempt, only the index knows."""
-    told, waits = call.row(), call.history.question is not None
-    return {
-        "tool": (told.tool, row.tool),
-        "effect": (told.effect, row.effect),
-        "state": (row.state if row.state in call.states else "/".join(call.states), row.state),
-        "accepted": _times(told.accepted_at, row.accepted_at),
-        "first event": (told.accepted_seq, row.accepted_seq),
-        "last event": (told.done_seq, row.done_seq),
-        "code": (told.code, row.code),
-        "question": (told.question if waits else row.question, row.question),
-        "expiry": _times(told.expires_at, row.expires_at),
-        "background": (told.background, row.background),
-        "parent": (told.parent, row.parent),
-        "key": (told.key, row.key),
-    }
-
-
-def _times(log: float | None, index: float | None) -> tuple[float | None, float | None]:
-    """Two times, which are the same as far as a database keeps them."""
-    close = log is not None and index is not None and abs(log - index) < CLOSE_S
-    return (index if close else log, index)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from toolcrib._call.answers import definition, offers
-from toolcrib._call.live_call import OPTIONS
+from toolcrib._call.request import OPTIONS
 from toolcrib._session.progress_tree import progress
 from toolcrib.client import codec, streams
 from toolcrib.client.client_tools import serve

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from toolcrib._call.history import History, fold
+from toolcrib._call.history import History
+from toolcrib._session.call_index import FoldedCall
 from toolcrib.events import Event
 from toolcrib.state import State
-from toolcrib.store import Row, Store
+from toolcrib.store import Store
 
 PAGE = 1000
 
@@ -19,18 +18,19 @@ async def check_index(store: Store, session: str) -> dict[str, History]:
         AssertionError: naming every difference.
     """
     events = await read_all(store, session)
-    calls = fold(session, events)
+    calls: dict[str, FoldedCall] = {}
+    for event in events:
+        if event.call is not None:
+            calls.setdefault(event.call, FoldedCall(session, event)).take(event)
     rows = {row.id: row for row in await store.calls(session, limit=len(calls) + 1)}
     wrong = [f"the log is not numbered 1 to {len(events)}"] if [e.seq for e in events] != _numbers(events) else []
-    wrong += [f"call {id} has events and no row" for id in calls.keys() - rows.keys()]
     wrong += [f"call {id} has a row and no events" for id in rows.keys() - calls.keys()]
-    for id in calls.keys() & rows.keys():
-        lines = [event for event in events if event.call == id]
-        wrong += [f"call {id}: {what}" for what in _differences(calls[id], rows[id], lines)]
+    for id, call in calls.items():
+        wrong += [f"call {id}: {problem}" for problem in (*call.problems(rows.get(id)), *call.life.faults)]
     wrong += await _wrong_state(store, session, events)
     if wrong:
         raise AssertionError("; ".join(sorted(wrong)))
-    return calls
+    return {id: call.history for id, call in calls.items()}
 
 
 async def _wrong_state(store: Store, session: str, events: list[Event]) -> list[str]:
@@ -56,45 +56,3 @@ async def read_all(store: Store, session: str) -> list[Event]:
 
 def _numbers(events: list[Event]) -> list[int]:
     return list(range(1, len(events) + 1))
-
-
-def _differences(call: History, row: Row, lines: list[Event]) -> Iterator[str]:
-    states = _states(call, lines)
-    if row.state not in states:
-        yield f"state {row.state}, in the log {' or '.join(sorted(states))}"
-    code = None if call.done is None or call.done["ok"] else call.done["failure"]["code"]
-    if row.code != code:
-        yield f"code {row.code}, in the log {code}"
-    if row.accepted_seq != lines[0].seq:
-        yield f"accepted_seq {row.accepted_seq}, in the log {lines[0].seq}"
-    ends = [event for event in lines if event.kind in ("done", "settled")]
-    if row.done_seq != (ends[-1].seq if ends else None):
-        yield f"done_seq {row.done_seq}, in the log {[event.seq for event in ends]}"
-    yield from _endings(ends)
-    if ends and lines[-1] is not ends[-1]:
-        yield f"events after its {ends[-1].kind} at {ends[-1].seq}"
-    if call.question is not None and row.question != call.question.id:
-        yield f"question {row.question}, in the log {call.question.id}"
-
-
-def _endings(ends: list[Event]) -> Iterator[str]:
-    """A call is done once; only one that ended `unknown` is settled, and that once."""
-    kinds = [event.kind for event in ends]
-    if kinds not in ([], ["done"], ["done", "settled"]):
-        yield f"it ends with {kinds}"
-    elif kinds[1:] and (ends[0].fields.get("failure") or {}).get("code") != "unknown":
-        yield f"settled at {ends[1].seq} though its end was known"
-
-
-def _states(call: History, lines: list[Event]) -> set[str]:
-    """The states that a row may be in. A call that goes on after an answer is claimed without a line of its own."""
-    if call.done is not None:
-        return {"done"}
-    if call.question is not None:
-        return {"waiting"}
-    if call.paused is not None:
-        return {"waiting", "queued"}
-    if call.started is None:
-        return {"queued"}
-    turns = [event.kind for event in lines if event.kind in ("started", "answered")]
-    return {"queued", "running"} if turns[-1] == "answered" else {"running"}

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib._call.live_call import LiveCall
-from toolcrib._call.outcome import to_result
+from toolcrib._call.outcome import on_purpose, presentable, to_result
+from toolcrib._call.request import Rejected
 from toolcrib.context import Stopped
 from toolcrib.crib import Crib
 from toolcrib.errors import Refused, ToolFailure
-from toolcrib.schema import BadArguments, read_arguments
+from toolcrib.policy import Verdict
 from toolcrib.session import Session
 from toolcrib.sources.functions import as_tool
-from toolcrib.testing.clock import START
 from toolcrib.testing.recording_context import CallEnded, RecordingContext, context, in_thread
 from toolcrib.tool import Tool
 from toolcrib.types import Failure, Result
@@ -32,22 +32,31 @@ async def run(
         Refused: `invalid_arguments`, the tool is run by the client.
     """
     made = tool if isinstance(tool, Tool) else _made(tool)
-    ctx = ctx or context()
-    ctx.again()
+    recording = ctx or context()
+    recording.again()
     live = _live(made, args)
-    refused = live.pipeline.validate(live) or await _check(live, ctx)
-    if refused is not None:
-        return Result(failure=refused)
-    assert live.parsed is not None
+    admission = await live.pipeline.admission.admit(live.request, lambda *_: recording, new=True)
+    live.admit(admission)
+    if isinstance(admission, Rejected):
+        if admission.fault is not None:
+            raise admission.fault
+        return presentable(live, Result(failure=admission.failure, metadata=admission.metadata))
     try:
-        return to_result(live, await _body(made, ctx, live.parsed.values))
+        result = to_result(live, await _body(made, recording, admission.parsed.values))
     except CallEnded as ended:
         return ended.result
     except Stopped:
         return Result(failure=Failure("cancelled", "Cancelled"))
     except ToolFailure as error:
-        failure = live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint)
-        return Result(failure=failure, metadata=error.metadata)
+        result = on_purpose(live, error, error.metadata)
+    return presentable(live, result) if live.secrets else result
+
+
+class _Anything:
+    """The policy of a tool that is tried by itself: its test decides what is called."""
+
+    def decide(self, session: Any, tool: Tool, arguments: Any) -> Verdict:
+        return Verdict("allow", "default")
 
 
 def _made(function: Callable[..., Any]) -> Tool:
@@ -57,28 +66,9 @@ def _made(function: Callable[..., Any]) -> Tool:
 
 def _live(tool: Tool, args: Mapping[str, Any] | None) -> LiveCall:
     """A call in flight in a crib that was never started, since that is what parses and judges."""
-    crib = Crib([tool])
-    session = Session(crib, "session-1", "ada", (tool.namespace,))
-    try:
-        given, broken = read_arguments(args), None
-    except BadArguments as error:
-        given, broken = b"null", error
-    live = LiveCall(crib.pipeline, session, tool.id, given, "call-1", START)
-    live.tool, live.broken = tool, broken
-    return live
-
-
-async def _check(live: LiveCall, ctx: RecordingContext) -> Failure | None:
-    """The tool's own check of its arguments."""
-    assert live.tool is not None and live.parsed is not None
-    if live.tool.validate is None:
-        return None
-    try:
-        said = live.tool.validate(ctx, live.parsed.values)
-        said = await said if inspect.isawaitable(said) else said
-    except ValueError as error:
-        said = str(error) or "The arguments were refused"
-    return live.failure("invalid_arguments", said) if isinstance(said, str) and said else None
+    crib = Crib(policy=_Anything())
+    crib.catalog.add([tool])
+    return Session(crib, "session-1", "ada", (tool.namespace,)).new_call(tool.id, args, id="call-1")
 
 
 async def _body(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolcrib._call.checks import asker
+from toolcrib._call.admission import asker
 from toolcrib.context import Context
 from toolcrib.policy import BadRule, UnfitArgument, rules_of, urls
 from toolcrib.policy.capabilities import Capability
@@ -36,7 +36,7 @@ class GrantGuard:
         rules = _rules(self._call)
         if rules is None:
             return False
-        needs = rules.explain(asker(self._call), self._call.tool, lambda: self._arguments(target.text)).needs
+        needs = rules.explain(asker(self._call.request), self._call.tool, lambda: self._arguments(target.text)).needs
         place = target._replace(private=True)
         return all(need.effect == "allow" for need in needs) and any(_names(need.grant, place) for need in needs)
 
@@ -46,7 +46,7 @@ class GrantGuard:
             return False
         try:
             policy, arguments = self._call.policy, self._arguments(url)
-            return bool(policy.decide(asker(self._call), self._call.tool, lambda: arguments).effect == "allow")
+            return bool(policy.decide(asker(self._call.request), self._call.tool, lambda: arguments).effect == "allow")
         except (UnfitArgument, BadRule):
             return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolcrib._call.request import CallOptions
 from toolcrib.crib import Crib
 from toolcrib.serve.api.active_agents import ActiveAgents
 from toolcrib.serve.api.errors import ApiError, problem_of
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from toolcrib.serve.keyring import Keyring
     from toolcrib.serve.mcp.signed_state import Signer
     from toolcrib.serve.metrics import Metrics
-    from toolcrib.types import By
 
 NOBODY = Principal("")
 """Who asks for what everybody may have."""
@@ -60,7 +60,7 @@ class Api:
         self.table = Table(ROUTES)
         self.features: dict[str, bool] = {}
         self.description: ApiReply | None = None
-        self.by: dict[str, By] = {}
+        self.options: dict[str, CallOptions] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from toolcrib._call.live_call import LiveCall
+from toolcrib._call.request import CallOptions
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.call_list import found, status_of
 from toolcrib.serve.api.errors import ApiError
@@ -54,14 +55,14 @@ async def make(asked: ApiRequest) -> ApiReply:
     options = {name: value for name in _OPTIONS if (value := getattr(body, name)) is not None}
     if KEY in asked.headers:
         options["key"] = _key(asked.headers[KEY], body.key)
-    by = api.by.get(principal.name)
-    if by is None:
-        by = api.by[principal.name] = By("user", principal.name)
+    plain = api.options.get(principal.name)
+    if plain is None:
+        plain = api.options[principal.name] = CallOptions(by=By("user", principal.name))
     args = b"{}" if body.args is UNSET else bytes(body.args)
     if body.wait is False:
-        return await _submitted(session, body.tool, args, {"by": by, **options})
-    live = session.new_call(body.tool, args, options)
-    live.by, live.wanted = by, True
+        return await _submitted(session, body.tool, args, {"by": plain.by, **options})
+    live = session.new_call(body.tool, args, {"by": plain.by, **options} if options else plain)
+    live.wanted = True
     await session.accept(live)
     id = live.id if live.row is None else live.row.id
     if live.background and live.row is not None:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw
 
 from toolcrib._call.history import result
 from toolcrib._call.live_call import LiveCall
+from toolcrib._call.request import CallOptions
 from toolcrib.crib import Crib
 from toolcrib.errors import Refused
 from toolcrib.events import Event
@@ -53,15 +54,13 @@ class CallRunner:
         Raises:
             Wrong: the tool is of no use to a client that does not know tasks.
         """
-        options = {}
+        background = None
         if tool.background or tool.metadata:
             tasks = asked.takes_task
             if not tasks and asked.modern and _needs_task(tool):
                 raise lacking(extension=TASKS)
-            options = {"background": tasks} if tool.background else {}
-        live = session.new_call(tool.id, arguments, options)
-        live.by = asked.by
-        return live
+            background = tasks if tool.background else None
+        return session.new_call(tool.id, arguments, CallOptions(by=asked.by, background=background))
 
     def answer(self, asked: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
         """The answer of a call that was accepted, at once where it is over."""

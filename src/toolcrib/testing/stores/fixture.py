@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from toolcrib._call import lifecycle
 from toolcrib.events import (
     Accepted,
     Answered,
     CallerRecord,
     Done,
-    EventData,
     Notice,
     QuestionRecord,
     Settled,
@@ -92,18 +92,27 @@ def new(id: str, session: str = "s", state: State = "queued", **more: Any) -> Ro
 
 def submit(row: Row, *, at: float = AT) -> Write:
     """The call is accepted."""
-    return Write(row.session, [draft(at, row.id, _accepted(row))], row)
+    return lifecycle.accept(row, [draft(at, row.id, _accepted(row))])
 
 
 def _accepted(row: Row) -> Accepted:
     effect: Any = row.effect
-    return Accepted(row.tool, "Refund", {}, CallerRecord("user"), "", effect)
+    return Accepted(
+        row.tool,
+        "Refund",
+        {},
+        CallerRecord("user"),
+        "",
+        effect,
+        key=row.key,
+        parent=row.parent,
+        background=row.background or None,
+    )
 
 
 def claim(row: Row, worker: str = "worker-1") -> Write:
     """Somebody wants to run it."""
-    running = row.but(state="running", attempt=row.attempt + 1, worker=worker, expires_at=None)
-    return _change(row, running, Started(running.attempt, {}, "", 60.0))
+    return lifecycle.claim(row, worker, [draft(AT, row.id, Started(row.attempt + 1, {}, "", 60.0))])
 
 
 def park(row: Row, number: int = 1, expires_at: float = AT + 60) -> Write:
@@ -124,34 +133,29 @@ def park(row: Row, number: int = 1, expires_at: float = AT + 60) -> Write:
         asked_at=AT,
         expires_at=expires_at,
     )
-    waiting = row.but(state="waiting", question=asked.id, expires_at=expires_at)
-    return _change(row, waiting, Waiting(asked))
+    return lifecycle.suspend(row, asked.id, expires_at, [draft(AT, row.id, Waiting(asked))])
 
 
 def answer(row: Row, actor: str = "ada") -> Write:
     """Somebody answers, and it is queued again."""
     given = Answered(question=row.question or "", action="accept", actor=actor, key=actor, scope="once")
-    return _change(row, row.but(state="queued", expires_at=None), given)
+    return lifecycle.resume(row, row.worker, [draft(AT, row.id, given)])
 
 
 def finish(row: Row, code: str | None = None, *, data: Any = None) -> Write:
     """It is done."""
-    return _change(row, row.but(state="done", code=code, expires_at=None), _ended(Done, code, data))
+    return lifecycle.finish(row, code, [draft(AT, row.id, _ended(Done, code, data))])
 
 
 def settle(row: Row, code: str | None = None, *, data: Any = None) -> Write:
     """Whoever ran it brings its outcome after it had ended `unknown`."""
-    return _change(row, row.but(state="done", code=code, expires_at=None), _ended(Settled, code, data))
+    return lifecycle.settle(row, code, [draft(AT, row.id, _ended(Settled, code, data))])
 
 
 def _ended(kind: type[Done], code: str | None, data: Any) -> Done:
     if code is None:
         return kind(ok=True, data=data, duration_ms=0)
     return kind(ok=False, failure=Failure(code, "It went wrong"), duration_ms=0)
-
-
-def _change(old: Row, row: Row, data: EventData) -> Write:
-    return Write(row.session, [draft(AT, row.id, data)], row, (old.state, old.attempt))
 
 
 async def commit(store: Store, write: Write) -> Row:

@@ -1,0 +1,459 @@
+"""Whether a call may run: find, authorize, validate, decide, rate. The order is fixed, because it is security.
+
+`Admission.admit` is the only place that puts the stages in order. New calls, calls made by calls, calls that go on
+after an answer or a crash, `session.why` and `testing.run` all go through it. What a tool or a policy raises here is
+traced and ends this call alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import msgspec
+from pydantic_core import to_json
+
+from toolcrib._call import records
+from toolcrib._call.failures import failure_of, masked, traced, unexpected
+from toolcrib._call.request import Admitted, CallRequest, Rejected, hidden
+from toolcrib._call.scheduler import Clock, SystemClock
+from toolcrib.catalog import Catalog
+from toolcrib.context import AgentScope, Context
+from toolcrib.errors import ToolFailure
+from toolcrib.policy import Policy, UnfitArgument, Verdict, rules_of
+from toolcrib.schema import BadArguments, ParsedArguments, nearest
+from toolcrib.schema.redaction import suspect
+from toolcrib.store import Store
+from toolcrib.store.codec import decode, digest, encode, whole
+from toolcrib.tool import Tool, digest_of
+from toolcrib.types import CribLimits, Failure, pace
+
+if TYPE_CHECKING:
+    from toolcrib._call.history import History
+    from toolcrib.policy.presets import Preset
+    from toolcrib.types import Question
+
+MakeContext = Callable[[CallRequest, Tool, float, list[str]], Context]
+"""Makes the context of a tool's own checks: of this request and tool, with so many seconds, and a list that takes the
+secrets that they learn.
+"""
+
+
+class Asker(NamedTuple):
+    """A session as a policy sees it when an agent calls."""
+
+    id: str
+    owner: str
+    namespaces: tuple[str, ...]
+    folders: Any
+    agent: str
+
+
+def asker(request: CallRequest) -> Any:
+    """Return who asks: the session, or an agent in it."""
+    session, agent = request.session, request.options.agent
+    return session if agent is None else Asker(session.id, session.owner, session.namespaces, session.folders, agent)
+
+
+def policy_of(request: CallRequest) -> Policy:
+    """Return what judges a call: the policy of its session, narrowed by that of the agent that makes it."""
+    desk = request.desk()
+    return request.session.policy if desk is None else desk.policy
+
+
+def confirm(call: Admitted) -> dict[str, Any]:
+    """Return what the policy wants to be asked, with what "allow for this session" would add."""
+    rules, request = rules_of(policy_of(call.request)), call.request
+    offer = None if rules is None else rules.offer(asker(request), call.tool, call.normalised)
+    why = f" ({call.verdict.message})" if call.verdict.message else ""
+    demands = [demand.data() for demand in call.verdict.demands]
+    prompt = f"Allow {call.tool.id}?{why}"
+    return {"kind": "confirm", "key": records.CONFIRM, "prompt": prompt, "demands": demands, "offer": offer}
+
+
+class _Refusal(Exception):
+    """Ends the admission of a call."""
+
+    def __init__(
+        self,
+        failure: Failure,
+        verdict: Verdict | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        closed: Tool | None = None,
+        fault: BaseException | None = None,
+    ) -> None:
+        self.failure, self.verdict, self.metadata = failure, verdict, metadata
+        self.closed, self.fault = closed, fault
+
+
+class Admission:
+    """What is asked of every call of a crib before it runs."""
+
+    def __init__(self, catalog: Catalog, store: Store, policy: Policy, limits: CribLimits, clock: Clock) -> None:
+        self._catalog = catalog
+        self._store = store
+        self._policy = policy
+        self._limits = limits
+        self._clock = clock
+
+    async def admit(
+        self,
+        request: CallRequest,
+        context: MakeContext | None = None,
+        *,
+        new: bool = False,
+        history: History | None = None,
+    ) -> Admitted | Rejected:
+        """Take a request through all stages, in their fixed order.
+
+        Without `context` the tool's own checks are left out: nothing is run to explain a verdict. A call that is `new`
+        has its arguments prepared by its tool, and is charged to the rates; one that goes on had both done when it was
+        new. Approvals in the `history` of a call that goes on hold only for what was approved.
+        """
+        look = _Look(request, request.arguments, request.options.label)
+        try:
+            desk = request.desk() if request.options.run is not None else None
+            tool = look.tool = self._find(request, desk)
+            look.timeout_s = timeout_s = self.timeout_s(request, tool)
+            self._authorize(request, tool, desk)
+            if history is not None:
+                _check_approvals(request, tool, history)
+            self._check_size(look)
+            if request.options.by.kind == "agent":
+                look.undress(tool)
+            if context is not None and tool.prepare is not None and new:
+                await self._prepare(look, tool, context)
+            look.parsed = parsed = self._validate(look, tool)
+            if context is not None and tool.validate is not None:
+                await self._check(look, tool, parsed, context)
+            verdict = self._decide(request, tool, parsed, desk)
+            if new and (tool.limits.rate is not None or self._rated):
+                await self._rate(request, tool)
+        except _Refusal as refusal:
+            return look.rejected(refusal)
+        background = request.options.background
+        if background is None:
+            background = tool.background
+        return Admitted(
+            request, tool, parsed, verdict, timeout_s, background, look.label, look.shown, look.secrets, look.given
+        )
+
+    def explain(self, request: CallRequest) -> Admitted | Rejected:
+        """Return the same without running any code of the tool, and so at once."""
+        work = self.admit(request)
+        try:
+            work.send(None)
+        except StopIteration as done:
+            admission: Admitted | Rejected = done.value
+            return admission
+        raise AssertionError("only the code of a tool and the rates are awaited")
+
+    def permit(self, request: CallRequest) -> Rejected | None:
+        """Return why a call may not go on at all: the first two stages alone, for one whose work was done elsewhere."""
+        look = _Look(request, request.arguments, request.options.label)
+        try:
+            desk = request.desk()
+            look.tool = self._find(request, desk)
+            self._authorize(request, look.tool, desk)
+        except _Refusal as refusal:
+            return look.rejected(refusal)
+        return None
+
+    # 1. find
+
+    def _find(self, request: CallRequest, desk: AgentScope | None) -> Tool:
+        """Return the tool of that name, among those the session may see."""
+        tool = self.lookup(request, desk)
+        return self._missing(request, desk) if tool is None else tool
+
+    def lookup(self, request: CallRequest, desk: AgentScope | None) -> Tool | None:
+        """Return the tool that a name means to whoever calls."""
+        tool = request.session.tool(request.name) if desk is None else desk.tool(request)
+        if tool is not None and tool.renew is not None:
+            tool.renew()  # its source tells the catalog at once, which knows more of a tool than its source does
+            tool = request.session.tool(request.name) if desk is None else desk.tool(request)
+        return tool
+
+    def missing(self, request: CallRequest) -> Failure:
+        """Return why the session does not have a tool."""
+        try:
+            self._missing(request, request.desk())
+        except _Refusal as refusal:
+            return refusal.failure
+
+    def _missing(self, request: CallRequest, desk: AgentScope | None) -> NoReturn:
+        """The name is ambiguous, its namespace is closed, or nobody knows it."""
+        view, name = request.session.view, whole(request.name)
+        if name in view.ambiguous:
+            names = ", ".join(view.ambiguous[name])
+            raise _Refusal(failure_of(None, "invalid_arguments", f"'{name}' is ambiguous; say which: {names}"))
+        closed = self._catalog.some(name)
+        hidden = desk is not None and closed is not None and closed.namespace == "builtin"
+        if closed is not None and not hidden and not request.session.sees(closed):
+            self._refuse_namespace(request, None, closed)
+        close = nearest(name, list(view.names) if desk is None else desk.names())
+        hint = f"similar: {', '.join(close)}" if close else None
+        raise _Refusal(failure_of(None, "not_found", f"Unknown tool: {name}", hint=hint))
+
+    def timeout_s(self, request: CallRequest, tool: Tool) -> float:
+        """Return how long a call may run."""
+        most = tool.limits.timeout_s or self._limits.timeout_s
+        if self.preset is not None and self.preset.max_runtime_s is not None:
+            most = min(most, self.preset.max_runtime_s)
+        wanted = request.options.timeout_s
+        return min(wanted, most) if wanted else most
+
+    # 2. authorize
+
+    def _authorize(self, request: CallRequest, tool: Tool, desk: AgentScope | None) -> None:
+        """Check the session's namespaces again, whoever found the tool; then grants, depth and turn."""
+        session, turn = request.session, request.options.turn
+        if not (session if desk is None else desk).sees(tool):
+            self._refuse_namespace(request, tool, tool)
+        if tool.capabilities:
+            self._check_grants(request, tool, session.policy if desk is None else desk.policy)
+        if request.origin.depth > self._limits.depth:
+            raise _Refusal(failure_of(tool, "denied", f"Calls may be at most {self._limits.depth} deep"))
+        if turn is not None and session.calls_in_turn(turn) > (most := self._per_turn):
+            raise _Refusal(failure_of(tool, "rate_limited", f"Too many calls in one turn (limit {most})"))
+
+    def _check_grants(self, request: CallRequest, tool: Tool, policy: Policy) -> None:
+        """Refuse where nothing of the kind that the tool needs is granted, before its arguments are looked at."""
+        authorize = getattr(policy, "authorize", None)
+        verdict: Verdict | None = None if authorize is None else authorize(asker(request), tool)
+        if verdict is not None:
+            raise _Refusal(failure_of(tool, "denied", verdict.message), verdict)
+
+    def _refuse_namespace(self, request: CallRequest, tool: Tool | None, closed: Tool) -> NoReturn:
+        opened = ", ".join(request.session.namespaces)
+        message = f"Namespace '{closed.namespace}' is not open in this session (open: {opened})"
+        raise _Refusal(failure_of(tool, "denied", message), Verdict("deny", "namespace", message), closed=closed)
+
+    @cached_property
+    def preset(self) -> Preset | None:
+        """The preset that the policy begins with, for its limits."""
+        name = getattr(self._policy, "preset", None)
+        if name in (None, "developer"):
+            return None
+        from toolcrib.policy.presets import PRESETS
+
+        return PRESETS[name]
+
+    @property
+    def _per_turn(self) -> int:
+        """Calls of one model turn."""
+        most = None if self.preset is None else self.preset.calls_per_turn
+        return self._limits.per_turn if most is None else min(most, self._limits.per_turn)
+
+    # 3. validate
+
+    def _check_size(self, look: _Look) -> None:
+        size, most, problem = len(look.arguments), self._limits.arguments_bytes, look.request.problem
+        if size > most:
+            raise _Refusal(failure_of(look.tool, "too_large", f"The arguments have {size} bytes, the limit is {most}"))
+        if problem is not None:
+            raise _Refusal(failure_of(look.tool, "invalid_arguments", str(problem)))
+
+    async def _prepare(self, look: _Look, tool: Tool, context: MakeContext) -> None:
+        """Let the tool shape the arguments; what it makes of them is what is checked, decided on and logged."""
+        try:
+            values = decode(look.arguments)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(values, dict):
+            return
+        look.hide_given()
+        learned: list[str] = []
+        shape, made = tool.prepare, context(look.request, tool, look.timeout_s, learned)
+        assert shape is not None
+
+        def take(shaped: Any) -> None:
+            if shaped != values:
+                look.given = digest_of(values)
+            look.arguments = encode(shaped)
+
+        await self._run(look, tool, lambda: shape(made, values), learned, take)
+        self._check_size(look)
+
+    def _validate(self, look: _Look, tool: Tool) -> ParsedArguments:
+        """Parse the arguments by the tool's schema and types."""
+        try:
+            parsed: ParsedArguments = tool.parse(look.arguments)
+        except BadArguments as error:
+            found = {"findings": [{"path": one.path, "code": one.kind, "message": one.text} for one in error.problems]}
+            failure = failure_of(tool, "invalid_arguments", str(error), metadata=found)
+            raise _Refusal(failure, metadata=None if tool.knowledge.hint is None else found) from None
+        except BaseException as error:  # noqa: BLE001 - a type of the tool may check itself, and raise whatever it likes
+            look.hide_given()
+            raise look.fault(tool, error) from None
+        if tool.hidden is not None or (tool.keyed and suspect(parsed.json)):
+            look.hide(tool, parsed.json)
+        return parsed
+
+    async def _check(self, look: _Look, tool: Tool, parsed: ParsedArguments, context: MakeContext) -> None:
+        """Let the tool check arguments that fit its schema."""
+        learned: list[str] = []
+        check, made = tool.validate, context(look.request, tool, look.timeout_s, learned)
+        assert check is not None
+        await self._run(look, tool, lambda: check(made, parsed.values), learned)
+
+    async def _run(
+        self,
+        look: _Look,
+        tool: Tool,
+        check: Callable[[], Any],
+        learned: list[str],
+        take: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Run code of the tool before the call itself runs: whatever it raises ends this call alone."""
+        try:
+            value = check()
+            if inspect.isawaitable(value):
+                async with asyncio.timeout(look.timeout_s):  # in this task: `SystemExit` in another would end the loop
+                    value = await value
+            if take is not None:
+                take(value)
+        except TimeoutError:
+            message = f"The check of the arguments timed out after {look.timeout_s:g} s"
+            raise _Refusal(failure_of(tool, "timeout", message)) from None
+        except ValueError as error:
+            value = str(error) or "The arguments were refused"
+        except ToolFailure as error:
+            failure = failure_of(
+                tool, error.code, error.message, retryable=error.retryable, hint=error.hint, metadata=error.metadata
+            )
+            raise _Refusal(failure, metadata=decode(to_json(error.metadata, fallback=str))) from None
+        except asyncio.CancelledError as error:
+            if (caller := asyncio.current_task()) is not None and caller.cancelling():
+                raise  # whoever called went away before anything was accepted
+            raise look.fault(tool, error) from None
+        except BaseException as error:  # noqa: BLE001 - nothing that a check raises may break the session
+            raise look.fault(tool, error) from None
+        finally:
+            look.secrets = (*look.secrets, *learned)
+        if isinstance(value, str) and value:
+            raise _Refusal(failure_of(tool, "invalid_arguments", value))
+
+    # 4. decide
+
+    def _decide(self, request: CallRequest, tool: Tool, parsed: ParsedArguments, desk: AgentScope | None) -> Verdict:
+        """Ask the policy, once, about the parsed arguments."""
+        session, parser = request.session, tool.parser
+        assert parser is not None
+        try:
+            who = session if request.options.agent is None else asker(request)
+            policy = (session.judge or session.policy) if desk is None else desk.policy
+            verdict = policy.decide(who, tool, lambda: parser.normalised(parsed))
+        except UnfitArgument as error:
+            raise _Refusal(failure_of(tool, "invalid_arguments", str(error))) from None
+        except Exception as error:  # noqa: BLE001 - a policy that raises is a deny
+            traced(error, tool.id, request.id)
+            verdict = Verdict("deny", "default", "The policy could not decide")
+        if session.loops is not None:
+            verdict = session.loops.verdict(request, tool, parsed.json) or verdict
+        if verdict.effect == "deny":
+            raise _Refusal(failure_of(tool, "denied", verdict.message or "Not allowed"), verdict)
+        return verdict
+
+    # 5. rate
+
+    @cached_property
+    def _rated(self) -> bool:
+        """True if every call of this crib has a rate, whatever its tool says."""
+        return self._limits.session_rate is not None or self._limits.owner_rate is not None
+
+    async def _rate(self, request: CallRequest, tool: Tool) -> None:
+        """Take one from the rates of its tool, session and owner, or refuse it and take nothing."""
+        session = request.session
+        ours = (
+            (f"tool:{tool.id}", "", tool.limits.rate),
+            (f"session:{session.id}", "session ", self._limits.session_rate),
+            (f"owner:{session.owner}", "owner ", self._limits.owner_rate),
+        )
+        rates = [(key, whose, rate) for key, whose, rate in ours if rate is not None]
+        # A crib with a clock of its own lives by it; in all others the store's own clock is the one that all share.
+        now = None if isinstance(self._clock, SystemClock) else self._clock.now()
+        wait = await self._store.spend([(key, *pace(rate)) for key, _, rate in rates], now)
+        if wait > 0:
+            limits = ", ".join(f"{whose}{rate}" for _, whose, rate in rates)
+            message = f"Too many calls of {tool.name} ({limits}); try again in {math.ceil(wait)} s"
+            metadata = {"retry_after_s": math.ceil(wait * 1000) / 1000}
+            raise _Refusal(failure_of(tool, "rate_limited", message), metadata=metadata)
+
+
+class _Look(msgspec.Struct):
+    """What the stages have found out so far about one request. It does not leave this module."""
+
+    request: CallRequest
+    arguments: bytes
+    label: str
+    tool: Tool | None = None
+    parsed: ParsedArguments | None = None
+    timeout_s: float = 0.0
+    shown: Any = None
+    secrets: tuple[str, ...] = ()
+    given: str | None = None
+
+    def undress(self, tool: Tool) -> None:
+        """Take off what only a model's view of the schema asked for."""
+        self.arguments, self.label = records.undressed(tool, self.arguments, self.label)
+
+    def hide_given(self) -> None:
+        """Hide secrets of arguments that did not pass, or were not checked yet."""
+        tool = self.tool
+        if self.shown is None and ((tool is not None and tool.hidden is not None) or suspect(self.arguments)):
+            self.hide(tool, self.arguments)
+
+    def hide(self, tool: Tool | None, arguments: bytes) -> None:
+        """Remember the values that nobody may see, and the arguments as they may be seen."""
+        self.shown, self.secrets = hidden(tool, arguments, self.secrets)
+
+    def fault(self, tool: Tool, error: BaseException) -> _Refusal:
+        """Return the refusal of a call over something that nobody meant."""
+        failure = unexpected(error, tool.name, tool.id, self.request.id, self.secrets)
+        return _Refusal(failure, fault=error)
+
+    def rejected(self, refusal: _Refusal) -> Rejected:
+        """Return the call that may not run."""
+        if refusal.closed is not None and self.tool is None and refusal.closed.hidden is not None:
+            self.hide(refusal.closed, self.arguments)
+        self.hide_given()
+        tool, closed = self.tool, refusal.closed
+        tool_id = tool.id if tool is not None else "" if closed is None else closed.id
+        return Rejected(
+            request=self.request,
+            failure=masked(refusal.failure, self.secrets),
+            arguments=self.arguments if self.parsed is None else self.parsed.json,
+            tool=tool,
+            tool_id=tool_id,
+            parsed=self.parsed,
+            verdict=refusal.verdict,
+            metadata=refusal.metadata,
+            timeout_s=self.timeout_s,
+            label=self.label,
+            shown=self.shown,
+            secrets=self.secrets,
+            prepared_from=self.given,
+            fault=refusal.fault,
+        )
+
+
+def _check_approvals(request: CallRequest, tool: Tool, history: History) -> None:
+    """Refuse a tool that changed since it was approved. Who edits arguments settles all that was approved before."""
+    bound: list[Question] = []
+    for question in history.questions.values():
+        approved = history.answer(question.id)
+        if approved is not None and approved.arguments is not None:
+            bound = []
+        elif approved is not None and question.kind == "confirm":
+            bound.append(question)
+    if not bound:
+        return
+    now = digest(request.session.id, request.id, tool.fingerprint, request.arguments)
+    if any(question.digest != now for question in bound):
+        raise _Refusal(failure_of(tool, "denied", "The tool or its arguments changed after the approval"))

@@ -1,0 +1,63 @@
+"""How the failures of a call are worded, and where faults that nobody meant are traced."""
+
+from __future__ import annotations
+
+import logging
+import secrets as random
+import traceback
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from toolcrib.schema.redaction import without
+from toolcrib.tool import Tool
+from toolcrib.types import CODES, RETRYABLE, Failure
+
+trace = logging.getLogger("toolcrib.trace")
+
+
+def failure_of(
+    tool: Tool | None,
+    code: str,
+    message: str,
+    *,
+    retryable: bool | None = None,
+    hint: str | None = None,
+    metadata: Mapping[str, Any] = MappingProxyType({}),
+) -> Failure:
+    """Return a failure with the hint of an anti-pattern that fits; an unknown code becomes `failed`."""
+    if code not in CODES:
+        code, message = "failed", message or code
+    message = str(message)
+    if hint is None and tool is not None:
+        known = tool.knowledge
+        hint = next((p.hint for p in known.anti_patterns if p.match.lower() in message.lower()), None)
+        if hint is None and known.hint is not None:
+            hint = known.hint(code, message, metadata)
+    if retryable is None:
+        retryable = code in RETRYABLE or (code == "timeout" and tool is not None and tool.does != "once")
+    return Failure(code, message, retryable, hint)
+
+
+def masked(failure: Failure, secrets: Sequence[str]) -> Failure:
+    """Return a failure without the values of secret arguments."""
+    if not secrets:
+        return failure
+    hint = failure.hint and without(secrets, failure.hint)
+    return Failure(failure.code, without(secrets, failure.message), failure.retryable, hint)
+
+
+def unexpected(error: BaseException, name: str, tool: str, call: str, secrets: Sequence[str] = ()) -> Failure:
+    """Return the failure of an exception that nobody meant; its text goes to the trace alone."""
+    return Failure("internal", f"Tool '{name}' failed unexpectedly (trace {traced(error, tool, call, secrets)})")
+
+
+def traced(error: BaseException, tool: str, call: str, secrets: Sequence[str] = ()) -> str:
+    """Write what went wrong to the trace; return the id under which it is found."""
+    id = random.token_hex(6)
+    where = ("trace %s: tool %s, call %s", id, tool, call)
+    if secrets:
+        trace.error(f"{where[0]}\n%s", *where[1:], without(secrets, "".join(traceback.format_exception(error))))
+    else:
+        trace.error(*where, exc_info=error)
+    return id

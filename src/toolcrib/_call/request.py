@@ -1,0 +1,243 @@
+"""The values that a call is before it runs: `CallRequest`, then `Admitted` or `Rejected`. None of them ever changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolcrib.policy import Verdict
+from toolcrib.schema import ParsedArguments
+from toolcrib.schema.names import one_line
+from toolcrib.schema.redaction import MASK, parted, texts_of
+from toolcrib.store.codec import decode
+from toolcrib.tool import Tool
+from toolcrib.types import By, Failure, Wake
+
+if TYPE_CHECKING:
+    from toolcrib.context import AgentScope
+    from toolcrib.session import Session
+
+LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s")
+OPTIONS = ("by", "label", *LOGGED, "cancel_on_disconnect")
+
+
+class CallOptions(msgspec.Struct, frozen=True):
+    """What a caller may say beyond tool and arguments. `background` is None where the tool decides."""
+
+    by: By = By()
+    label: str = ""
+    provider_id: str | None = None
+    key: str | None = None
+    background: bool | None = None
+    wake: Wake | None = None
+    turn: str | None = None
+    run: Any = None
+    agent: str | None = None
+    timeout_s: float | None = None
+    cancel_on_disconnect: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> CallOptions:
+        """Read options as a caller gives them.
+
+        Raises:
+            TypeError: one of them is unknown.
+        """
+        for name in options:
+            if name not in OPTIONS:
+                raise TypeError(f"unknown option '{name}'; known: {', '.join(OPTIONS)}")
+        values = {name: value for name, value in options.items() if value is not None}
+        by = values.get("by")
+        if by is not None and type(by) is not By:
+            values["by"] = By(**by) if isinstance(by, Mapping) else By(*by)
+        if "label" in values:
+            values["label"] = one_line(values["label"])
+        return cls(**values)
+
+    def logged(self) -> dict[str, Any]:
+        """Return what the log says of them."""
+        return {name: value for name in LOGGED if (value := getattr(self, name)) is not None}
+
+
+PLAIN = CallOptions()
+"""The options of a call for which none were given."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The call that made a call: its id, the tools of all calls above, and how deep the chain is."""
+
+    parent: str | None = None
+    ancestors: tuple[str, ...] = ()
+    depth: int = 0
+
+
+TOP = Origin()
+"""The origin of a call that no other call made."""
+
+
+class CallRequest(msgspec.Struct, frozen=True):
+    """One call as its caller wants it. `problem` says why the arguments could not be read as JSON."""
+
+    session: Session
+    id: str
+    name: str
+    arguments: bytes
+    at: float
+    options: CallOptions = PLAIN
+    origin: Origin = TOP
+    problem: Exception | None = None
+
+    @property
+    def by(self) -> By:
+        """Who called."""
+        return self.options.by
+
+    @property
+    def run(self) -> Any:
+        """The agent run that it belongs to, if there is one."""
+        return self.options.run
+
+    @property
+    def agent(self) -> str | None:
+        """The agent that called, if one did."""
+        return self.options.agent
+
+    def desk(self) -> AgentScope | None:
+        """Return what the run of an agent gives to its calls; None where this is no call of a run."""
+        if self.options.run is None or self.session.crib.agents is None:
+            return None
+        return self.session.crib.agents.desk(self)
+
+    def facts(self, tool: Tool, attempt: int, deadline: float) -> dict[str, Any]:
+        """Return who and where, as the tool's code sees it."""
+        session, options = self.session, self.options
+        return {
+            "session": session.id,
+            "owner": session.owner,
+            "user": dict(session.user),
+            "call": self.id,
+            "tool": tool.id,
+            "namespace": tool.namespace,
+            "namespaces": session.namespaces,
+            "agent": options.agent,
+            "turn": options.turn,
+            "parent": self.origin.parent,
+            "attempt": attempt,
+            "deadline": deadline,
+            "run": options.run,
+        }
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """A call that may run, or that only has to be confirmed before: all that the stages have established."""
+
+    request: CallRequest
+    tool: Tool
+    parsed: ParsedArguments
+    verdict: Verdict
+    timeout_s: float
+    background: bool
+    label: str
+    shown: Any = None
+    secrets: tuple[str, ...] = ()
+    prepared_from: str | None = None
+    """The digest of the arguments as the caller gave them, where the tool has shaped them since."""
+
+    @property
+    def tool_id(self) -> str:
+        """The id of its tool."""
+        return self.tool.id
+
+    @property
+    def arguments(self) -> bytes:
+        """The JSON text of the arguments that run."""
+        return self.parsed.json
+
+    def marks(self) -> dict[str, Any] | None:
+        """Return what the log says of the call beyond its tool and arguments, or None where there is nothing."""
+        return _marks(self, background=self.background)
+
+    def normalised(self) -> Mapping[str, Any]:
+        """Return the arguments as plain JSON, defaults filled in."""
+        return normalised(self.tool, self.parsed)
+
+    def visible(self) -> dict[str, Any]:
+        """Return the same as they may be seen."""
+        values = dict(self.normalised())
+        if self.shown is None:
+            return values
+        visible: dict[str, Any] = parted(self.tool.hidden, values)[0]
+        return visible
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A call that may not run, and what was established before it turned out."""
+
+    request: CallRequest
+    failure: Failure
+    arguments: bytes
+    tool: Tool | None = None
+    tool_id: str = ""
+    parsed: ParsedArguments | None = None
+    verdict: Verdict | None = None
+    metadata: Mapping[str, Any] | None = None
+    timeout_s: float = 0.0
+    label: str = ""
+    shown: Any = None
+    secrets: tuple[str, ...] = ()
+    prepared_from: str | None = None
+    fault: BaseException | None = None
+    """What was raised where nobody meant it."""
+
+    def marks(self) -> dict[str, Any] | None:
+        """Return what the log says of the call beyond its tool and arguments, or None where there is nothing."""
+        return _marks(self, background=False)
+
+    def normalised(self) -> Mapping[str, Any]:
+        """Return the arguments as plain JSON, defaults filled in; nothing of those that could not be parsed."""
+        return {} if self.tool is None or self.parsed is None else normalised(self.tool, self.parsed)
+
+    @property
+    def background(self) -> bool:
+        """False: it never runs, so its caller is told at once."""
+        return False
+
+
+def _marks(call: Admitted | Rejected, *, background: bool) -> dict[str, Any] | None:
+    request = call.request
+    if request.options is PLAIN and request.origin is TOP and call.shown is None and call.prepared_from is None:
+        return {"background": True} if background else None
+    marks = request.options.logged()
+    if background:
+        marks["background"] = True
+    elif marks.get("background"):
+        del marks["background"]
+    if request.origin.parent is not None:
+        marks["parent"] = request.origin.parent
+        if request.session.pipeline.engine is not None:  # another node may run it, where its ancestors are not
+            marks["within"] = request.origin.ancestors
+    if call.shown is not None:
+        marks["secret"] = True
+    if call.prepared_from is not None:
+        marks["given"] = call.prepared_from
+    return marks or None
+
+
+def normalised(tool: Tool, parsed: ParsedArguments) -> Mapping[str, Any]:
+    """Return parsed arguments as plain JSON, defaults filled in."""
+    assert tool.parser is not None
+    return tool.parser.normalised(parsed)
+
+
+def hidden(tool: Tool | None, arguments: bytes, secrets: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
+    """Return the arguments as they may be seen, None where nothing of them is secret; and all that they hide."""
+    places = None if tool is None else tool.hidden
+    try:
+        shown, values = parted(places, decode(arguments))
+    except (ValueError, RecursionError):
+        return MASK, secrets
+    if places is None and not values and not secrets:
+        return None, secrets  # it only looked as if
+    return shown, texts_of(values) or secrets
