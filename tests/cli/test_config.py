@@ -63,6 +63,12 @@ def test_a_rule_that_does_not_load_is_told_at_its_line(tmp_path: Path) -> None:
     assert problem.startswith("4: policy:")
 
 
+@pytest.mark.parametrize("said", ["soon", "7", "-1d", "99999999999w", "[7d]"])
+def test_a_retention_that_is_no_time_is_a_problem(tmp_path: Path, said: str) -> None:
+    (problem,) = problems(tmp_path, f"retention: {said}\n")
+    assert problem.startswith("1: retention: expected a time such as 12h, 7d or null, got ")
+
+
 def test_limits_that_are_off_by_default_can_be_set(tmp_path: Path) -> None:
     limits = loaded(tmp_path, "limits: {per_owner: 3, session_rate: 30/min}\n").pipeline.limits
     assert (limits.per_owner, limits.session_rate) == (3, "30/min")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from toolcrib._session.archive import GRAVES
 from toolcrib.cli.command import command
 from toolcrib.cli.completion import complete_session, complete_tool
 from toolcrib.cli.display.event_lines import moment, span
+from toolcrib.cli.durations import seconds_of
 from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ LOOK_S = 1.0
 PAGE = 1000
 SLACK_S = 5.0  # the time of a session's last use may be a little behind
 COLUMNS = ("Time", "Session", "Owner", "Asked by", "Tool", "Digest", "Arguments", "Verdict", "Approver", "Outcome")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
-_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 class _DefaultCommandGroup(TyperGroup):
@@ -173,9 +171,9 @@ def _cursor(text: str) -> tuple[str, int]:
 
 
 def _time(text: str) -> float:
-    parts = _SPAN.fullmatch(text.strip())
-    if parts is not None:
-        return time.time() - float(parts[1]) * _SECONDS[parts[2]]
+    seconds = seconds_of(text)
+    if seconds is not None:
+        return time.time() - seconds
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError, OSError):

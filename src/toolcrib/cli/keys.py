@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ import typer
 
 from toolcrib.cli.command import command, group
 from toolcrib.cli.display.event_lines import moment, span
+from toolcrib.cli.durations import seconds_of
 from toolcrib.cli.questions import user
 from toolcrib.cli.terminal import Cell, CommandError, Terminal
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 app = group("keys", "Make, list and revoke the API keys of a server.")
 COLUMNS = ("Key", "Name", "Owner", "Scopes", "Namespaces", "Made", "Last used", "State")
 USUAL = ("read", "call", "answer")  # what a key may do that names no scopes
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(min|m|h|d|w)")
-_SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @asynccontextmanager
@@ -81,10 +79,10 @@ async def add_key(
 
 
 def _seconds(text: str) -> float:
-    parts = _SPAN.fullmatch(text.strip())
-    if parts is None:
+    seconds = seconds_of(text)
+    if seconds is None:
         raise CommandError(f"--expires {text!r} is no time", "write it as 12h, 30d or 52w")
-    return float(parts[1]) * _SECONDS[parts[2]]
+    return seconds
 
 
 @command(app, "list")

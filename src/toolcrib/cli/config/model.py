@@ -26,9 +26,9 @@ serve: {host: 0.0.0.0, auth: {keys: store}}     # how `toolcrib serve` serves it
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Gt
@@ -49,6 +49,7 @@ from pydantic import (
 )
 from pydantic.types import Strict
 
+from toolcrib.cli import durations
 from toolcrib.cli.terminal import short
 from toolcrib.schema import nearest
 from toolcrib.serve.api.limits import ServeLimits
@@ -58,8 +59,6 @@ from toolcrib.types import CribLimits
 from toolcrib.yaml import Path as Place
 from toolcrib.yaml import spelled
 
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
-_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MODES = ("exclusive", "add", "append", "merge")
 _LIVES = ("session", "run")
 
@@ -90,10 +89,11 @@ def _port(value: Any) -> Any:
 
 
 def _retention(value: Any) -> timedelta | None:
-    parts = _SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
-    if parts is None and value is not None:
-        raise ValueError(f"expected a time such as 12h, 7d or null, got {value!r}")
-    return None if parts is None else timedelta(**{_UNITS[parts[2]]: float(parts[1])})
+    seconds = durations.seconds_of(value) if isinstance(value, str) else None
+    try:
+        return None if value is None else timedelta(seconds=inf if seconds is None else seconds)
+    except OverflowError:
+        raise ValueError(f"expected a time such as 12h, 7d or null, got {value!r}") from None
 
 
 def _state_key(value: Any) -> Key:
@@ -110,7 +110,7 @@ Port = Annotated[int, BeforeValidator(_port), Field(json_schema_extra={"minimum"
 Retention = Annotated[
     Any,
     BeforeValidator(_retention),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^{_SPAN.pattern}$"}, {"type": "null"}]}),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^{durations.PATTERN}$"}, {"type": "null"}]}),
 ]
 _MODE = {"enum": [*_MODES]}
 _KEY_OBJECT = {
