@@ -353,10 +353,10 @@ class Machine(RuleBasedStateMachine):
 
     def _check_effects(self, calls: dict[str, History]) -> None:
         for id, call in calls.items():
-            if call.accepted["effect"] == "once" and not call.accepted["tool"].endswith("asks"):
+            if call.accepted.effect == "once" and not call.accepted.tool.endswith("asks"):
                 assert self.world.ran[id] <= 1
             assert self.world.mailed[id] <= 1
-            if call.done is not None and call.done["ok"] and id in self.world.ran:
+            if call.done is not None and call.done.ok and id in self.world.ran:
                 assert self.world.ran[id] >= 1
 
     async def _lists(self, at: int | None) -> dict[str, str]:
@@ -405,17 +405,15 @@ class Machine(RuleBasedStateMachine):
         assert await self._lists(None) == dict.fromkeys(calls, "completed")
         self._check_effects(calls)
         self._check_told(calls)
-        made = Counter(call.accepted["parent"] for call in calls.values() if "parent" in call.accepted)
+        made = Counter(call.accepted.parent for call in calls.values() if call.accepted.parent is not None)
         assert all(count <= 3 for count in made.values()), "a body that ran again called its children again"
 
     def _check_told(self, calls: dict[str, History]) -> None:
         """Whoever was told a result finds the same in the log, but for reads that a crash took with it."""
         logged = {
-            call.accepted["args"]["n"]: call
+            call.accepted.args["n"]: call
             for call in calls.values()
-            if isinstance(call.accepted["args"], dict)
-            and "n" in call.accepted["args"]
-            and "parent" not in call.accepted
+            if isinstance(call.accepted.args, dict) and "n" in call.accepted.args and call.accepted.parent is None
         }
         for n, outcome in self.told.items():
             if n not in logged:
@@ -423,7 +421,7 @@ class Machine(RuleBasedStateMachine):
                 continue
             done = logged[n].done
             assert done is not None
-            if logged[n].accepted.get("background"):
+            if logged[n].accepted.background:
                 assert outcome.data["id"] == logged[n].id
             else:
                 assert outcome == result(done)

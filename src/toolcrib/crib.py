@@ -33,7 +33,7 @@ from toolcrib.catalog.registry import SourceRegistry
 from toolcrib.context import AgentRunner, Deps
 from toolcrib.engine import Engine, open_engine
 from toolcrib.errors import Refused, StoreError
-from toolcrib.events import NamespacesChanged, Opened, SessionDeleted, ToolsChanged
+from toolcrib.events import Done, NamespacesChanged, Opened, RunEnded, SessionDeleted, StateRecord, ToolsChanged
 from toolcrib.policy import DefaultPolicy, Policy
 from toolcrib.session import Session
 from toolcrib.sources import Fixed, as_source
@@ -511,10 +511,13 @@ class Crib:
         while page := await self.store.read(session.id, session.state_seen, limit=1000):
             for event in page:
                 session.state_seen = max(event.seq, session.state_seen)
-                if event.kind == "run_ended":
-                    session.state.end(event.fields["run"])
-                elif event.kind == "done" and "state" in event.fields:
-                    session.state.replay(event.fields["state"], event.call or "")
+                if event.kind not in (RunEnded.kind, Done.kind):
+                    continue
+                match event.data:
+                    case RunEnded(run=run):
+                        session.state.end(run)
+                    case Done(state=StateRecord() as state):
+                        session.state.replay(state, event.call or "")
 
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None

@@ -18,7 +18,18 @@ from toolcrib._session.progress_tree import progress
 from toolcrib._session.repeated_calls import RepeatedCalls
 from toolcrib.catalog import CatalogView
 from toolcrib.errors import Refused, StoreError
-from toolcrib.events import ErrorNotice, Event, EventData, Interrupted, Notice, RunEnded, ToolsChanged, UserState
+from toolcrib.events import (
+    Done,
+    ErrorNotice,
+    Event,
+    EventData,
+    Interrupted,
+    Notice,
+    RunEnded,
+    StateRecord,
+    ToolsChanged,
+    UserState,
+)
 from toolcrib.policy import Policy
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
@@ -302,7 +313,7 @@ class Session(Lists):
             if live.outcome is not None:
                 event = await live.outcome
                 await self.see(event)
-                return result(event.fields)
+                return result(event.data)
             return live.result or await self.result(live.id if live.row is None else live.row.id)
         except asyncio.CancelledError:
             if live.cancel_on_disconnect:
@@ -330,7 +341,7 @@ class Session(Lists):
                 return live.result
         event = await self.awaited.end_of(call)
         await self.see(event)
-        return result(event.fields)
+        return result(event.data)
 
     async def row(self, call: str) -> Row:
         """The index row of a call of this session.
@@ -399,8 +410,10 @@ class Session(Lists):
 
     async def see(self, event: Event) -> None:
         """Who has seen the end of a call finds what it changed, wherever it ran."""
-        state = event.fields.get("state") if event.kind == "done" else None
-        if state is not None and not (isinstance(state, dict) and state["revision"] <= self.state.revision):
+        if event.kind != Done.kind or not isinstance(event.data, Done):
+            return
+        state = event.data.state
+        if state is not None and state.revision > self.state.revision:
             await self.reload_state()
 
     async def log(self, data: EventData) -> None:
@@ -464,7 +477,7 @@ class Session(Lists):
 
     # State
 
-    def changed_state(self, commit: Mapping[str, Any], call: str) -> None:
+    def changed_state(self, commit: StateRecord, call: str) -> None:
         """Applies what was just committed, unless a reload already brought it."""
         self.state.replay(commit, call)
 

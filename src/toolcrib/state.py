@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from toolcrib.events import StateRecord
 from toolcrib.types import Change
 
 Mode = Literal["exclusive", "add", "append", "merge"]
@@ -110,28 +111,26 @@ class State:
             self._changed[self._whose(change.key, run), change.key] = (self.revision, call)
         return None
 
-    def record(self, changes: Iterable[Change], base: int, run: str | None = None) -> dict[str, Any]:
+    def record(self, changes: Iterable[Change], base: int, run: str | None = None) -> StateRecord:
         """The next commit as its event keeps it: with the mode of each key, so that nobody has to judge it again."""
         changes = list(changes)
-        data: dict[str, Any] = {"base": base, "revision": self.revision + 1, "changes": changes}
-        data["keys"] = {change.key: _mode(self._keys.get(change.key, Key())) for change in changes}
-        if run is not None and self.scoped:
-            data["run"] = run
-        return data
+        keys = {change.key: _mode(self._keys.get(change.key, Key())) for change in changes}
+        return StateRecord(base, self.revision + 1, changes, keys, run if self.scoped else None)
 
-    def replay(self, commit: Mapping[str, Any], call: str) -> StateProblem | None:
+    def replay(self, commit: StateRecord, call: str) -> StateProblem | None:
         """Applies what an event says was committed, whatever is declared now; what is wrong with it, if anything is.
 
         An event that does not tell the modes of its keys is of an older version: its run-scoped keys are those of now.
         """
-        revision, run, keys = commit["revision"], commit.get("run"), commit.get("keys")
+        revision, run, keys = commit.revision, commit.run, commit.keys
         if revision <= self.revision:
             return None
         problem = StateProblem("gap", "") if revision != self.revision + 1 else None
         values: dict[str | None, dict[str, Any]] = {}
         self.revision = revision
-        for one in commit["changes"]:
-            change = one if isinstance(one, Change) else Change(**one)
+        changes: list[Any] = commit.changes
+        for one in changes:
+            change = one if isinstance(one, Change) else Change(**one)  # an odd log may say anything
             whose = self._whose(change.key, run) if keys is None else run if _of_run(keys.get(change.key)) else None
             mine = values.setdefault(whose, dict(self._values.get(whose, {})))
             if change.op not in OPS:

@@ -12,6 +12,7 @@ from tests.contract.observers import code, log
 from tests.requirements import requirement
 from toolcrib import Change, Context, Crib, Result, Session, tool
 from toolcrib.cli.verify import differences, mend
+from toolcrib.events import StateRecord
 from toolcrib.state import Key, State
 from toolcrib.store import Conflict, Store, Write, open_store
 from toolcrib.store.codec import Stored, encode
@@ -118,16 +119,17 @@ async def test_changed_declarations_hold_from_then_on(open_crib: OpenCrib) -> No
 def test_commits_of_older_versions_are_replayed_without_being_judged(keys: Any) -> None:
     state = State(keys)
     for revision, (op, value) in enumerate([("set", 1), ("add", 2), ("set", ["a"]), ("append", "b")], 1):
-        changes = [{"op": op, "key": "k", "value": value}]
-        assert state.replay({"base": 0, "revision": revision, "changes": changes}, f"c{revision}") is None
+        kind: Any = op
+        made = Change(kind, "k", value)
+        assert state.replay(StateRecord(0, revision, [made]), f"c{revision}") is None
     assert (dict(state.now), state.revision) == ({"k": ["a", "b"]}, 4)
 
 
 @requirement("reliability.state.1")
 def test_a_commit_of_an_older_version_for_a_run_belongs_to_it_as_far_as_is_declared() -> None:
     state = State({"k": Key("append", "run")})
-    changes = [{"op": "append", "key": "k", "value": 1}, {"op": "set", "key": "other", "value": 2}]
-    state.replay({"base": 0, "revision": 1, "changes": changes, "run": "r"}, "c1")
+    changes = [Change("append", "k", 1), Change("set", "other", 2)]
+    state.replay(StateRecord(0, 1, changes, run="r"), "c1")
     assert (dict(state.now), dict(state.snapshot("r"))) == ({"other": 2}, {"k": [1], "other": 2})
 
 
@@ -135,11 +137,11 @@ def test_a_commit_of_an_older_version_for_a_run_belongs_to_it_as_far_as_is_decla
 def test_a_replay_tells_what_is_wrong_and_goes_on() -> None:
     state = State()
     state.commit([Change("set", "k", 1)], 0, "c1")
-    append = {"op": "append", "key": "k", "value": "a"}
-    problem = state.replay({"base": 0, "revision": 2, "changes": [append], "keys": {"k": "append"}}, "c2")
+    append = Change("append", "k", "a")
+    problem = state.replay(StateRecord(0, 2, [append], {"k": "append"}), "c2")
     assert problem is not None
     assert problem.problem == "type"
-    problem = state.replay({"base": 0, "revision": 4, "changes": [append], "keys": {"k": "append"}}, "c4")
+    problem = state.replay(StateRecord(0, 4, [append], {"k": "append"}), "c4")
     assert problem is not None
     assert problem.problem == "gap"
     assert (dict(state.now), state.revision) == ({"k": ["a", "a"]}, 4)

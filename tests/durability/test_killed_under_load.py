@@ -32,8 +32,8 @@ class Past(NamedTuple):
 
     def of(self, tool: str) -> dict[str, History]:
         """The calls of a tool by their argument."""
-        named = [call for call in self.calls.values() if call.accepted["tool"] == f"default.{tool}"]
-        return {call.accepted["args"]["n"]: call for call in named}
+        named = [call for call in self.calls.values() if call.accepted.tool == f"default.{tool}"]
+        return {call.accepted.args["n"]: call for call in named}
 
 
 def one_life(store: str, effects: Path, life: int, chance: random.Random) -> list[Any]:
@@ -72,16 +72,14 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Past:
 
 def code(call: History) -> str | None:
     assert call.done is not None
-    return None if call.done["ok"] else str(call.done["failure"]["code"])
+    return None if call.done.failure is None else call.done.failure.code
 
 
 @requirement("store.5")
 def test_every_call_that_was_accepted_is_in_the_log(past: Past) -> None:
     assert past.accepted
     assert {
-        id: (call.accepted["tool"], call.accepted["args"]["n"])
-        for id, call in past.calls.items()
-        if id in past.accepted
+        id: (call.accepted.tool, call.accepted.args["n"]) for id, call in past.calls.items() if id in past.accepted
     } == {id: (f"default.{tool}", n) for id, (tool, n) in past.accepted.items()}
 
 
@@ -128,11 +126,11 @@ def test_calls_that_may_happen_once_end_known_or_unknown_by_what_can_be_said_of_
     for tool in ("once", "traced", "stepped"):
         for n, call in past.of(tool).items():
             assert call.done is not None
-            if call.done["ok"]:
-                assert call.done["data"] in (f"{tool} {n}", f"found {n}")
+            if call.done.ok:
+                assert call.done.data in (f"{tool} {n}", f"found {n}")
             else:
                 assert code(call) == "unknown"
-            if call.done.get("data") == f"{tool} {n}":
+            if call.done.data == f"{tool} {n}":
                 assert past.effects[f"{tool} {n}"] == 1
             assert not (tool == "traced" and code(call) == "unknown" and n.endswith("0"))
     ended = Counter(code(call) for call in past.of("once").values())
@@ -143,7 +141,7 @@ def test_calls_that_may_happen_once_end_known_or_unknown_by_what_can_be_said_of_
 def test_calls_that_may_be_repeated_are_repeated_until_they_succeed(past: Past) -> None:
     for tool in ("again", "look_up"):
         assert {code(call) for call in past.of(tool).values()} == {None}
-    attempts = [call.started["attempt"] for call in past.of("again").values() if call.started is not None]
+    attempts = [call.started.attempt for call in past.of("again").values() if call.started is not None]
     assert max(attempts) > 1, "no kill met a started call: the test is too gentle"
 
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from toolcrib._call import approvals, lifecycle, records
 from toolcrib._call.admission import confirm
-from toolcrib._call.history import History
+from toolcrib._call.history import History, by_of
 from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.remote import patiently
@@ -23,7 +23,7 @@ from toolcrib.schema.redaction import restored, without
 from toolcrib.store import Draft, Row, Write, draft
 from toolcrib.store.codec import decode, encode, same_json
 from toolcrib.tool import Tool, canonical, digest_of
-from toolcrib.types import Annotations, Answer, By, Failure, Limits, Question, Result
+from toolcrib.types import Annotations, Answer, Failure, Limits, Question, Result
 
 if TYPE_CHECKING:
     from toolcrib.session import Session
@@ -332,24 +332,24 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     """A call of the log as a call in flight again, with the tool of now."""
     said = history.accepted
     store, pipeline = session.crib.store, session.pipeline
-    masked = said.get("secret") or history.edit is not None  # an approver may have put in what was no secret before
+    masked = said.secret or history.edit is not None  # an approver may have put in what was no secret before
     kept = await store.kept(session.id, _kept(row.id, history.edit)) if masked else None
     options = CallOptions(
-        by=By(**said["by"]),
-        label=said["label"],
-        key=said.get("key"),
-        background=said.get("background", False),
-        wake=said.get("wake"),
-        run=said.get("run"),
-        agent=said.get("agent"),
-        timeout_s=said.get("timeout_s"),
+        by=by_of(said),
+        label=said.label,
+        key=said.key,
+        background=bool(said.background),
+        wake=said.wake,
+        run=said.run,
+        agent=said.agent,
+        timeout_s=said.timeout_s,
     )
-    parent = session.live.get(said.get("parent", ""))
-    within = tuple(said.get("within", ()))
-    origin = parent.origin() if parent is not None else Origin(said.get("parent"), within, len(within))
+    parent = session.live.get(said.parent or "")
+    within = tuple(said.within or ())
+    origin = parent.origin() if parent is not None else Origin(said.parent, within, len(within))
     live = LiveCall(
         pipeline,
-        CallRequest(session, row.id, said["tool"], kept or history.args, history.accepted_at, options, origin),
+        CallRequest(session, row.id, said.tool, kept or history.args, history.accepted_at, options, origin),
     )
     live.row, live.history, live.durable = row, history, True
     live.edited = history.edited
@@ -358,7 +358,7 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     live.nested = origin.parent is not None  # its parent may hold the last seat while it waits for it
     if parent is not None:
         live.join(parent)
-    live.recall(pipeline.admission.lookup(live.request, live.desk), said["tool"])
+    live.recall(pipeline.admission.lookup(live.request, live.desk), said.tool)
     return live
 
 
@@ -400,7 +400,7 @@ async def child_before(parent: LiveCall, name: str, given: bytes) -> str | None:
         parent.remember(await patiently(session.crib, earlier))
     tool = session.tool(name)
     for history in parent.earlier or ():
-        if history.accepted["tool"] == (name if tool is None else tool.id) and _same(history, tool, given):
+        if history.accepted.tool == (name if tool is None else tool.id) and _same(history, tool, given):
             parent.earlier = [other for other in parent.earlier or () if other is not history]
             return history.id
     return None
@@ -408,15 +408,15 @@ async def child_before(parent: LiveCall, name: str, given: bytes) -> str | None:
 
 def _same(history: History, tool: Tool | None, given: bytes) -> bool:
     """Whether a call had these arguments; of secret ones the log cannot tell."""
-    if history.accepted.get("secret"):
+    if history.accepted.secret:
         return True
-    if "given" in history.accepted:  # the tool has shaped them since
-        return bool(digest_of(decode(given)) == history.accepted["given"])
+    if history.accepted.given is not None:  # the tool has shaped them since
+        return bool(digest_of(decode(given)) == history.accepted.given)
     try:
         read = given if tool is None else tool.parse(given).json
     except BadArguments:
         read = given
-    return same_json(read, encode(history.accepted.get("args")))
+    return same_json(read, encode(history.accepted.args))
 
 
 async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from toolcrib._call.history import escalated
 from toolcrib._call.live_call import LiveCall
 from toolcrib.errors import Refused
+from toolcrib.events import Accepted
 from toolcrib.policy import Verdict, rules_of
 from toolcrib.policy.approvers import ANYBODY, ApprovalRequirement, Approvers, demand
 from toolcrib.types import Answer, Question
@@ -39,13 +40,13 @@ async def _askers(live: LiveCall) -> set[str | None]:
     assert live.history is not None
     store, said, found = live.session.crib.store, live.history.accepted, set[str | None]()
     while True:
-        by = said.get("by") or {}
-        found |= {said.get("agent"), by.get("name") if by.get("kind") in ("agent", "tool") else None}
-        row = await store.call(said["parent"]) if "parent" in said else None
+        found |= {said.agent, said.by.name if said.by.kind in ("agent", "tool") else None}
+        row = await store.call(said.parent) if said.parent is not None else None
         if row is None:
             return found
         (accepted,) = await store.read(row.session, row.accepted_seq - 1, limit=1)
-        said = accepted.fields
+        assert isinstance(accepted.data, Accepted)
+        said = accepted.data
 
 
 def check_edited(session: Session, verdict: Verdict, given: Answer) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from toolcrib._call.answers import end_waiting, revive
 from toolcrib._call.live_call import LiveCall
 from toolcrib.errors import Refused, StoreError
-from toolcrib.events import StopWanted
+from toolcrib.events import Done, Event, StopWanted
 from toolcrib.store import Row
 from toolcrib.types import Failure, Result
 
@@ -84,7 +84,7 @@ async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:
             ended = await asyncio.wait_for(session.awaited.end_of(row.id), LOOK_S)
         except TimeoutError:
             return False
-        return str((ended.fields.get("failure") or {}).get("code")) == failure.code
+        return _ended_so(ended, failure)
     if row.worker is None or not await session.crib.store.alive(row.worker):
         return await _end(session, row, failure)
     await asyncio.sleep(ASK_S)  # it is cut off, and either comes back or is given up when its lease ends
@@ -99,7 +99,7 @@ async def _request(session: Session, row: Row, failure: Failure, *, new: bool) -
         ended = await asyncio.wait_for(session.awaited.end_of(row.id), LOOK_S)
     except TimeoutError:
         return False
-    return str((ended.fields.get("failure") or {}).get("code")) == failure.code
+    return _ended_so(ended, failure)
 
 
 async def _end(session: Session, row: Row, failure: Failure) -> bool:
@@ -107,3 +107,9 @@ async def _end(session: Session, row: Row, failure: Failure) -> bool:
     live = await revive(session, row, await session.history(row))
     metadata = {"may_have_run": True} if row.state == "running" and row.effect == "once" else None
     return await session.pipeline.end_parked(live, row, Result(failure=failure, metadata=metadata), [])
+
+
+def _ended_so(ended: Event, failure: Failure) -> bool:
+    """Whether a call ended with a failure of that code."""
+    done = ended.data
+    return isinstance(done, Done) and done.failure is not None and done.failure.code == failure.code

@@ -7,9 +7,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolcrib.events import Event
+from toolcrib.events import (
+    UNSET,
+    Accepted,
+    Answered,
+    CallerRecord,
+    Done,
+    Endorsed,
+    Escalated,
+    Event,
+    EventData,
+    Output,
+    Paused,
+    QuestionRecord,
+    Started,
+    StepTaken,
+    Waiting,
+)
 from toolcrib.store.codec import encode
-from toolcrib.types import Answer, By, Call, Change, Entry, Failure, Handover, Question, Result, Status
+from toolcrib.types import Answer, By, Call, Entry, Handover, Question, Result, Status
+
+NO_BEGINNING = Accepted("", "", None, CallerRecord("user"), "", "once")
+"""Stands for the beginning of a call whose `accepted` the log does not have."""
 
 _ENDED: dict[str, Status] = {"cancelled": "cancelled", "timeout": "timed_out", "unknown": "unknown"}
 
@@ -20,19 +39,19 @@ class History:
     def __init__(self, session: str, events: Iterable[Event] = ()) -> None:
         self.session = session
         self.id = ""
-        self.accepted: dict[str, Any] = {}
+        self.accepted = NO_BEGINNING
         self.accepted_at = 0.0
-        self.started: dict[str, Any] | None = None
+        self.started: Started | None = None
         self.started_at: float | None = None
         self.question: Question | None = None
         self.questions: dict[str, Question] = {}
         self.answers: dict[str, Answer] = {}
         self.endorsements: list[Answer] = []
-        self.steps: dict[str, dict[str, Any]] = {}
+        self.steps: dict[str, StepTaken] = {}
         self.outputs = 0
         self.last_output: Any = None
         self.paused: list[str] | None = None
-        self.done: dict[str, Any] | None = None
+        self.done: Done | None = None
         self.done_at: float | None = None
         self.seq = 0
         for event in events:
@@ -41,35 +60,51 @@ class History:
     def advance(self, event: Event) -> None:
         """Takes the next event of the call."""
         self.seq = event.seq
-        take = getattr(self, f"_{event.kind}", None)
-        if take is not None:
-            take(event)
+        match event.data:
+            case Accepted() as data:
+                self.id = event.call or ""
+                self.accepted, self.accepted_at = data, event.at
+            case Waiting() as data:
+                self.question = question(data.question)
+                self.questions[self.question.id] = self.question
+            case Endorsed() as data:
+                self._endorse(_answer(data, event.at))
+            case Answered() as data:
+                self.question = None
+                self._anew()
+                self.take(_answer(data, event.at))
+            case Started() as data:
+                self._start(data, event.at)
+            case Done() as data:  # also `Settled`: it had ended `unknown`, and its outcome is known after all
+                self.done, self.done_at = data, event.at
+                self.question = self.paused = None
+            case data:
+                self._go_on(data, event.at)
 
-    def _accepted(self, event: Event) -> None:
-        self.id = event.call or ""
-        self.accepted, self.accepted_at = event.fields, event.at
+    def _go_on(self, data: EventData, at: float) -> None:
+        """Takes what happens between the start of a call and its end."""
+        match data:
+            case Escalated():
+                self._escalate(data.question, at)
+            case Paused():
+                self.paused = data.children
+            case Output():
+                self.outputs += 1
+                self.last_output = output_of(data)
+            case StepTaken():
+                self.steps[data.key] = data
 
-    def _waiting(self, event: Event) -> None:
-        self.question = question(event.fields["question"])
-        self.questions[self.question.id] = self.question
-
-    def _answered(self, event: Event) -> None:
-        self.question = None
-        self._anew()
-        self.take(_answer(event))
-
-    def _endorsed(self, event: Event) -> None:
+    def _endorse(self, given: Answer) -> None:
         """One of several who have to agree said yes."""
-        given = _answer(event)
         self.endorsements.append(given)
         before = self.questions[given.question].approved_by
         if given.actor not in before:
             self._asks(given.question, approved_by=(*before, given.actor))
 
-    def _escalated(self, event: Event) -> None:
+    def _escalate(self, id: str, at: float) -> None:
         """Others are asked as well, by each demand whose time has come."""
-        asked = self.questions[event.fields["question"]]
-        self._asks(asked.id, escalated=True, demands=escalated(asked, event.at))
+        asked = self.questions[id]
+        self._asks(asked.id, escalated=True, demands=escalated(asked, at))
 
     def _asks(self, question: str, **news: Any) -> None:
         """What is new about a question that is still open."""
@@ -89,9 +124,9 @@ class History:
         """The last answer that changed the arguments."""
         return next((answer for answer in reversed(self.answers.values()) if answer.arguments is not None), None)
 
-    def _started(self, event: Event) -> None:
-        self.started = event.fields
-        self.started_at = event.at if self.started_at is None else self.started_at
+    def _start(self, data: Started, at: float) -> None:
+        self.started = data
+        self.started_at = at if self.started_at is None else self.started_at
         self._anew()
         self.paused = None
 
@@ -99,29 +134,10 @@ class History:
         """Its body runs from its start, and puts out all again."""
         self.outputs, self.last_output = 0, None
 
-    def _paused(self, event: Event) -> None:
-        """It waits for calls that it made and that wait for somebody."""
-        self.paused = event.fields["children"]
-
-    def _output(self, event: Event) -> None:
-        self.outputs += 1
-        self.last_output = event.fields.get("delta", event.fields.get("value"))
-
-    def _step(self, event: Event) -> None:
-        self.steps[event.fields["key"]] = event.fields
-
-    def _done(self, event: Event) -> None:
-        self.done, self.done_at = event.fields, event.at
-        self.question = self.paused = None
-
-    def _settled(self, event: Event) -> None:
-        """It had ended `unknown`, and whoever ran it has brought its outcome after all."""
-        self._done(event)
-
     @property
     def args(self) -> bytes:
         """The arguments to run with: as edited by the last approver, else as accepted."""
-        return encode(self.accepted.get("args") if self.edit is None else self.edit.arguments)
+        return encode(self.accepted.args if self.edit is None else self.edit.arguments)
 
     @property
     def edited(self) -> dict[str, Any] | None:
@@ -136,7 +152,8 @@ class History:
     def status(self) -> Status:
         """Where it stands."""
         if self.done is not None:
-            return "succeeded" if self.done["ok"] else _ENDED.get(self.done["failure"]["code"], "failed")
+            failure = self.done.failure
+            return "succeeded" if self.done.ok or failure is None else _ENDED.get(failure.code, "failed")
         if self.question is not None or self.paused is not None:
             return "waiting"
         if self.started is None:
@@ -154,11 +171,11 @@ class History:
         """As the lists show it."""
         return Entry(
             id=self.id,
-            tool=self.accepted["tool"],
-            label=self.accepted["label"],
+            tool=self.accepted.tool,
+            label=self.accepted.label,
             status=self.status,
-            background=self.accepted.get("background", False),
-            provider_id=self.accepted.get("provider_id"),
+            background=bool(self.accepted.background),
+            provider_id=self.accepted.provider_id,
             accepted_at=self.accepted_at,
             started_at=self.started_at,
             done_at=self.done_at,
@@ -172,15 +189,15 @@ class History:
         return Call(
             id=self.id,
             session=self.session,
-            tool=said["tool"],
-            args=said.get("args"),
-            by=By(**said["by"]),
-            label=said["label"],
-            digest=said["digest"],
-            provider_id=said.get("provider_id"),
-            run=said.get("run"),
-            parent=said.get("parent"),
-            background=said.get("background", False),
+            tool=said.tool,
+            args=said.args,
+            by=by_of(said),
+            label=said.label,
+            digest=said.digest,
+            provider_id=said.provider_id,
+            run=said.run,
+            parent=said.parent,
+            background=bool(said.background),
         )
 
 
@@ -202,23 +219,34 @@ def _handover(value: Any) -> Handover:
     return Handover(str(value.get("to", "")), value.get("reason"), value.get("message"))
 
 
-def result(done: dict[str, Any]) -> Result:
-    """The result that a `done` holds."""
-    failure = done.get("failure")
-    handover = done.get("handover")
+def result(done: EventData) -> Result:
+    """The result that a `done` or `settled` holds."""
+    assert isinstance(done, Done)
     return Result(
-        data=done.get("data"),
-        content=done.get("content") or (),
-        failure=None if failure is None else Failure(**failure),
-        changes=[Change(**change) for change in done.get("state", {}).get("changes", ())],
-        handover=None if handover is None else _handover(handover),
-        metadata=done.get("metadata"),
+        data=None if done.data is UNSET else done.data,
+        content=done.content or (),
+        failure=done.failure,
+        changes=() if done.state is None else done.state.changes,
+        handover=None if done.handover is None else _handover(done.handover),
+        metadata=done.metadata,
     )
 
 
-def question(data: dict[str, Any]) -> Question:
+def question(record: QuestionRecord) -> Question:
     """The question that a `waiting` holds."""
-    return Question(**{**data, "path": tuple(data.get("path", ())), "demands": tuple(data.get("demands", ()))})
+    values = {name: getattr(record, name) for name in record.__struct_fields__ if name not in ("path", "demands")}
+    return Question(**values, path=tuple(record.path or ()), demands=tuple(record.demands or ()))
+
+
+def output_of(data: Output) -> Any:
+    """The text or the value of an output."""
+    return data.delta if data.delta is not None else None if data.value is UNSET else data.value
+
+
+def by_of(accepted: Accepted) -> By:
+    """Who asked for a call."""
+    by: Any = accepted.by  # an odd log may say nothing of it
+    return By() if by is None else By(by.kind, by.name)
 
 
 def escalated(asked: Question, at: float) -> tuple[Mapping[str, Any], ...]:
@@ -231,16 +259,15 @@ def escalated(asked: Question, at: float) -> tuple[Mapping[str, Any], ...]:
     )
 
 
-def _answer(event: Event) -> Answer:
-    given = event.fields
+def _answer(given: Answered, at: float) -> Answer:
     return Answer(
-        question=given["question"],
-        action=given["action"],
-        actor=given["actor"],
-        key=given["key"],
-        value=given.get("value"),
-        arguments=given.get("args"),
-        reason=given.get("reason"),
-        scope=given.get("scope", "once"),
-        at=event.at,
+        question=given.question,
+        action=given.action,
+        actor=given.actor,
+        key=given.key,
+        value=given.value,
+        arguments=given.args,
+        reason=given.reason,
+        scope=given.scope,
+        at=at,
     )

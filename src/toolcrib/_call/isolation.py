@@ -37,6 +37,7 @@ from toolcrib._call import history
 from toolcrib._call.live_call import LiveCall
 from toolcrib.context import Deps, ThreadContext
 from toolcrib.errors import StreamClosed, ToolFailure
+from toolcrib.events import Done
 from toolcrib.sources.functions import as_tool
 from toolcrib.state import Snapshot
 from toolcrib.store.codec import Raw, decode, encode
@@ -242,7 +243,9 @@ def _packed(result: Result) -> dict[str, Any]:
 
 
 def _unpacked(body: dict[str, Any]) -> Result:
-    result = history.result(body)
+    failure = None if body["failure"] is None else Failure(**body["failure"])
+    told = {name: body[name] for name in ("data", "content", "handover", "metadata")}
+    result = history.result(Done(ok=failure is None, failure=failure, duration_ms=0, **told))
     result.changes = [Change(**change) for change in body["changes"]]
     return result
 

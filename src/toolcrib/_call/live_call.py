@@ -21,7 +21,7 @@ from toolcrib._call.fence import Fence
 from toolcrib._call.request import PLAIN, Admitted, CallRequest, Origin, Rejected, hidden
 from toolcrib.context import AgentScope, Context, Deps, Parked, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
-from toolcrib.events import Event, StepTaken
+from toolcrib.events import UNSET, Event, StepFailure, StepTaken
 from toolcrib.schema.redaction import suspect, without
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write, draft
@@ -89,7 +89,7 @@ class LiveCall(Fence):
     _timer: Any = None
     _asked: set[str] | None = None
     _stepped: set[str] | None = None
-    _steps: dict[str, dict[str, Any]] | None = None
+    _steps: dict[str, StepTaken] | None = None
 
     def __init__(self, pipeline: Pipeline, request: CallRequest) -> None:
         self.pipeline = pipeline
@@ -364,41 +364,36 @@ class LiveCall(Fence):
         recorded = self._steps.get(key)
         if recorded is None:
             recorded = self._steps[key] = await self._take_step(key, do)
-        if "failure" in recorded:
-            raise ToolFailure(**recorded["failure"])
-        if "kept" in recorded:
-            return decode(await self.pipeline.store.kept(self.session_id, recorded["kept"]) or b"null")
-        return recorded.get("value")
+        if (failure := recorded.failure) is not None:
+            raise ToolFailure(failure.code, failure.message, retryable=failure.retryable, hint=failure.hint)
+        if recorded.kept is not None:
+            return decode(await self.pipeline.store.kept(self.session_id, recorded.kept) or b"null")
+        return None if recorded.value is UNSET else recorded.value
 
-    async def _kept_step(self, data: dict[str, Any]) -> dict[str, Any]:
+    async def _kept_step(self, key: str, value: Any) -> StepTaken:
         """A value that tells a secret is kept beside the log, which shows it masked."""
-        shown = without(self.secrets, data["value"]) if self.secrets else data["value"]
-        if shown == data["value"]:
-            return data
+        shown = without(self.secrets, value) if self.secrets else value
+        if shown == value:
+            return StepTaken(key, value)
         attempt = 1 if self.row is None else self.row.attempt  # what a pass writes that was fenced is not for the next
-        id = f"args:{self.id}:step:{attempt}:{data['key']}"
-        await self.pipeline.store.keep(self.session_id, id, encode(data["value"]))
-        return {**data, "value": shown, "kept": id}
+        id = f"args:{self.id}:step:{attempt}:{key}"
+        await self.pipeline.store.keep(self.session_id, id, encode(value))
+        return StepTaken(key, shown, id)
 
-    async def _take_step(self, key: str, do: Callable[[], Any]) -> dict[str, Any]:
-        data: dict[str, Any] = {"key": key}
+    async def _take_step(self, key: str, do: Callable[[], Any]) -> StepTaken:
         try:
             value = do()
             if inspect.isawaitable(value):
                 value = await value
-            data["value"] = decode(to_json(value))
-            data = await self._kept_step(data)
+            data = await self._kept_step(key, decode(to_json(value)))
         except ToolFailure as error:
-            data["failure"] = {
-                "code": error.code,
-                "message": self.masked(error.message),
-                "retryable": error.retryable,
-                "hint": error.hint and self.masked(error.hint),
-            }
+            hint = error.hint and self.masked(error.hint)
+            failure = StepFailure(error.code, self.masked(error.message), error.retryable, hint)
+            data = StepTaken(key, failure=failure)
         self.pipeline.begin_behind(self)
         self.flush_text()
         assert self.row is not None
-        step = draft(self.pipeline.clock.now(), self.id, StepTaken(**data))
+        step = draft(self.pipeline.clock.now(), self.id, data)
         conflict = await self.pipeline.durably(self, lifecycle.report(self.row, [step]))
         if conflict is not None:
             self.refused(conflict)

@@ -13,8 +13,6 @@ from concurrent.futures import Executor
 from typing import Any
 from weakref import WeakSet
 
-import msgspec
-
 from toolcrib._call import approvals, lifecycle, records
 from toolcrib._call.admission import Admission, confirm
 from toolcrib._call.bodies import run_body
@@ -32,7 +30,7 @@ from toolcrib._call.suspension import child_ended, pause
 from toolcrib.catalog import Catalog
 from toolcrib.context import Context, Deps, Parked, Stopped
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
-from toolcrib.events import Done, Settled, StateRecord
+from toolcrib.events import Done, Settled
 from toolcrib.policy import Policy
 from toolcrib.store import Conflict, Draft, Row, Store, Write, draft
 from toolcrib.store.codec import LARGE
@@ -468,8 +466,8 @@ class Pipeline:
                 return await self._without_state(live, conflicting(live, result, problem, base))
             commit = session.state.record(result.changes, base, live.run)
             row = live.row
-            write = self._done(live, result, records.done(live, result, self.clock.now(), StateRecord(**commit)))
-            write.revision = (commit["revision"] - 1, commit["revision"])
+            write = self._done(live, result, records.done(live, result, self.clock.now(), commit))
+            write.revision = (commit.revision - 1, commit.revision)
             conflict = await self.durably(live, write)
             if conflict is None:
                 session.changed_state(commit, live.id)
@@ -653,7 +651,7 @@ class Pipeline:
         live.concluding = True
         asked_id, expires = data.question.id, data.question.expires_at
         if data.question.demands:
-            expires = approvals.escalates_at(question(msgspec.to_builtins(data.question))) or expires
+            expires = approvals.escalates_at(question(data.question)) or expires
         if live.row is not None:
             write = lifecycle.suspend(live.row, asked_id, expires, [draft(now, live.id, data)])
         else:

@@ -16,7 +16,7 @@ import msgspec
 
 from toolcrib._session.call_index import FoldedCall
 from toolcrib.errors import Refused
-from toolcrib.events import Done, Event, RunFinished, SessionDeleted
+from toolcrib.events import Done, Event, RunFinished, RunStarted, SessionDeleted
 from toolcrib.store import OWNER, Archive, Row, SessionRow, Store, Write, draft
 from toolcrib.store.codec import Stored, decode, encode, split_large
 from toolcrib.types import Failure
@@ -171,14 +171,13 @@ def _finished(
     """The ends of runs of which nothing waits."""
     open_runs: dict[str, str] = {}
     for event in events:
-        if event.kind == "run_started":
-            open_runs[event.fields["run"]] = event.fields.get("agent", "")
-        elif event.kind == "run_finished":
-            open_runs.pop(event.fields["run"], None)
+        match event.data:
+            case RunStarted(run=run, agent=agent):
+                open_runs[run] = agent
+            case RunFinished(run=run):
+                open_runs.pop(run, None)
     waiting = {
-        call.history.accepted.get("run")
-        for id, call in calls.items()
-        if call.states[0] == "waiting" and id not in ended
+        call.history.accepted.run for id, call in calls.items() if call.states[0] == "waiting" and id not in ended
     }
     said = [
         RunFinished(run=run, agent=agent, reason="cancelled", turns=0, usage={})

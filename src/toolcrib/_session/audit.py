@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib._call.history import History
-from toolcrib.events import Event
+import msgspec
 
-_ENDED = ("done", "settled")
+from toolcrib._call.history import History, by_of
+from toolcrib.events import Accepted, Answered, Done, Event, SessionDeleted, Settled
+
 DELETION = "toolcrib.delete_session"
 """What the audit calls the deletion of a session."""
 
@@ -37,32 +38,31 @@ class Audit:
         """Takes the next event of the log; the entry of a call that ended with it."""
         self.seq = event.seq
         if event.call is None:
-            return self._deletion(event) if event.kind == "deleted" else None
-        if event.kind == "accepted":
-            self._open[event.call] = Audited(self.session, self._chain(event))
+            return self._deletion(event, event.data) if isinstance(event.data, SessionDeleted) else None
+        if isinstance(event.data, Accepted):
+            self._open[event.call] = Audited(self.session, self._chain(event.call, event.data))
         call = self._open.get(event.call)
         if call is None:
             return None
         call.take(event)
-        if event.kind not in _ENDED:
+        if not isinstance(event.data, Done):
             return None
-        if event.kind == "settled" or not _unknown(event.fields):
+        if isinstance(event.data, Settled) or not _unknown(event.data):
             del self._open[event.call]
         return self._entry(call, event)
 
-    def _chain(self, accepted: Event) -> list[str]:
-        before = self._chains.get(accepted.fields.get("parent", ""), ())
-        self._chains[accepted.call or ""] = chain = chained(accepted.fields, before)
+    def _chain(self, call: str, accepted: Accepted) -> list[str]:
+        before = self._chains.get(accepted.parent or "", ())
+        self._chains[call] = chain = chained(accepted, before)
         return chain
 
-    def _deletion(self, event: Event) -> dict[str, Any]:
+    def _deletion(self, event: Event, said: SessionDeleted) -> dict[str, Any]:
         """A session that was deleted, as if a tool had done it."""
-        said = event.fields
         nothing = dict.fromkeys(("call", "parent", "run", "verdict", "approver", "message"))
-        about = {"accepted_at": event.at, "ended_at": event.at, "by": {"kind": "user", "name": said["actor"]}}
-        arguments = {name: said[name] for name in ("session", "owner", "events", "calls")}
-        told = {"tool": DELETION, "digest": said["sha256"], "arguments": arguments, "outcome": "succeeded"}
-        more = {"chain": [f"user {said['actor']}"], "answers": [], "started": True, "settled": False, "duration_ms": 0}
+        about = {"accepted_at": event.at, "ended_at": event.at, "by": {"kind": "user", "name": said.actor}}
+        arguments = {name: getattr(said, name) for name in ("session", "owner", "events", "calls")}
+        told = {"tool": DELETION, "digest": said.sha256, "arguments": arguments, "outcome": "succeeded"}
+        more = {"chain": [f"user {said.actor}"], "answers": [], "started": True, "settled": False, "duration_ms": 0}
         return self._sealed(event, nothing | about | told | more)
 
     def _entry(self, call: Audited, end: Event) -> dict[str, Any]:
@@ -76,12 +76,12 @@ class Audit:
         return entry
 
 
-def chained(said: Mapping[str, Any], before: Iterable[str]) -> list[str]:
+def chained(accepted: Accepted, before: Iterable[str]) -> list[str]:
     """Who asked, from the top: whoever made the first call, then the agents and tools that made the next."""
-    chain, by = list(before), said.get("by") or {}
-    steps = [" ".join(part for part in (by.get("kind", "user"), by.get("name")) if part)]
-    if said.get("agent") and f"agent {said['agent']}" not in (*chain, *steps):
-        steps.insert(len(steps) if by.get("kind") != "tool" else 0, f"agent {said['agent']}")
+    chain, by = list(before), by_of(accepted)
+    steps = [" ".join(part for part in by if part)]
+    if accepted.agent and f"agent {accepted.agent}" not in (*chain, *steps):
+        steps.insert(len(steps) if by.kind != "tool" else 0, f"agent {accepted.agent}")
     return [*chain, *steps]
 
 
@@ -98,37 +98,39 @@ class Audited:
         """Takes the next event of the call."""
         self.history.advance(event)
         self.verdict = event.fields.get("verdict", self.verdict)
-        if event.kind in ("endorsed", "answered"):
-            said = {name: event.fields[name] for name in _ANSWER if event.fields.get(name) is not None}
-            asked = self.history.questions[event.fields["question"]]
+        if isinstance(event.data, Answered):  # also `Endorsed`
+            given = event.data
+            said = {name: value for name in _ANSWER if (value := getattr(given, name)) is not None}
+            asked = self.history.questions[given.question]
             if not any(said.items() <= one.items() for one in self.answers):  # the last yes may stand there twice
-                self.answers.append({**said, "kind": asked.kind, "edited": "args" in event.fields, "at": event.at})
+                edited = given.args is not None
+                self.answers.append({**said, "kind": asked.kind, "edited": edited, "at": event.at})
 
     def entry(self, end: Event) -> dict[str, Any]:
         """All of it, with its end."""
-        accepted, started = self.history.accepted, self.history.started or {}
-        failure = end.fields.get("failure") or {}
+        accepted, started, done = self.history.accepted, self.history.started, end.data
+        assert isinstance(done, Done)
         edit = self.history.edit
-        given = accepted.get("args") if edit is None else edit.arguments
+        given = accepted.args if edit is None else edit.arguments
         return {
             "call": end.call,
             "accepted_at": self.history.accepted_at,
             "ended_at": end.at,
-            "by": accepted.get("by"),
+            "by": msgspec.to_builtins(accepted.by),
             "chain": self.chain,
-            "parent": accepted.get("parent"),
-            "run": accepted.get("run"),
-            "tool": accepted["tool"],
-            "digest": started.get("digest", accepted["digest"]),
-            "arguments": started.get("args", given),
-            "started": bool(started),
+            "parent": accepted.parent,
+            "run": accepted.run,
+            "tool": accepted.tool,
+            "digest": accepted.digest if started is None else started.digest,
+            "arguments": given if started is None else started.args,
+            "started": started is not None,
             "verdict": self.verdict,
             "approver": next((one["actor"] for one in reversed(self.answers) if one["kind"] == "confirm"), None),
             "answers": self.answers,
-            "outcome": "succeeded" if end.fields["ok"] else failure["code"],
-            "message": failure.get("message"),
-            "settled": end.kind == "settled",
-            "duration_ms": end.fields.get("duration_ms", 0),
+            "outcome": "succeeded" if done.failure is None else done.failure.code,
+            "message": None if done.failure is None else done.failure.message,
+            "settled": isinstance(done, Settled),
+            "duration_ms": done.duration_ms,
         }
 
 
@@ -138,8 +140,8 @@ def audit(session: str, owner: str, events: Iterable[Event]) -> list[dict[str, A
     return [entry for event in events if (entry := fold.take(event)) is not None]
 
 
-def _unknown(done: Mapping[str, Any]) -> bool:
-    return not done["ok"] and done["failure"]["code"] == "unknown"
+def _unknown(done: Done) -> bool:
+    return done.failure is not None and done.failure.code == "unknown"
 
 
 # The chain

@@ -8,7 +8,7 @@ from typing import Any
 from toolcrib._call import approvals
 from toolcrib._call.history import History
 from toolcrib._call.lifecycle import Life
-from toolcrib.events import Event
+from toolcrib.events import Done, Event
 from toolcrib.store import Row, State
 
 CLOSE_S = 0.001
@@ -36,23 +36,25 @@ class FoldedCall:
     @property
     def states(self) -> tuple[State, ...]:
         """What the index may say, the one to write first."""
-        return self.life.states(self.history.accepted.get("effect", "once"))
+        return self.life.states(self.history.accepted.effect)
 
     def row(self) -> Row:
         """Its row. Who ran it the log does not tell: what was running is left to whoever recovers next."""
         history, life, said = self.history, self.life, self.history.accepted
-        row = Row(history.id, history.session, said["tool"], said.get("effect", "once"), self.states[0], life.attempt)
+        row = Row(history.id, history.session, said.tool, said.effect, self.states[0], life.attempt)
         row.accepted_at, row.accepted_seq = history.accepted_at, self.first.seq
-        row.background = said.get("background", False)
-        row.parent, row.key = said.get("parent"), said.get("key")
+        row.background = bool(said.background)
+        row.parent, row.key = said.parent, said.key
         row.question = next(reversed(history.questions), None)
         if history.question is not None:
             row.expires_at = approvals.escalates_at(history.question) or history.question.expires_at
         if life.ends:
-            if (life.ends[-1].fields.get("metadata") or {}).get("retracted"):
+            end = life.ends[-1].data
+            assert isinstance(end, Done)
+            if (end.metadata or {}).get("retracted"):
                 row.key = None  # it never began, and its key may be used again
             row.done_seq = life.ends[-1].seq
-            row.code = (life.ends[-1].fields.get("failure") or {}).get("code")
+            row.code = None if end.failure is None else end.failure.code
         return row
 
     def problems(self, row: Row | None) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolcrib.events import Event
+from toolcrib.events import Accepted, Done, Event, Progress, Started
 
 _ENDED = {"cancelled": "cancelled", "declined": "cancelled"}
 
@@ -16,25 +16,25 @@ def progress(session: str, events: Iterable[Event]) -> list[dict[str, Any]]:
     for event in events:
         if event.call is None:
             continue
-        if event.kind == "accepted":
-            nodes[event.call] = _node(session, event.call, event.fields)
-        elif event.kind == "started":
-            nodes[event.call]["status"] = "running"
-        elif event.kind == "progress":
-            nodes[event.call].update(event.fields)
-        elif event.kind in ("done", "settled"):
-            failure = event.fields.get("failure")
-            nodes[event.call]["status"] = "done" if failure is None else _ENDED.get(failure["code"], "failed")
+        match event.data:
+            case Accepted() as data:
+                nodes[event.call] = _node(session, event.call, data)
+            case Started():
+                nodes[event.call]["status"] = "running"
+            case Progress():
+                nodes[event.call].update(event.fields)
+            case Done(failure=failure):
+                nodes[event.call]["status"] = "done" if failure is None else _ENDED.get(failure.code, "failed")
     return list(nodes.values())
 
 
-def _node(session: str, call: str, accepted: dict[str, Any]) -> dict[str, Any]:
-    parent, run = accepted.get("parent"), accepted.get("run")
+def _node(session: str, call: str, accepted: Accepted) -> dict[str, Any]:
+    parent, run = accepted.parent, accepted.run
     node = {
         "schema": "tool-call-progress.v1",
         "node_id": f"tool_call:{call}",
         "call_id": call,
-        "tool_name": accepted["tool"].partition(".")[2] or accepted["tool"],
+        "tool_name": accepted.tool.partition(".")[2] or accepted.tool,
         "status": "pending",
         "parent_node_id": f"tool_call:{parent}" if parent else f"run:{run}" if run else None,
         "parent_call_id": parent,

@@ -4,17 +4,42 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from toolcrib._call.history import result
 from toolcrib.agent.models import NOTHING, Usage
 from toolcrib.agent.stop_conditions import RunTotals, Turn
 from toolcrib.agent.transcript import CallNote, Transcript, TranscriptItem
-from toolcrib.events import Event
+from toolcrib.events import (
+    OF_RUNS,
+    Accepted,
+    Answered,
+    CallRequestRecord,
+    Compacted,
+    Done,
+    ErrorNotice,
+    Event,
+    HandedOver,
+    Interrupted,
+    MessageAdded,
+    MessageQueued,
+    Paused,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    RunWaiting,
+    TurnFinished,
+    TurnStarted,
+    UserState,
+    Waiting,
+)
 from toolcrib.interop import aomi
 from toolcrib.types import Result
 
 TRANSFER = "builtin.transfer_to_agent"
+
+_CALLS = frozenset({"accepted", "waiting", "paused", "answered", "done"})
+_TALK = frozenset({"message", "message_queued", "interrupted", "user_state", "error"})
+_RUNS = frozenset({one.kind for one in OF_RUNS}) - {"text", "reasoning", *_TALK}
 
 
 @dataclass(slots=True)
@@ -54,7 +79,7 @@ class AgentRun:
     interrupted: bool = False
     last_words: bool = False
     cut: int = 0
-    finished: dict[str, Any] | None = None
+    finished: RunFinished | None = None
 
     @property
     def status(self) -> str:
@@ -132,138 +157,182 @@ class Conversation:
         """Takes the next event."""
         if event.seq > self.seen:
             self.seen = event.seq
-            take = getattr(self, f"_{event.kind}", None)
-            if take is not None:
-                take(event, event.fields)
+            if event.kind in _CALLS:
+                self._take_call(event)
+            elif event.kind in _TALK:
+                self._take_talk(event)
+            elif event.kind in _RUNS:
+                self._take_run(event)
+
+    def _take_run(self, event: Event) -> None:
+        match event.data:
+            case RunStarted() as data:
+                self._run_started(event, data)
+            case TurnStarted() as data:
+                self._turn_started(event, data)
+            case TurnFinished() as data:
+                self._turn_finished(data)
+            case RunWaiting() as data:
+                self._run_waiting(event, data)
+            case RunResumed() as data:
+                self._run_resumed(event, data)
+            case RunFinished() as data:
+                self._run_finished(data)
+            case HandedOver() as data:
+                self._handover(event, data)
+            case Compacted() as data:
+                self._compacted(data)
+
+    def _take_talk(self, event: Event) -> None:
+        match event.data:
+            case MessageAdded() as data:
+                self._message(event, data)
+            case MessageQueued() as data:
+                self._message_queued(event, data)
+            case Interrupted():
+                self._interrupted(event)
+            case UserState() as data:
+                self._newest(event, aomi.user_state_text(data.values))
+            case ErrorNotice() as data:
+                self._error(event, data)
+
+    def _take_call(self, event: Event) -> None:
+        match event.data:
+            case Accepted() as data:
+                self._accepted(event, data)
+            case Waiting() as data:
+                self._waiting(event, data)
+            case Paused() as data:
+                self._paused(event, data)
+            case Answered():
+                self._answered(event)
+            case Done() as data:
+                self._done(event, data)
 
     # Runs
 
-    def _run_started(self, event: Event, data: dict[str, Any]) -> None:
-        parent = data.get("call")
+    def _run_started(self, event: Event, data: RunStarted) -> None:
+        parent = data.call
         line = self.line if parent is None else Transcript()
-        run = AgentRun(data["run"], data["agent"], data["agent"], data["origin"], line, event.at, parent)
-        run.definition = data.get("definition")
+        run = AgentRun(data.run, data.agent, data.agent, data.origin, line, event.at, parent)
+        run.definition = data.definition
         self.runs[run.id] = self.going[run.id] = run
         if parent is not None:
             self._by_call[parent] = run
-        line.start(data["agent"])
+        line.start(data.agent)
         if parent is None:
             run.number = self.foreground_runs
             self.foreground, self.foreground_runs = run, self.foreground_runs + 1
-            self.unasked = self.unasked + 1 if data["origin"] == "wake" else 0
+            self.unasked = self.unasked + 1 if data.origin == "wake" else 0
 
-    def _turn_started(self, event: Event, data: dict[str, Any]) -> None:
-        run = self.runs[data["run"]]
-        run.turn, run.turn_at, run.reply = data["turn"], event.at, None
-        run.turns[data["agent"]] += 1
-        run.last_words = bool(data.get("last"))
+    def _turn_started(self, event: Event, data: TurnStarted) -> None:
+        run = self.runs[data.run]
+        run.turn, run.turn_at, run.reply = data.turn, event.at, None
+        run.turns[data.agent] += 1
+        run.last_words = data.last
 
-    def _turn_finished(self, event: Event, data: dict[str, Any]) -> None:
-        run = self.runs[data["run"]]
+    def _turn_finished(self, data: TurnFinished) -> None:
+        run = self.runs[data.run]
         run.course.append(run.ended_turn())
         cut = run.reply is not None and run.reply.finish == "length" and not run.notes
         run.cut = run.cut + 1 if cut else 0
         run.reply = None
         run.turn_at = 0.0
 
-    def _run_waiting(self, event: Event, data: dict[str, Any]) -> None:
-        run = self.runs[data["run"]]
+    def _run_waiting(self, event: Event, data: RunWaiting) -> None:
+        run = self.runs[data.run]
         run.waits, run.waiting_since = run.waits + 1, event.at
 
-    def _run_resumed(self, event: Event, data: dict[str, Any]) -> None:
-        run = self.runs[data["run"]]
+    def _run_resumed(self, event: Event, data: RunResumed) -> None:
+        run = self.runs[data.run]
         if run.waiting_since is not None:
             run.waited += event.at - run.waiting_since
             run.waiting_since = None
 
-    def _run_finished(self, event: Event, data: dict[str, Any]) -> None:
-        run = self.runs[data["run"]]
+    def _run_finished(self, data: RunFinished) -> None:
+        run = self.runs[data.run]
         run.finished, run.waiting_since = data, None
         run.course.clear()
         self.going.pop(run.id, None)
-        self.asked[run.agent] += data.get("asked", 0)
+        self.asked[run.agent] += data.asked or 0
         above = self.run_of(run.parent)
         if above is not None:
-            above.usage += Usage.read(data["usage"])
+            above.usage += Usage.read(data.usage)
         if self.foreground is run:
             self.foreground = None
 
-    def _handover(self, event: Event, data: dict[str, Any]) -> None:
-        run = self.runs.get(data.get("run") or "")
-        self.asked[data["from"]] += data.get("asked", "summary" in (data.get("history") or {}))
+    def _handover(self, event: Event, data: HandedOver) -> None:
+        run = self.runs.get(data.run or "")
+        summarised = data.history is not None and data.history.summary is not None
+        self.asked[data.source] += summarised if data.asked is None else data.asked
         (self.line if run is None else run.line).hand_over(event.seq, data)
         if run is None:
             return
-        run.agent = data["to"]
-        if data.get("reason") == "returned":
+        run.agent = data.to
+        if data.reason == "returned":
             run.back = None
             return
-        run.handovers.append(RunHandover(data["from"], data["to"]))
-        if data.get("returns") and run.back is None:
-            run.back = data["from"]
+        run.handovers.append(RunHandover(data.source, data.to))
+        if data.returns and run.back is None:
+            run.back = data.source
 
-    def _compacted(self, event: Event, data: dict[str, Any]) -> None:
-        line = self.runs[data["run"]].line
-        first, last = data["from_seq"], data["to_seq"]
-        rest = [item for item in line.views.get(data["agent"], []) if not first <= item.seq <= last]
-        line.views[data["agent"]] = [TranscriptItem(first, "note", data["summary"]), *rest]
-        self.asked[data["agent"]] += data.get("asked", 1)
+    def _compacted(self, data: Compacted) -> None:
+        line = self.runs[data.run].line
+        first, last = data.from_seq, data.to_seq
+        rest = [item for item in line.views.get(data.agent, []) if not first <= item.seq <= last]
+        line.views[data.agent] = [TranscriptItem(first, "note", data.summary), *rest]
+        self.asked[data.agent] += 1 if data.asked is None else data.asked
 
-    def _interrupted(self, event: Event, data: dict[str, Any]) -> None:
+    def _interrupted(self, event: Event) -> None:
         if self.foreground is not None:
             self.foreground.interrupted = True
         self._newest(event, "[[SYSTEM]] The user interrupted the turn")
 
     # What is said
 
-    def _message(self, event: Event, data: dict[str, Any]) -> None:
-        run = self.runs.get(data.get("run") or "")
+    def _message(self, event: Event, data: MessageAdded) -> None:
+        run = self.runs.get(data.run or "")
         line = self.line if run is None else run.line
-        if data["role"] == "assistant":
+        if data.role == "assistant":
             assert run is not None
-            calls = tuple(self._declared(run, said) for said in data.get("calls", ()))
-            item = TranscriptItem(
-                event.seq, "assistant", data["content"], data.get("agent"), calls, data.get("finish", "")
-            )
-            item.kept = data.get("kept")
+            calls = tuple(self._declared(run, said) for said in data.calls or ())
+            item = TranscriptItem(event.seq, "assistant", data.content, data.agent, calls, data.finish or "")
+            item.kept = data.kept
             run.reply = item
-            run.turn_usage = Usage.read(data.get("usage"))
+            run.turn_usage = Usage.read(data.usage)
             run.usage += run.turn_usage
-            self.asked[run.agent] += data.get("asked", 1)
+            self.asked[run.agent] += 1 if data.asked is None else data.asked
         else:
-            item = TranscriptItem(event.seq, data["role"], data["content"], data.get("agent"))
+            item = TranscriptItem(event.seq, data.role, data.content, data.agent)
         line.view.append(item)
-        for call in data.get("results", ()):
+        for call in data.results or ():
             self.late.pop(call, None)
             self.heard.pop(call, None)
-        self.heard |= data.get("told", {})
-        if data["role"] == "user":
+        self.heard |= data.told or {}
+        if data.role == "user":
             self._asked_by_user(run, data)
 
-    def _asked_by_user(self, run: AgentRun | None, data: dict[str, Any]) -> None:
+    def _asked_by_user(self, run: AgentRun | None, data: MessageAdded) -> None:
         if run is not None:
             _news(run)
-            if data.get("key") is not None:
-                self.keys[data["key"]] = run.id
-            if "queued" in data:
-                self.taken[data["queued"]] = run.id
-        self.queue = [one for one in self.queue if one.seq != data.get("queued")]
+            if data.key is not None:
+                self.keys[data.key] = run.id
+            if data.queued is not None:
+                self.taken[data.queued] = run.id
+        self.queue = [one for one in self.queue if one.seq != data.queued]
 
-    def _declared(self, run: AgentRun, said: dict[str, Any]) -> CallNote:
-        note = CallNote(said["id"], said["tool"], said["args"], said.get("provider_id"), run.id, run.turn)
-        note.secret = said.get("secret", False)
+    def _declared(self, run: AgentRun, said: CallRequestRecord) -> CallNote:
+        note = CallNote(said.id, said.tool, said.args, said.provider_id, run.id, run.turn)
+        note.secret = said.secret
         self.calls[note.id] = note
         return note
 
-    def _message_queued(self, event: Event, data: dict[str, Any]) -> None:
-        one = QueuedMessage(event.seq, data["text"], data["mode"], data.get("run"), data.get("agent"), data.get("key"))
-        one.id = data.get("id")
+    def _message_queued(self, event: Event, data: MessageQueued) -> None:
+        one = QueuedMessage(event.seq, data.text, data.mode, data.run, data.agent, data.key)
+        one.id = data.id
         self.queue.append(one)
         if one.key is not None:
             self.keys[one.key] = event.seq
-
-    def _user_state(self, event: Event, data: dict[str, Any]) -> None:
-        self._newest(event, aomi.user_state_text(data))
 
     def _newest(self, event: Event, text: str) -> None:
         """Of several events of a kind in a row the model reads the last."""
@@ -273,36 +342,36 @@ class Conversation:
         self._last[event.kind] = TranscriptItem(event.seq, "note", text)
         view.append(self._last[event.kind])
 
-    def _error(self, event: Event, data: dict[str, Any]) -> None:
-        text = aomi.model_text({"SystemError": str(data.get("text") or data.get("message") or "")})
+    def _error(self, event: Event, data: ErrorNotice) -> None:
+        text = aomi.model_text({"SystemError": str(data.text or data.more.get("message") or "")})
         self.line.view.append(TranscriptItem(event.seq, "note", text or ""))
 
     # Calls
 
-    def _accepted(self, event: Event, data: dict[str, Any]) -> None:
+    def _accepted(self, event: Event, data: Accepted) -> None:
         id = event.call or ""
         if id not in self.calls:
-            if not data.get("background"):
+            if not data.background:
                 return
-            self.calls[id] = CallNote(id, data["tool"], "", data.get("provider_id"), data.get("run"), 0)
+            self.calls[id] = CallNote(id, data.tool, "", data.provider_id, data.run, 0)
         note = self.calls[id]
-        note.tool, note.state, note.wake = data["tool"], "open", data.get("wake")
-        if data.get("background"):
+        note.tool, note.state, note.wake = data.tool, "open", data.wake
+        if data.background:
             self.to_background(note)
 
-    def _waiting(self, event: Event, data: dict[str, Any]) -> None:
+    def _waiting(self, event: Event, data: Waiting) -> None:
         if event.call in self.calls:
             note = self.calls[event.call]
-            note.state, note.question = "waiting", data["question"]["id"]
+            note.state, note.question = "waiting", data.question.id
         elif event.call is not None:
-            self._below[event.call] = data["question"]["id"]
+            self._below[event.call] = data.question.id
 
-    def _paused(self, event: Event, data: dict[str, Any]) -> None:
+    def _paused(self, event: Event, data: Paused) -> None:
         if event.call in self.calls:
             note = self.calls[event.call]
             note.state, note.question = "waiting", None
-            note.below = [self._below[child] for child in data["children"] if child in self._below]
-            self._behind |= dict.fromkeys(data["children"], note)
+            note.below = [self._below[child] for child in data.children if child in self._below]
+            self._behind |= dict.fromkeys(data.children, note)
 
     def _goes_on(self, child: str | None) -> None:
         """A call that another was paused for waits no more."""
@@ -311,16 +380,16 @@ class Conversation:
         if note is not None and note.state == "waiting":
             note.state, note.below = "open", []
 
-    def _answered(self, event: Event, data: dict[str, Any]) -> None:
+    def _answered(self, event: Event) -> None:
         self._goes_on(event.call)
         if event.call in self.calls:
             note = self.calls[event.call]
             note.state, note.question = "open", None
 
-    def _done(self, event: Event, data: dict[str, Any]) -> None:
+    def _done(self, event: Event, data: Done) -> None:
         self._goes_on(event.call)
         if event.call in self.calls:
-            self.ended(self.calls[event.call], result(data), data.get("wake"))
+            self.ended(self.calls[event.call], result(data), data.wake)
 
     def ended(self, note: CallNote, outcome: Result, wake: str | None = None) -> None:
         """A call is over."""

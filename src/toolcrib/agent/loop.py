@@ -311,7 +311,7 @@ class Loop:
             else:
                 done = (await session.history(row)).done
                 if done is not None:
-                    self.room.thread.ended(note, result(done), done.get("wake"))
+                    self.room.thread.ended(note, result(done), done.wake)
         return outside
 
     async def _below(self, row: Row) -> list[str]:

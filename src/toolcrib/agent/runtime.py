@@ -25,7 +25,7 @@ from toolcrib.agent.recovery import take_over
 from toolcrib.agent.registry import AgentLibrary, AgentRegistry
 from toolcrib.agent.run_scope import RunScope
 from toolcrib.errors import Refused, StoreError
-from toolcrib.events import EventData, MessageAdded, RunStarted
+from toolcrib.events import EventData, MessageAdded, RunStarted, TurnStarted
 from toolcrib.session import Session
 from toolcrib.tool import Tool
 from toolcrib.types import Question
@@ -460,9 +460,9 @@ class Agents:
         while page := await room.store.read(session.id, room.thread.seen, limit=PAGE):
             for event in page:
                 room.thread.advance(event)
-                said = (event.fields.get("run"), event.fields.get("turn"))
-                if event.kind == "turn_started" and said == (run, turn):
-                    return room.request(room.thread.runs[run])
+                match event.data:
+                    case TurnStarted() as began if (began.run, began.turn) == (run, turn):
+                        return room.request(room.thread.runs[run])
         raise Refused("not_found", f"No such turn: {turn} of run {run}")
 
 
@@ -475,14 +475,7 @@ def leave(call: LiveCall) -> None:
 
 
 def _over(run: AgentRun) -> RunOutcome:
-    said = run.finished or {}
-    return RunOutcome(
-        run.id,
-        "done",
-        said.get("reason"),
-        said.get("answer"),
-        said.get("code"),
-        said.get("detail"),
-        said.get("turns", 0),
-        said.get("usage"),
-    )
+    end = run.finished
+    if end is None:
+        return RunOutcome(run.id, "done")
+    return RunOutcome(run.id, "done", end.reason, end.answer, end.code, end.detail, end.turns, end.usage)

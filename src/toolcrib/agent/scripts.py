@@ -292,7 +292,7 @@ class _Running:
     def _recorded(self) -> list[str]:
         """Where its states are kept, the last at the end."""
         steps = {} if self._call.history is None else self._call.history.steps
-        return [said["value"]["kept"] for key, said in steps.items() if key.startswith(STEP)]
+        return [step.value["kept"] for key, step in steps.items() if key.startswith(STEP)]
 
     async def _restored(self) -> _At | None:
         """What was recorded last; None where there is nothing, or only what another release can read."""

@@ -85,15 +85,14 @@ async def _begun(room: Driver, live: LiveCall, agent: Agent, prompt: str, above:
 
 
 def _answer(run: AgentRun) -> Any:
-    said = run.finished or {}
-    if said["reason"] == "failed":
-        raise ToolFailure(
-            said.get("code", "failed"), f"Agent '{run.first}' failed: {said.get('detail') or said.get('code')}"
-        )
-    if said["reason"] == "cancelled":
+    end = run.finished
+    assert end is not None
+    if end.reason == "failed":
+        raise ToolFailure(end.code or "failed", f"Agent '{run.first}' failed: {end.detail or end.code}")
+    if end.reason == "cancelled":
         raise ToolFailure("cancelled", f"Agent '{run.first}' was cancelled")
-    told = {"agent": run.first, "run": run.id, "status": said["reason"], "answer": said.get("answer")}
-    return told | {"turns": said["turns"], "usage": said["usage"]}
+    told = {"agent": run.first, "run": run.id, "status": end.reason, "answer": end.answer}
+    return told | {"turns": end.turns, "usage": end.usage}
 
 
 def _may_call(ctx: Context, agent: str, prompt: str) -> None:

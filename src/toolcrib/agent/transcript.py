@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from toolcrib.agent.models import Message, ModelCall
 from toolcrib.agent.repair import repaired
-from toolcrib.events import PassedHistory
+from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.interop import aomi
 from toolcrib.session import queued
 from toolcrib.tool import canonical
@@ -105,19 +105,19 @@ class Transcript:
             self.views[agent] = self.views.pop("")
         self.active = agent
 
-    def hand_over(self, seq: int, data: dict[str, Any]) -> None:
+    def hand_over(self, seq: int, data: HandedOver) -> None:
         """Another agent goes on; it sees what the handover passes on, and one line of it."""
-        before, to = self.views.get(data["from"], []), data["to"]
-        history = data.get("history") or {}
-        policy = history.get("policy", "full")
+        before, to = self.views.get(data.source, []), data.to
+        policy = "full" if data.history is None else data.history.policy
         seen = passed(policy, before)
         if policy == "full":
             seen = _merged(self.views.get(to, []), seen)
         elif policy == "summary":
-            seen = [TranscriptItem(seq, "note", history.get("summary", ""))]
-        reason = f": {data['reason']}" if data.get("reason") else ""
-        seen.append(TranscriptItem(seq, "note", harmless(f"{data['from']} handed over to {to}{reason}")))
-        said = data.get("message") or (None if data.get("call") is None else _missed(before, seen))
+            summary = None if data.history is None else data.history.summary
+            seen = [TranscriptItem(seq, "note", summary or "")]
+        reason = f": {data.reason}" if data.reason else ""
+        seen.append(TranscriptItem(seq, "note", harmless(f"{data.source} handed over to {to}{reason}")))
+        said = data.message or (None if data.call is None else _missed(before, seen))
         if said:
             seen.append(TranscriptItem(seq, "user", said))
         self.views[to] = seen

@@ -16,6 +16,7 @@ from toolcrib.cli.questions import AnswerInput, PendingQuestion, agreed, asked_b
 from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
 
 if TYPE_CHECKING:
+    from toolcrib._call.history import History
     from toolcrib.crib import Crib
     from toolcrib.types import Question
 
@@ -105,7 +106,7 @@ async def show_question(terminal: Terminal, question: QuestionArgument) -> None:
     async with reading(terminal.crib) as crib:
         asked = await asked_by_id(crib, question)
         verdict = await _verdict(crib, asked)
-        said = {**await data(crib, asked.question), "by": asked.history.accepted.get("by"), "verdict": verdict}
+        said = {**await data(crib, asked.question), "by": _by(asked.history), "verdict": verdict}
     answer = None if asked.answer is None else dataclasses.asdict(asked.answer)
     said |= {"reason": verdict.get("message"), "state": asked.state, "answer": answer}
     if terminal.json:
@@ -329,3 +330,9 @@ async def watch(terminal: Terminal, owner: OwnerOption = None) -> None:
     else:
         async with reading(terminal.crib) as crib:
             await tell(terminal, crib, owner)
+
+
+def _by(history: History) -> dict[str, Any]:
+    from toolcrib._call.history import by_of
+
+    return by_of(history.accepted)._asdict()

@@ -57,7 +57,7 @@ class CallFollower(Follower):
                     return WAITING
                 if event.kind == "done" and event.call == self.call:
                     self.hide()
-                    return await self.finish(read_result(event.fields))
+                    return await self.finish(read_result(event.data))
         finally:
             self.hide()
         raise Refused("unavailable", "The log ended before the call did", "look at it with `toolcrib sessions show`")

@@ -183,7 +183,7 @@ class ConversationFollower(Follower):
         left = any(note.state == "waiting" and note.question in self.left for note in self.thread.calls.values())
         if left or (run is not None and run.finished is None):
             return WAITING
-        return 0 if run is None or (run.finished or {})["reason"] == "answered" else FAILED
+        return 0 if run is None or run.finished is None or run.finished.reason == "answered" else FAILED
 
     # Questions
 

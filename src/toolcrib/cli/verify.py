@@ -103,17 +103,19 @@ async def _folded(store: Store, session: str) -> tuple[dict[str, FoldedCall], li
 
 def _replayed(state: SessionState, event: Event) -> list[str]:
     """Takes an event into the state; what is wrong with it."""
-    if event.kind == "run_ended":
-        state.end(event.fields["run"])
-    if event.kind != "done" or "state" not in event.fields:
+    from toolcrib.events import Done, RunEnded
+
+    if isinstance(event.data, RunEnded):
+        state.end(event.data.run)
+    if not isinstance(event.data, Done) or event.data.state is None:
         return []
-    commit, before = event.fields["state"], state.revision
+    commit, before = event.data.state, state.revision
     try:
         problem = state.replay(commit, event.call or "")
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         return [f"the state at event {event.seq} cannot be read: {type(error).__name__}: {error}"]
     if state.revision == before:
-        return [f"the state at event {event.seq} has revision {commit['revision']} after {before}"]
+        return [f"the state at event {event.seq} has revision {commit.revision} after {before}"]
     if problem is None:
         return []
     if problem.problem == "gap":

@@ -222,7 +222,7 @@ class Tour:
                 cards.take(event)
                 if event.kind == "done":
                     cards.stop()
-                    result = read_result(event.fields)
+                    result = read_result(event.data)
                     self.outcome(result)
         finally:
             cards.stop()

@@ -166,7 +166,7 @@ class Worker:
         Where no node has it, nobody needs to be told: one that joins asks for what waits. A version that is gone from
         everywhere is run as it is now.
         """
-        mine, version = self._crib.catalog.get(tool) or self._built_in().get(tool), history.accepted.get("version")
+        mine, version = self._crib.catalog.get(tool) or self._built_in().get(tool), history.accepted.version
         if mine is not None:
             self.missing.discard(tool)
             if version is None or mine.fingerprint.startswith(version):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET, UnsetType, field
 
@@ -31,7 +31,7 @@ class MessageAdded(EventData, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "message"
 
-    role: str
+    role: Literal["user", "assistant", "note"]
     content: str
     results: list[str] | None = None
     told: dict[str, int] | None = None

@@ -291,7 +291,7 @@ def _waiting(now: EventContext) -> list[dict[str, Any]]:
     question = now.history.question
     if question is None or question.kind != "confirm":
         return []
-    return [from_question(question, _RISKS.get(now.history.accepted.get("effect", ""), "medium"))]
+    return [from_question(question, _RISKS.get(now.history.accepted.effect, "medium"))]
 
 
 def _answered(now: EventContext) -> list[dict[str, Any]]:

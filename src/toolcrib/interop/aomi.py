@@ -59,9 +59,13 @@ def to_result(completion: Mapping[str, Any]) -> Result:
 def completion(moment: EventContext) -> dict[str, Any]:
     """An `output` or `done` of our log as a ToolCompletion."""
     accepted = moment.history.accepted
-    namespace, _, name = accepted["tool"].partition(".")
-    about = {"name": name or namespace, "namespace": namespace if name else "default", "id": moment.call}
-    about |= {"call_id": accepted.get("provider_id"), "is_async": bool(accepted.get("background", False))}
+    namespace, _, name = accepted.tool.partition(".")
+    about: dict[str, Any] = {
+        "name": name or namespace,
+        "namespace": namespace if name else "default",
+        "id": moment.call,
+    }
+    about |= {"call_id": accepted.provider_id, "is_async": bool(accepted.background)}
     if moment.event.kind == "output":
         value = moment.data["delta"] if "delta" in moment.data else moment.data.get("value")
         return {"metadata": about, "result": {"Ok": value}, "has_more": True}
@@ -321,7 +325,7 @@ def _waiting(now: EventContext) -> list[dict[str, Any]]:
 
 def _told(now: EventContext) -> list[dict[str, Any]]:
     """A call in the foreground answers its caller; one in the background calls back."""
-    return [callback(completion(now))] if now.history.accepted.get("background") else []
+    return [callback(completion(now))] if now.history.accepted.background else []
 
 
 def _handover(now: EventContext) -> list[dict[str, Any]]:

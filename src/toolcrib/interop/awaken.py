@@ -12,7 +12,6 @@ from toolcrib.interop import translation
 from toolcrib.interop.forms import InteropError, compact
 from toolcrib.interop.translation import EventContext, LogReader, RequestedCall
 from toolcrib.interop.wire.awaken import FORMS
-from toolcrib.store.codec import encode
 from toolcrib.tool import Tool
 from toolcrib.types import Answer, Failure, Kind, Question, Result, Resume
 
@@ -391,7 +390,7 @@ _PROGRESSES = ("pending", "running", "done", "failed", "cancelled")
 
 
 def _progress(now: EventContext) -> list[dict[str, Any]]:
-    accepted = Event(0, now.history.accepted_at, now.call, "accepted", encode(now.history.accepted))
+    accepted = Event.of(0, now.history.accepted_at, now.call, now.history.accepted)
     (node,) = progress(now.history.session, [accepted, now.event])
     counts = {name: int(node[name]) for name in ("loaded", "total") if node.get(name) is not None}
     status = node["status"] if node["status"] in _PROGRESSES else "running"

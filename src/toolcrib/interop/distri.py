@@ -260,7 +260,7 @@ def replay(events: Iterable[Event], session: str = "") -> list[dict[str, Any]]:
 
 
 def _step(now: EventContext) -> str:
-    return str(now.history.accepted.get("turn") or now.call)
+    return str(now.history.accepted.turn or now.call)
 
 
 def _accepted(now: EventContext) -> list[dict[str, Any]]:

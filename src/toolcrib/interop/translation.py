@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from toolcrib._call.history import History, result
+from toolcrib._call.history import History, by_of, result
 from toolcrib.errors import BadTool
 from toolcrib.events import Event
 from toolcrib.store.codec import encode
@@ -90,19 +90,19 @@ class EventContext:
     @property
     def name(self) -> str:
         """The name of the tool."""
-        return bare(self.history.accepted.get("tool", ""))
+        return bare(self.history.accepted.tool)
 
     @property
     def agent(self) -> str:
         """The agent that asked for the call, or nobody."""
         accepted = self.history.accepted
-        by = accepted.get("by", {})
-        return str(accepted.get("agent") or (by.get("name", "") if by.get("kind") == "agent" else ""))
+        by = by_of(accepted)
+        return accepted.agent or (by.name if by.kind == "agent" else "")
 
     @property
     def result(self) -> Result:
         """The result that a `done` holds."""
-        return result(self.event.fields)
+        return result(self.event.data)
 
 
 Writer = Callable[[EventContext], list[dict[str, Any]]]
@@ -133,11 +133,15 @@ class LogReader:
     def written(self, event: Event, writers: Mapping[str, Writer]) -> list[dict[str, Any]]:
         """An event as the writer of its kind says it, and the handover that a `done` carries."""
         moment = self.advance(event)
-        if moment is None or (event.kind == "handover" and "handover" in (moment.history.done or {})):
+        if moment is None or (event.kind == "handover" and _hands_over(moment.history)):
             return []  # a handover of its own repeats what the `done` of its call has said
         write = writers.get(event.kind)
         made = [] if write is None else write(moment)
         return made + _handover(moment, writers)
+
+
+def _hands_over(history: History) -> bool:
+    return history.done is not None and history.done.handover is not None
 
 
 def _handover(moment: EventContext, writers: Mapping[str, Writer]) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from toolcrib.events import Event
+    from toolcrib.types import Result
 
 WIDE = 200
 
@@ -86,10 +87,9 @@ class RunProgress:
             case "output":
                 self._view.output(card, data["delta"] if "delta" in data else f"{compact(data.get('value'))}\n")
             case "done" if not card.alone:
-                self._done(card, data)
+                self._done(card, data, read_result(event.data))
 
-    def _done(self, card: CallProgress, data: Mapping[str, Any]) -> None:
-        result = read_result(dict(data))
+    def _done(self, card: CallProgress, data: Mapping[str, Any], result: Result) -> None:
         if card.tool == TRANSFER and result.ok:
             return  # the handover tells it
         took = f" ({span(data.get('duration_ms', 0) / 1000)})" if data.get("duration_ms", 0) >= 1 else ""

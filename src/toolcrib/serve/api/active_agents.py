@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from toolcrib.events import Event
+from toolcrib.events import Event, HandedOver, RunStarted
 from toolcrib.store import SessionRow, Store
 
 KEPT = 20_000
@@ -21,13 +21,15 @@ class ActiveAgent:
     def take(self, events: Iterable[Event]) -> None:
         """Takes the next events."""
         for event in events:
-            self.seq, data = event.seq, event.fields
-            if event.kind == "run_started" and "call" in data:
-                self._children.add(data["run"])
-            elif event.kind == "run_started":
-                self.agent = data["agent"]
-            elif event.kind == "handover" and data.get("run") not in self._children:
-                self.agent = data["to"]
+            self.seq = event.seq
+            match event.data:
+                case RunStarted(run=run, agent=agent, call=call):
+                    if call is None:
+                        self.agent = agent
+                    else:
+                        self._children.add(run)
+                case HandedOver(run=run, to=to) if run not in self._children:
+                    self.agent = to
 
 
 class ActiveAgents:

@@ -233,9 +233,9 @@ async def runs(asked: ApiRequest) -> ApiReply:
 
 
 def _run(run: Any) -> RunForm:
-    said = run.finished or {}
-    usage = said.get("usage") or run.usage.data()
-    end = (said.get("reason"), said.get("answer"), said.get("code"))
+    finished = run.finished
+    usage = (None if finished is None else finished.usage) or run.usage.data()
+    end = () if finished is None else (finished.reason, finished.answer, finished.code)
     return RunForm(run.id, run.agent, run.status, run.origin, run.started_at, run.turn, usage, run.parent, *end)
 
 

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from toolcrib._session.archive import GRAVES
 from toolcrib._session.audit import Audit, Audited, chained
-from toolcrib.events import Event
+from toolcrib.events import Accepted, Event
 from toolcrib.serve.api.call_list import stories
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.pages import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
@@ -126,21 +126,22 @@ class CallerChains:
 
     async def of(self, session: str, accepted: Event) -> list[str]:
         """The chain of a call."""
-        parents: list[Event] = []
-        parent = accepted.fields.get("parent")
+        assert isinstance(accepted.data, Accepted)
+        parents: list[tuple[str, Accepted]] = []
+        parent = accepted.data.parent
         while parent and parent not in self._known:
             row = await self._store.call(parent)
             if row is None or row.session != session:
                 break
             (event, *_) = await self._store.read(session, row.accepted_seq - 1, until=row.accepted_seq) or (None,)
-            if event is None:
+            if event is None or not isinstance(event.data, Accepted):
                 break
-            parents.append(event)
-            parent = event.fields.get("parent")
+            parents.append((row.id, event.data))
+            parent = event.data.parent
         chain = self._known.get(parent or "", [])
-        for event in reversed(parents):
-            self._known[event.call or ""] = chain = chained(event.fields, chain)
-        return chained(accepted.fields, chain)
+        for call, above in reversed(parents):
+            self._known[call] = chain = chained(above, chain)
+        return chained(accepted.data, chain)
 
 
 async def _lines(asked: ApiRequest, owner: str | None, *, foreign: bool) -> None:

@@ -145,10 +145,10 @@ async def call(asked: ApiRequest) -> ApiReply:
     return given(
         CallDetail(
             **fields,
-            args=(history.started or {}).get("args", said.get("args")),
-            digest=(history.started or said)["digest"],
-            run=said.get("run"),
-            agent=said.get("agent"),
+            args=said.args if history.started is None else history.started.args,
+            digest=(history.started or said).digest,
+            run=said.run,
+            agent=said.agent,
             verdict=verdict,
             question=None if asks is None else forms.question(asks),
             edited=history.edited,

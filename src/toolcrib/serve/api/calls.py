@@ -175,9 +175,9 @@ async def again(asked: ApiRequest) -> ApiReply:
     """Makes the same call anew, with the arguments that it was made with."""
     session, row = await found(asked)
     history = await session.history(row)
-    kept = await asked.api.crib.store.kept(session.id, f"args:{row.id}") if history.accepted.get("secret") else None
-    args = kept or encode(history.accepted.get("args"))
-    options = {"by": By("user", asked.principal.name), "label": history.accepted["label"]}
+    kept = await asked.api.crib.store.kept(session.id, f"args:{row.id}") if history.accepted.secret else None
+    args = kept or encode(history.accepted.args)
+    options = {"by": By("user", asked.principal.name), "label": history.accepted.label}
     return await _submitted(session, row.tool, args, options)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolcrib import types
-from toolcrib._call.history import History
+from toolcrib._call.history import History, by_of
 from toolcrib.events import Event, with_values
 from toolcrib.store import SessionRow
 from toolcrib.store.codec import encode
@@ -198,7 +198,7 @@ def entry(given: types.Entry, **more: Any) -> EntryForm:
 def listed(history: History, **more: Any) -> EntryForm:
     """A call of a list, with who made it: a caller, and perhaps another call."""
     said = history.accepted
-    return entry(history.entry(), by=said.get("by"), parent=said.get("parent"), **more)
+    return entry(history.entry(), by=by_of(said)._asdict(), parent=said.parent, **more)
 
 
 def call(given: types.Call, status: types.Status | None = None) -> CallForm:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from toolcrib.events import Event
+from toolcrib.events import Done, Event, Settled
 from toolcrib.serve.api.call_list import stories
 from toolcrib.serve.api.pages import owner_of
 from toolcrib.serve.api.request import ApiRequest
@@ -81,9 +81,10 @@ async def ended(asked: ApiRequest, since: float, tool: str | None = None) -> End
 def _ended(spot: WalkedCall, story: list[Event]) -> Iterator[LastCall]:
     """The call, where it ended there; what was settled later is not counted twice."""
     row, end = spot.row, next((event for event in story if event.seq == spot.mark.seq), None)
-    if end is not None and end.kind == "done":
-        outcome = "succeeded" if end.fields["ok"] else end.fields["failure"]["code"]
-        yield LastCall(row.session, row.id, row.tool, end.at, outcome, float(end.fields.get("duration_ms", 0)))
+    done = None if end is None else end.data
+    if end is not None and isinstance(done, Done) and not isinstance(done, Settled):
+        outcome = "succeeded" if done.failure is None else done.failure.code
+        yield LastCall(row.session, row.id, row.tool, end.at, outcome, float(done.duration_ms or 0))
 
 
 def counted(ended: EndedCalls, now: float, points: int) -> Counts:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from toolcrib._call.history import History
+from toolcrib.events import Done, RunEnded, StateRecord, UserState
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.active_agents import ActiveAgent
 from toolcrib.serve.api.pages import Limit, Seq
@@ -116,12 +117,13 @@ async def state(asked: ApiRequest) -> ApiReply:
     events = [] if row is None else await asked.api.pasts.until(crib.store, row, asked.query.at)
     word.take(events)
     for event in events:
-        if event.kind == "user_state":
-            user = event.fields
-        elif event.kind == "run_ended":
-            past.end(event.fields["run"])
-        elif event.kind == "done":
-            past.replay(event.fields["state"], event.call or "")
+        match event.data:
+            case UserState(values=values):
+                user = values
+            case RunEnded(run=run):
+                past.end(run)
+            case Done(state=StateRecord() as commit):
+                past.replay(commit, event.call or "")
     return given(StateForm(dict(past.now), past.now.revision, user, word.agent))
 
 

@@ -93,7 +93,7 @@ class Tasks:
         if code in _BROKEN:
             shown = self._described(session, history, "failed")
             return shown | {"error": {"code": INTERNAL, "message": str(outcome.failure)}}
-        tool = session.view.names.get(history.accepted["tool"])
+        tool = session.view.names.get(history.accepted.tool)
         shown = self._described(session, history, "completed")
         return shown | {"result": {"resultType": "complete", **decode(tool_result(outcome, tool, modern=True))}}
 

@@ -170,7 +170,7 @@ class _CallFollow:
                     return reply
             elif event.call == self.call:
                 if event.kind in ENDED:
-                    return self._done(result(event.fields))
+                    return self._done(result(event.data))
                 await telling.tell(event)
         raise ProtocolError(INTERNAL, "The server is closing")
 

@@ -23,6 +23,7 @@ from toolcrib.testing.stores.fixture import (
     submit,
     texts,
 )
+from toolcrib.types import Result
 
 
 async def race(stores: list[Store], writes: Iterable[Write]) -> list[Conflict | None]:
@@ -119,7 +120,7 @@ class GuardTests(StoreFixture):
             assert await store.commit(settle(second, data="paid")) is None
             again = await self.restarted(store)
             call = (await check_index(again, "s"))["c"]
-            assert (call.status, call.done) == ("succeeded", {"ok": True, "data": "paid"})
+            assert (call.status, call.entry().result) == ("succeeded", Result("paid"))
             assert [event.kind for event in await again.read("s")][-2:] == ["done", "settled"]
 
     async def test_what_runs_or_waits_can_not_be_settled(self) -> None:
