@@ -238,6 +238,12 @@ def question(record: QuestionRecord) -> Question:
     return Question(**values, path=tuple(record.path or ()), demands=tuple(record.demands or ()))
 
 
+def question_of(event: Event) -> Question:
+    """The question of a `waiting` event."""
+    assert isinstance(event.data, Waiting)
+    return question(event.data.question)
+
+
 def output_of(data: Output) -> Any:
     """The text or the value of an output."""
     return data.delta if data.delta is not None else None if data.value is UNSET else data.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolcrib._call.history import question as read_question
+from toolcrib._call.history import question_of
 from toolcrib.cli.prompts import LEAVE
 from toolcrib.cli.question_handler import QuestionHandler
 from toolcrib.cli.terminal import Terminal
@@ -43,7 +43,7 @@ class Follower:
         """Show an event, and ask if it is a question."""
         self.show(event)
         if event.kind == "waiting":
-            await self.ask(read_question(event.fields["question"]), event.seq)
+            await self.ask(question_of(event), event.seq)
 
     async def ask(self, question: Question, seq: int) -> None:
         """Ask a question that stands at `seq` in the log, unless it was answered by now."""

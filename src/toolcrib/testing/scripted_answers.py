@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from toolcrib._call.history import question
+from toolcrib._call.history import question_of
 from toolcrib.errors import Refused
 from toolcrib.session import Session
 from toolcrib.testing.script import Reply, Script
@@ -55,7 +55,7 @@ class Answers:
         async for event in self._session.events():
             if event.kind == "waiting":
                 async with self._busy:
-                    await self._take(question(event.fields["question"]))
+                    await self._take(question_of(event))
 
     async def _take(self, asked: Question) -> None:
         if asked.id in self._seen or asked.id not in {one.id for one in await self._session.questions()}:
