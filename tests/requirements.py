@@ -683,6 +683,7 @@ SECURITY: dict[str, str] = {
     "security.trust.1": "A person at a terminal agrees once to what the crib.yaml of a folder would run.",
     "security.trust.2": "A flag or a variable answers beforehand; without a terminal commands go on.",
     "security.trust.3": "A tool of an MCP server that is not what it was asks before it runs, unless pins are off.",
+    "security.shown.1": "The page on security counts its attacks and names its tests, and both are checked.",
     "security.tenant.4": "An approver with a narrow key is asked about tools of its namespaces alone.",
 }
 
