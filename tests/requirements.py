@@ -598,6 +598,7 @@ RELIABILITY: dict[str, str] = {
     "reliability.fence.4": "A call that was stopped ends after what ended with it.",
     "reliability.fence.5": "Text that was put out before a call of another tool stands before that call.",
     "reliability.fence.6": "A body that catches its own question waits all the same.",
+    "reliability.fence.8": "A run that another process has makes no call, and one that lost its call is ended once.",
     "reliability.fence.7": "A run below a call, and a note of a body, is written only by whoever has the call.",
     # Messages and runs
     "reliability.send.1": "One key is one message, and one run whose outcome all who sent it get.",

@@ -1,15 +1,19 @@
 """Handovers by whatever route go through one gate, and a log that holds a bad one can be gone on with."""
 
 import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
+from toolcrib.agent.scripted import ScriptedModel
 
 from tests.agent.place import calls, text, world
 from tests.requirements import requirement
 from tests.session.place import Place
-from toolcrib import Refused, Result, tool
-from toolcrib.agent import Agent
+from toolcrib import Crib, Refused, Result, tool
+from toolcrib.agent import Agent, Agents
+from toolcrib.agent.lease import LeaseLost
 from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.store import Write
 from toolcrib.store.codec import Stored, encode
@@ -239,3 +243,19 @@ async def test_a_run_that_goes_on_keeps_its_agent_when_a_person_asks_for_another
         await here.seen("message_queued")
         go_on.set()
         assert [(await one).answer for one in (first, second)] == ["mine", "hello"]
+
+
+@requirement("reliability.fence.8")
+async def test_of_two_processes_that_find_a_run_without_its_call_one_ends_it(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        leases = []
+        for _ in range(2):
+            agents = Agents(TEAM, model=ScriptedModel({}))
+            crib = await stack.enter_async_context(Crib(store=f"sqlite:///{tmp_path}/log.db", agents=agents))
+            session = await crib.open("s", owner="ada")
+            leases.append(agents.room(session).lease)
+        ends = [Write("s", [(1.0, None, "run_finished", {"run": "r2", "by": number})]) for number in range(2)]
+        tries = [lease.end(write, "r2") for lease, write in zip(leases, ends, strict=True)]
+        outcomes = await asyncio.gather(*tries, return_exceptions=True)
+        assert [type(one) for one in outcomes if one is not None] == [LeaseLost]
+        assert [event.kind async for event in session.events(follow=False)].count("run_finished") == 1

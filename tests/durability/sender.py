@@ -4,6 +4,8 @@ Its model writes down that it was asked, says so, and answers when the gate of t
 """
 
 import asyncio
+import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -40,6 +42,9 @@ class Gated:
         if text == "delegate" and not called:
             yield ModelCall("1", "call_agent", '{"agent": "helper", "prompt": "call-help"}')
             return
+        if text == "pay" and not called:
+            yield ModelCall("1", "pay", "{}")
+            return
         if text.startswith("call") and not called:
             yield ModelCall("1", "work", "{}")
             return
@@ -55,6 +60,13 @@ async def work() -> str:
     return "worked"
 
 
+@tool
+async def pay() -> str:
+    """Pay."""
+    append(f"{FOLDER}/paid", NAME)
+    return "paid"
+
+
 async def send(session: Session, text: str, options: dict[str, Any]) -> None:
     try:
         outcome = await session.send(text, **options)
@@ -64,12 +76,38 @@ async def send(session: Session, text: str, options: dict[str, Any]) -> None:
         say(["sent", NAME, text, outcome.run, outcome.status, outcome.reason])
 
 
+def stop_at(kinds: set[str]) -> None:
+    """Stops this process before it writes an event of a kind, if the test wants that; once."""
+    for kind in kinds:
+        wanted = Path(FOLDER) / f"stop-{NAME}-{kind}"
+        if wanted.exists():
+            wanted.unlink()
+            say(["stops", NAME, kind])
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def stopping(store: Any) -> None:
+    """Has all writes of a store ask first whether the process is to stop."""
+    commit, put = store.commit, store.put
+
+    async def commit_or_stop(write: Any) -> Any:
+        stop_at({event[2] for event in write.events})
+        return await commit(write)
+
+    def put_or_stop(write: Any) -> Any:
+        stop_at({event[2] for event in write.events})
+        return put(write)
+
+    store.commit, store.put = commit_or_stop, put_or_stop
+
+
 async def main() -> None:
-    both = [Agent(name="main", tools=["work"], sub_agents=["helper"]), Agent(name="helper", tools=["work"])]
+    both = [Agent(name="main", tools=["work", "pay"], sub_agents=["helper"]), Agent(name="helper", tools=["work"])]
     agents = Agents(both, model=Gated())
     async with Crib(
-        [work, AgentSource(agents, "default")], store=STORE, engine=ENGINE[0] if ENGINE else None, agents=agents
+        [work, pay, AgentSource(agents, "default")], store=STORE, engine=ENGINE[0] if ENGINE else None, agents=agents
     ) as crib:
+        stopping(crib.store)
         say("ready")
         sent: set[asyncio.Task[None]] = set()
         while True:
@@ -80,6 +118,9 @@ async def main() -> None:
             elif said[0] == "submit":
                 session = await crib.open(said[1], owner="ada")
                 say(["submitted", (await session.submit(*said[2:])).id])
+            elif said[0] == "interrupt":
+                await (await crib.open(said[1], owner="ada")).interrupt()
+                say("interrupted")
             elif said[0] == "send":
                 _, at, id, text, options = said
                 session = await crib.open(id, owner="ada")

@@ -245,3 +245,26 @@ async def test_an_agent_below_a_call_of_a_paused_process_writes_nothing_more(
     assert await runs_of(where, "s") == before
     assert [event.kind for event in before].count("run_started") == (2 if how == "send" else 1)
     assert len(lines(tmp_path / "worked")) == 2  # one of them is that of the last message
+
+
+@requirement("reliability.fence.8")
+@pytest.mark.parametrize("where", ["postgres"], indirect=True)
+async def test_a_paused_process_makes_no_call_of_a_run_that_another_has_ended(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    for gate in ("gate-pay", "stop-one-accepted"):
+        (tmp_path / gate).touch()
+    with senders() as (one, two):
+        one.say(["send", 0, "s", "pay", {}])
+        one.until(["stops", "one", "accepted"])
+        two.say(["interrupt", "s"])
+        two.until("interrupted")
+        while not over(before := await runs_of(where, "s")):
+            pass
+        os.kill(one.process.pid, signal.SIGCONT)
+        one.say(["send", 0, "t", "next", {}])
+        (tmp_path / "gate-next").touch()
+        assert outcome(one, "next")[1:] == ["done", "answered"]
+    assert await runs_of(where, "s") == before
+    assert not [event for event in await log_of(where, "s") if event.kind == "accepted"]
+    assert not lines(tmp_path / "paid")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from toolcrib._call.output import CallOutput
 from toolcrib.context import Parked, Stopped
@@ -15,10 +16,24 @@ from toolcrib.errors import StoreError
 from toolcrib.store import Conflict, Row, Write
 
 
-class Fence(CallOutput):
-    """The part of a call in flight that knows who has it. `maker` is the call on whose behalf it is made."""
+class Maker(Protocol):
+    """What calls are made on behalf of, and only as long as this process has it: a call, or the run of an agent."""
 
-    maker: Fence | None = None
+    @property
+    def in_body(self) -> bool:
+        """Whether it makes calls now."""
+
+    def guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
+        """Has the store refuse a write once another process has it."""
+
+    def fence(self, row: Row | None) -> None:
+        """Another process has it."""
+
+
+class Fence(CallOutput):
+    """The part of a call in flight that knows who has it. `maker` is what it is made on behalf of."""
+
+    maker: Maker | None = None
     stopping: str | None = None
     cut = False
     sure_at = 0.0
@@ -80,20 +95,21 @@ class Fence(CallOutput):
             self.fence(row)
         self.sure_at = since
 
-    def on_behalf(self, write: Write, maker: Fence) -> None:
-        """Has the store refuse what the body of another call makes when that call is not this process's any more."""
+    def on_behalf(self, write: Write, maker: Maker) -> None:
+        """Has the store refuse what a body or a run makes when that is not this process's any more."""
         if maker.in_body:
-            maker._guard(write, self.refused)
+            maker.guard(write, self.refused)
 
     def hold(self, write: Write) -> bool:
         """Has the store refuse what its own body writes elsewhere once it is another's; False where it is over."""
         if self.finished or self.concluding:
             return False
         if self.in_body:
-            self._guard(write, lambda conflict: self.fence(conflict.row))
+            self.guard(write, lambda conflict: self.fence(conflict.row))
         return True
 
-    def _guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
+    def guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
+        """Has the store refuse a write once another process has this call."""
         self.pipeline.begin_behind(self)  # type: ignore[arg-type]  # as above
         assert self.row is not None
         write.holder = self.id, self.row.attempt

@@ -89,7 +89,7 @@ class Driver:
         """Appends events in one piece, and takes them in; with `read` the cursor of the model moves with them.
 
         Those of a `run` in the foreground are written only as long as this process holds its lease; those that the body
-        of a call causes, its `maker`, only as long as it holds that call.
+        of a call causes, its `maker`, only as long as it holds that call; the end of a run that lost its call, once.
 
         Raises:
             LeaseLost: another process goes on with the run.
@@ -100,6 +100,8 @@ class Driver:
             await _commit(write, maker)
         elif run is not None and run.parent is None:
             await self.lease.commit(write)
+        elif run is not None:
+            await self.lease.end(write, run.id)
         else:
             await self.store.commit(write)
         await self._written(events)

@@ -8,10 +8,11 @@ message is unique among the leases of its session.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from toolcrib.errors import ToolcribError
-from toolcrib.store import Draft, Row, Write
+from toolcrib.store import Conflict, Draft, Row, Write
 
 if TYPE_CHECKING:
     from toolcrib.agent.conversation import AgentRun
@@ -30,6 +31,11 @@ def run_lease(session: Session, number: int, key: str | None = None) -> Row:
 def message_lease(session: Session, id: str, key: str | None = None) -> Row:
     """What holds this process to a queued message until a run takes it."""
     return _lease(session, f"message:{session.id}:{id}", "message", key)
+
+
+def end_of(session: Session, run: str) -> Row:
+    """What one process alone can write: that a run has ended whose call ended without it."""
+    return _lease(session, f"run:{session.id}:{run}", "run", None).but(state="ended")
 
 
 def message_id(key: str) -> str:
@@ -55,6 +61,39 @@ class Lease:
     def held(self) -> bool:
         """Whether this process holds it, as far as it knows."""
         return self._row is not None
+
+    @property
+    def in_body(self) -> bool:
+        """Whether calls are made under it."""
+        return self._row is not None
+
+    def guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
+        """Has the store refuse a call of the run once another process goes on with it."""
+        if self._row is not None:
+            write.holder, write.on_conflict = (self._row.id, self._row.attempt), on_conflict
+
+    def fence(self, row: Row | None) -> None:
+        """Another process goes on with the run."""
+        self._row = None
+
+    def heed(self) -> None:
+        """Stop here unless this process holds it.
+
+        Raises:
+            LeaseLost: it does not.
+        """
+        if self._row is None:
+            raise LeaseLost("Another process goes on with the run")
+
+    async def end(self, write: Write, run: str) -> None:
+        """Commits the end of a run whose call has ended without it.
+
+        Raises:
+            LeaseLost: another process has done that.
+        """
+        write.row = end_of(self._session, run)
+        if await self._store.commit(write) is not None:
+            raise LeaseLost("Another process has ended the run")
 
     async def begin(self, write: Write, number: int, key: str | None) -> bool:
         """Commits the first events of a run; False where another process began that run, or sent that key."""
@@ -93,9 +132,9 @@ class Lease:
         Raises:
             LeaseLost: it does not hold it any more.
         """
+        self.heed()
         row = self._row
-        if row is None:
-            raise LeaseLost("Another process goes on with the run")
+        assert row is not None
         kinds = {event[2] for event in write.events}
         after = row.but(state="ended" if "run_finished" in kinds else "released" if "run_waiting" in kinds else "held")
         self._guard(write, row, after)

@@ -271,13 +271,12 @@ class Loop:
         live.wishes = self._gated
         if self.parent is not None:
             await self.parent.meet()
-            live.maker = self.parent
+        live.maker = self.parent or room.lease
         if self.parent is not None and joined:
             live.join(self.parent)
         note.state = "open"
         await session.accept(live)
-        if self.parent is not None:
-            self.parent.heed()
+        (self.parent or room.lease).heed()
         note.tool = live.tool_id or note.tool
         if live.result is not None:
             room.thread.ended(note, live.result)

@@ -296,7 +296,10 @@ class Agents:
         for run in list(room.thread.going.values()):
             note = room.thread.calls.get(run.parent or "")
             if note is not None and note.state == "done":
-                await Loop(room, run).cancelled()
+                try:
+                    await Loop(room, run).cancelled()
+                except LeaseLost:
+                    await room.catch_up()  # another process has ended it
 
     async def _take_up(self, room: Driver) -> bool:
         """Starts a run for what was said or has ended meanwhile."""

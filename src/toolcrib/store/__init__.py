@@ -87,8 +87,9 @@ class Write:
     is `serial` and another call of its tool runs in its session. Calls that others made are not counted. `cursor` is
     (consumer, seq) of a cursor that moves with the events, forward only, and not at all where a guard refuses them.
 
-    `holder` is (call, attempt) of a call of the same session on whose behalf it is made: unless that call is still
-    running in that attempt, nothing is written, and the `Conflict` says that it was `fenced`. `on_conflict` is told
+    `holder` is (call, attempt) of a call or a lease of the same session on whose behalf it is made: unless that call is
+    still running, or that lease held, in that attempt, nothing is written, and the `Conflict` says that it was
+    `fenced`. `on_conflict` is told
     what stood in the way, also where nobody waits for the write.
 
     `on_late` is for a writer that does not wait for ever: where a store falls silent while it has the write, `commit`

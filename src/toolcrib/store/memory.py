@@ -489,7 +489,7 @@ def _overtaken(log: _Log, write: Write) -> Conflict | None:
 
 def _fenced(log: _Log, holder: tuple[str, int]) -> Conflict | None:
     row = log.rows.get(holder[0])
-    if row is not None and row.state == "running" and row.attempt == holder[1]:
+    if row is not None and row.state in ("running", "held") and row.attempt == holder[1]:
         return None
     return Conflict(row, fenced=True)
 

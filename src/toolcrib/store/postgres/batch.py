@@ -96,12 +96,12 @@ class Batch:
         return held and write.expect == (unit[11], unit[12])
 
     def _follows(self, holder: tuple[str, int]) -> bool:
-        """Whether what this batch does to the holder, if anything, leaves it running in that attempt."""
+        """Whether what this batch does to the holder, if anything, leaves it running, or held, in that attempt."""
         before = self._calls.get(holder[0])
         if before is None:
             return True
         unit = self._units[before - 1]
-        return holder[0] not in self._alone and (unit[11], unit[12]) == ("running", holder[1])
+        return holder[0] not in self._alone and (unit[11], unit[12]) in (("running", holder[1]), ("held", holder[1]))
 
     def _guard(self, session: int, number: int, write: Write, row: Row | None) -> int:
         """The place of the unit that this write joins or makes."""

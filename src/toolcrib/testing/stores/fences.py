@@ -46,6 +46,19 @@ class FenceTests(StoreFixture):
             await store.flush()
             assert (await store.read("s"), await store.call("c"), await store.call("d")) == (before, None, None)
 
+    async def test_a_lease_makes_calls_for_as_long_as_it_is_held_as_it_was_taken(self) -> None:
+        async with self.opened("s") as store:
+            lease = await commit(store, Write("s", [], new("run:s:0", state="held", attempt=1)))
+            assert await store.commit(behalf(submit(new("c")), lease)) is None
+            taken = lease.but(attempt=2, worker="worker-2")
+            await store.commit(Write("s", [], taken, ("held", 1)))
+            fenced = Conflict(await store.call(lease.id), fenced=True)
+            assert await store.commit(behalf(submit(new("d")), lease)) == fenced
+            assert await store.commit(behalf(submit(new("e")), taken)) is None
+            await store.commit(Write("s", [], taken.but(state="ended"), ("held", 2)))
+            assert (await store.commit(behalf(submit(new("f")), taken)) or Conflict(None)).fenced
+            assert [await store.call(id) is not None for id in "cdef"] == [True, False, True, False]
+
     async def test_a_call_that_waits_or_is_done_makes_nothing(self) -> None:
         async with self.opened("s") as store:
             waits, ended = await running(store, "waits"), await running(store, "ended")

@@ -57,8 +57,8 @@ UPDATE calls SET state = ?, attempt = ?, worker = ?, code = ?, question = ?, exp
 WHERE id = ? AND state = ? AND attempt = ?
 
 -- name: holds
--- Whether a call still runs in that attempt, so that what is written on its behalf may be.
-SELECT 1 FROM calls WHERE id = ? AND session = ? AND state = 'running' AND attempt = ?
+-- Whether a call still runs, or a lease is held, in that attempt, so that what is written on its behalf may be.
+SELECT 1 FROM calls WHERE id = ? AND session = ? AND state IN ('running', 'held') AND attempt = ?
 
 -- name: events
 -- One page of the log.
