@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.durability.processes import script
+from tests.faults.shim import NONE, Page, build
 from tests.requirements import requirement
 from tests.shared import ROOT
 from toolcrib.client import RemoteCrib
@@ -200,3 +201,65 @@ def test_a_full_disk_at_the_first_start_is_one_clear_error(size: str, tmp_path: 
         said, _ = server.communicate(timeout=PATIENCE_S)
     assert server.returncode == 1
     assert len([line for line in said.splitlines() if "is full" in line]) == 1, said
+
+
+FILLED = """
+import ctypes
+import os
+import struct
+from pathlib import Path
+
+from toolcrib import Crib
+
+PAGE, DISK = os.environ["FULL_PAGE"], os.environ["FULL_BELOW"]
+ctypes.CDLL(None).faults_attach(PAGE.encode(), DISK.encode(), b"", 0)
+
+
+class Filler:
+    name = "filler"
+
+    async def start(self, changed):
+        "The store is open, and nothing is recovered yet: from here on the disk is as full as the test says."
+        with open(PAGE, "r+b") as page:
+            page.seek(8)
+            page.write(struct.pack("=q", int(Path("full").exists())))
+        return []
+
+    async def stop(self):
+        pass
+
+
+@tool(idempotent=True)
+async def again() -> str:
+    "Is done at once when it runs again."
+    return "done"
+
+
+crib = Crib([Filler(), again], store=f"sqlite:///{DISK}log.db")
+"""
+
+
+@requirement("reliability.stop.4")
+def test_a_disk_without_space_for_recovery_is_one_clear_error_and_the_next_start_recovers(tmp_path: Path) -> None:
+    shim, disk = build(tmp_path), tmp_path / "disk"
+    if shim is None:
+        pytest.skip(NONE)
+    disk.mkdir()
+    (tmp_path / "kit.py").write_text(TOOLS + FILLED)
+    (tmp_path / "full").touch()
+    with script("stubborn.py", f"sqlite:///{disk}/log.db", "again") as program:
+        call = program.hear()
+    page = Page(tmp_path / "page", disk, None, sockets=False)
+    words = ("serve", "--port", "0", "--crib", "kit:crib")
+    preloaded = {"LD_PRELOAD": str(shim), "FULL_PAGE": page.config["page"], "FULL_BELOW": page.config["below"]}
+    server = toolcrib(tmp_path, *words, **preloaded)
+    said, _ = server.communicate(timeout=PATIENCE_S)
+    assert server.returncode == 1
+    assert len([line for line in said.splitlines() if "is full" in line]) == 1, said
+    assert _state(disk / "log.db", call) == "running"
+    (tmp_path / "full").unlink()
+    page.reset()
+    server = toolcrib(tmp_path, *words, **preloaded)
+    until(server, "Ctrl-C stops")
+    end(server)
+    assert _state(disk / "log.db", call) == "done"

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import asyncpg
+import nats
 import pytest
 
 from tests.engine.place import (
@@ -25,6 +26,7 @@ from tests.requirements import requirement
 from toolcrib import Crib, Refused, tool
 from toolcrib.engine import maintenance
 from toolcrib.engine import worker as engine_worker
+from toolcrib.engine.lanes import DEFAULT
 from toolcrib.errors import StoreError
 from toolcrib.store import Row, SharedStore, TakenCall
 from toolcrib.types import CribLimits
@@ -395,6 +397,46 @@ async def test_a_call_that_waits_for_its_session_is_not_offered_again_and_again(
 async def holds(crib: Crib, number: int) -> bool:
     """Whether a worker holds so many hints."""
     return sum(lane.held for lane in nats_of(crib).lanes.values()) == number
+
+
+@requirement("engine.3", "engine.5")
+async def test_a_limit_that_is_changed_holds_from_when_the_server_has_it(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, kit=limited(1)) as nodes:
+        api, worker = nodes
+        client = await nats.connect(urls[1])
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+
+        async def told() -> bool:
+            (info,) = [
+                one for one in await client.jetstream().consumers_info(nats_of(worker)._stream) if one.name != DEFAULT
+            ]
+            return info.config.max_ack_pending == 3
+
+        for crib in (worker, api):
+            crib.add(*limited(3)(log, "w1"), replace=True)
+        await until(told)
+        calls = [await session.submit("shop.held", {"order": str(number)}) for number in range(4)]
+        await log.until_running(3)
+        log.go.set()
+        assert all([(await result(session, call.id)).ok for call in calls])
+        assert log.most == 3
+        await client.close()
+
+
+def limited(number: int) -> Any:
+    """The tools of a node with one of that limit."""
+
+    def kit(log: Log, node: str) -> list[Any]:
+        @tool(namespace="shop", idempotent=True, concurrency=number)
+        async def held(order: str) -> str:
+            """Run until told to go on."""
+            await log.stay()
+            return order
+
+        return [held]
+
+    return kit
 
 
 @requirement("engine.4")

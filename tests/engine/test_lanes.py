@@ -9,6 +9,7 @@ import nats
 import pytest
 
 from toolcrib.engine.lanes import Lane
+from toolcrib.engine.nats import LATER_S, SOON_S, Nats
 
 
 class Server:
@@ -126,3 +127,9 @@ async def test_a_consumer_that_is_gone_is_told(server: Server) -> None:
     await server.client.publish(server.inbox, b"", headers={"Status": "409"})
     await lost.wait()
     assert await server.nothing_more()
+
+
+def test_a_hint_that_goes_back_to_the_lane_of_its_tool_waits_longer_each_time_up_to_a_bound() -> None:
+    engine, lane = Nats("nats://127.0.0.1:1"), Lane("tool_a", lambda lane, msg: None, lambda: None)
+    waits = [engine._pass_on(lane, f"$JS.ACK.S.tool_a.{times}.1.1.1.0", "c", "node") for times in (1, 2, 3, 99)]
+    assert waits == [SOON_S, 2 * SOON_S, 4 * SOON_S, LATER_S]
