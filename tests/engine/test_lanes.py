@@ -9,7 +9,8 @@ import nats
 import pytest
 
 from toolcrib.engine.lanes import Lane
-from toolcrib.engine.nats import LATER_S, SOON_S, Nats
+from toolcrib.engine.nats import SOON_S, Nats
+from toolcrib.engine.work import LATER_S
 
 
 class Server:

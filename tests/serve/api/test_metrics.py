@@ -16,8 +16,9 @@ from tests.requirements import requirement
 from tests.serve.api.place import desk
 from tests.serve.tools import TOOLS
 from tests.shared import ROOT
-from toolcrib import Crib
+from toolcrib import Crib, tool
 from toolcrib.serve.keys import ApiKeys, new_key
+from toolcrib.serve.metrics import Metrics
 from toolcrib.serve.principal import Principal
 from toolcrib.testing import FakeClock
 
@@ -140,3 +141,29 @@ def test_calls_become_spans_of_the_trace_that_asked_for_them() -> None:
     assert asks["toolcrib.call.paused"] is True
     assert [span["events"] for span in spans] == [0, 0, 0]
     assert "no paint left" not in done.stdout
+
+
+async def test_a_tool_whose_last_three_calls_broke_seems_out_of_order_until_one_succeeds() -> None:
+    @tool(read_only=True, repeat=None)
+    async def shaky(works: bool) -> str:
+        """Work, or break."""
+        if not works:
+            raise RuntimeError("broken")
+        return "works"
+
+    crib = Crib([shaky])
+    metrics = Metrics(crib)
+    crib.pipeline.observer = metrics.called
+    async with crib:
+        session = await crib.open("s", owner="ada")
+        told = []
+        for works in (False, False, False, True, False):
+            await session.call("shaky", {"works": works})
+            told.append("default.shaky" in metrics.out_of_order())
+    assert told == [False, False, True, False, False]
+
+
+async def test_grants_that_mean_nothing_are_told_as_such_and_not_as_a_session_of_another() -> None:
+    async with desk(Crib(TOOLS)) as served:
+        status, code = await served.refused("POST", "/sessions", {"id": "s-1", "grants": ["no such thing"]})
+    assert (status, code) == (400, "invalid_arguments")
