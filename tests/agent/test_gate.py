@@ -254,7 +254,8 @@ async def test_of_two_processes_that_find_a_run_without_its_call_one_ends_it(tmp
             crib = await stack.enter_async_context(Crib(store=f"sqlite:///{tmp_path}/log.db", agents=agents))
             session = await crib.open("s", owner="ada")
             leases.append(agents.room(session).lease)
-        ends = [Write("s", [(1.0, None, "run_finished", {"run": "r2", "by": number})]) for number in range(2)]
+        data = {"run": "r2", "agent": "friend", "reason": "cancelled", "turns": 1, "usage": {}}
+        ends = [Write("s", [(1.0, None, "run_finished", Stored(encode(data)))]) for _ in range(2)]
         tries = [lease.end(write, "r2") for lease, write in zip(leases, ends, strict=True)]
         outcomes = await asyncio.gather(*tries, return_exceptions=True)
         assert [type(one) for one in outcomes if one is not None] == [LeaseLost]
