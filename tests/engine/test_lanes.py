@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib.engine.lanes import Lane
 from toolcrib.engine.nats import SOON_S, Nats
-from toolcrib.engine.work import LATER_S
+from toolcrib.engine.worker import LATER_S
 
 
 class Server:
