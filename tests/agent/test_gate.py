@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toolcrib.agent.scripted import ScriptedModel
 
 from tests.agent.place import calls, text, world
 from tests.requirements import requirement
@@ -14,6 +13,7 @@ from tests.session.place import Place
 from toolcrib import Crib, Refused, Result, tool
 from toolcrib.agent import Agent, Agents
 from toolcrib.agent.lease import LeaseLost
+from toolcrib.agent.scripted_model import ScriptedModel
 from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.store import Write
 from toolcrib.store.codec import Stored, encode
