@@ -6,11 +6,14 @@ events: nesting and size are bounded while it is read, and an alias counts as wh
 
 from __future__ import annotations
 
+import gc
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, Protocol
 
@@ -133,6 +136,18 @@ def parse(text: str, limits: YamlLimits = FILES) -> YamlDocument:
     if document.root is None and text.lstrip("\ufeff \t\r\n").startswith("{") and _PAIR.search(text):
         return _YamlReader(limits).read(_PAIR.sub(_joined, text))
     return document
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's garbage collector, which would look at all nodes of a large document again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _joined(pair: re.Match[str]) -> str:
@@ -272,8 +287,8 @@ class _YamlReader:
         take = {
             events.ScalarEvent: self.scalar,
             events.AliasEvent: self.alias,
-            events.SequenceStartEvent: self.begin,
-            events.MappingStartEvent: self.begin,
+            events.SequenceStartEvent: partial(self.begin, mapping=False),
+            events.MappingStartEvent: partial(self.begin, mapping=True),
             events.SequenceEndEvent: self.end,
             events.MappingEndEvent: self.end,
             events.DocumentStartEvent: self.document,
@@ -294,13 +309,14 @@ class _YamlReader:
 
     def scalar(self, event: Any) -> None:
         text: str = event.value
-        node = YamlNode(text, event.start_mark, event.end_mark, text)
         holder = self.open[-1] if self.open else None
         if holder is not None and holder.mapping and holder.key is None:
             self.count(1, event)
-            self.remember(event.anchor, node)
-            self.begin_entry(holder, text, node.start, event)
+            if event.anchor is not None:
+                self.remember(event.anchor, YamlNode(text, event.start_mark, event.end_mark, text))
+            self.begin_entry(holder, text, event.start_mark, event)
             return
+        node = YamlNode(text, event.start_mark, event.end_mark, text)
         if event.implicit[0] and event.tag is None:
             node.value = scalar(text)
         elif event.tag not in (None, "!"):
@@ -324,10 +340,7 @@ class _YamlReader:
             return
         self.add(node.at(event.start_mark, event.end_mark))
 
-    def begin(self, event: Any) -> None:
-        from yaml import events
-
-        mapping = isinstance(event, events.MappingStartEvent)
+    def begin(self, event: Any, mapping: bool) -> None:
         if self.open and self.open[-1].mapping and self.open[-1].key is None:
             self.fail("YAML_SYNTAX", "A key is one word or text, not a list or mapping", event)
         if len(self.open) >= self.limits.levels:
@@ -366,7 +379,8 @@ class _YamlReader:
         holder = self.open[-1]
         above = holder.node
         above.size += node.size
-        above.height = max(above.height, node.height + 1)
+        if node.height >= above.height:
+            above.height = node.height + 1
         if not holder.mapping:
             above.children[len(holder.values)] = node
             holder.values.append(node.value)

@@ -54,7 +54,11 @@ def read(text: bytes, name: str) -> dict[str, Any]:
     text = text.removeprefix(b"\xef\xbb\xbf")
     if _PAGE.match(text):
         raise BadDocument(name, "", "this is a web page, no document; name the address of its openapi.json or .yaml")
-    data = _json(text, name) if text.lstrip()[:1] == b"{" else _yaml(text, name)
+    if text.lstrip()[:1] == b"{":
+        data = _json(text, name)
+    else:
+        with yaml.collector_paused():
+            data = _yaml(text, name)
     if not isinstance(data, dict):
         raise BadDocument(name, "", f"a document is an object with `openapi` and `paths`, not {type(data).__name__}")
     return data
