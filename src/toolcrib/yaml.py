@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -284,7 +284,7 @@ class _YamlReader:
         from yaml._yaml import CParser
 
         parser = CParser(text)
-        take = {
+        take: dict[type, Callable[[Any], None]] = {
             events.ScalarEvent: self.scalar,
             events.AliasEvent: self.alias,
             events.SequenceStartEvent: partial(self.begin, mapping=False),
