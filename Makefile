@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console services check format bench bench-durable bench-http bench-mcp conformance soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console generate services check format bench bench-durable bench-http bench-mcp conformance soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -50,6 +50,9 @@ check: $(INSTALLED) ## Check format, lint, types and the direction of imports
 format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+generate: $(INSTALLED) ## Write what is generated from the types of events: a page of the reference, types of the console
+	$(BIN)/python -m tests.events.generate
 
 console: ## Build the console into the package (needs Node and npm)
 	cd console && npm ci --silent --no-fund --no-audit && npx tsc --noEmit && npx vite build

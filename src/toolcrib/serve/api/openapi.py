@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from toolcrib import __version__
+from toolcrib.events import KINDS
+from toolcrib.events.schema import schemas as event_schemas
 from toolcrib.serve.api.errors import ErrorForm
 from toolcrib.serve.api.router import Route
 
@@ -24,6 +26,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     for schema in components.values():
         schema["description"] = inspect.cleandoc(schema.get("description", ""))
+    _declare_events(components)
     known = dict(zip(map(id, kinds), schemas, strict=True))
     paths: dict[str, Any] = {}
     for route in routes:
@@ -51,6 +54,18 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         },
         "security": [{"key": []}, {"cookie": []}],
     }
+
+
+def _declare_events(components: dict[str, Any]) -> None:
+    """Say what the data of each kind of event is, where no large value was left out of it."""
+    components |= event_schemas(_REF)
+    components["EventForm"]["allOf"] = [
+        {
+            "if": {"properties": {"kind": {"const": kind}}, "not": {"required": ["large"]}},
+            "then": {"properties": {"data": {"$ref": _REF.format(name=type.__name__)}}},
+        }
+        for kind, type in KINDS.items()
+    ]
 
 
 def _kinds(routes: Iterable[Route]) -> list[Any]:
