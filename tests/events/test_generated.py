@@ -57,7 +57,9 @@ def test_data_that_does_not_fit_its_type_is_read_as_far_as_it_does() -> None:
     assert odd == "soon"
     waiting = events.Event(1, 2.0, "c", "waiting", b'{"question":{"id":"c-1","key":"k"}}').data
     assert isinstance(waiting, events.Waiting)
-    assert (waiting.question.id, waiting.question.prompt) == ("c-1", None)
+    assert waiting.question.id == "c-1"
+    prompt: Any = waiting.question.prompt
+    assert prompt is None
 
 
 def test_large_values_that_were_left_out_have_their_size() -> None:
