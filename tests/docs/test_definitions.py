@@ -28,7 +28,8 @@ SAID_OF_EXAMPLES = {"VALIDATION_ERROR", "FORMAT_ERROR"}
 
 
 def sources() -> str:
-    return "\n".join(path.read_text("utf-8") for path in (ROOT / "src/toolcrib/definitions").glob("*.py"))
+    package = ROOT / "src/toolcrib"
+    return "\n".join(path.read_text("utf-8") for path in [*(package / "definitions").glob("*.py"), package / "yaml.py"])
 
 
 def test_every_problem_has_a_row_and_every_row_is_a_problem() -> None:

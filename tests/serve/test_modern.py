@@ -79,7 +79,8 @@ async def test_a_notification_is_accepted_and_other_http_methods_are_not(place: 
 async def test_foreign_origins_and_hosts_are_turned_away(place: Place, header: str) -> None:
     foreign = {"Origin": "http://evil.example.com", "Host": "evil.example.com"}
     assert (await place.post("tools/list", headers={header: foreign[header]})).status_code == 403
-    near = {"Origin": "http://localhost:3000"} if header == "Origin" else {"Host": "localhost:1"}
+    own = str(place.http.base_url).rstrip("/")
+    near = {"Origin": own} if header == "Origin" else {"Host": "localhost:1"}
     assert (await place.post("tools/list", headers=near)).status_code == 200
 
 
@@ -170,12 +171,13 @@ async def test_a_result_that_breaks_its_schema_is_not_passed_on(place: Place) ->
 
 @requirement("mcp.server.3")
 async def test_pages_that_are_let_in_may_read_the_answers(place: Place) -> None:
-    page = {"Origin": "http://localhost:3000"}
+    page = {"Origin": str(place.http.base_url).rstrip("/")}
     before = await place.http.options("/mcp", headers=page | {"Access-Control-Request-Method": "POST"})
     assert (before.status_code, before.headers["access-control-allow-origin"]) == (204, page["Origin"])
     answer = await place.post("tools/list", headers=page)
     assert answer.headers["access-control-allow-origin"] == page["Origin"]
-    assert (await place.http.options("/mcp", headers={"Origin": "http://evil.example"})).status_code == 403
+    for foreign in ("http://evil.example", "http://localhost:3000"):
+        assert (await place.http.options("/mcp", headers={"Origin": foreign})).status_code == 403
 
 
 @requirement("mcp.server.11")
