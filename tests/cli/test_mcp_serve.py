@@ -29,9 +29,9 @@ NODE, INSPECTOR = "node@22.23.3", "@modelcontextprotocol/inspector@2.12.0"
 PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 SHELF = '''
 from toolcrib.serve.mcp import McpLibrary
-shelf = Shelf()
+library = Shelf()
 
-@shelf.prompt
+@library.prompt
 def greet(name: str) -> str:
     """Greet somebody."""
     return f"Greet {name}"
@@ -139,7 +139,7 @@ async def test_a_crib_is_served_over_http_to_another_crib(project: Project) -> N
 
 def test_a_shelf_among_the_sources_is_served(project: Project) -> None:
     project.write("shelved.py", SHELF)
-    project.write("crib.yaml", "sources: [shop_tools, 'shelved:shelf']\n")
+    project.write("crib.yaml", "sources: [shop_tools, 'shelved:library']\n")
     with serving(project) as (_, url):
         shown = project.run("mcp", "inspect", url, "--json").json
     assert (shown["prompts"], shown["resources"]) == (1, 0)

@@ -1,11 +1,11 @@
-"""The fixture server: an ordinary program that serves a crib and a shelf. Usage: server PORT [STORE]."""
+"""The fixture server: an ordinary program that serves a crib and a library. Usage: server PORT [STORE]."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from tests.conformance.shelf import shelf
+from tests.conformance.library import library
 from tests.conformance.tools import TOOLS
 from toolcrib import Crib, Tool, tool
 from toolcrib.serve.http import Site, run
@@ -14,7 +14,7 @@ from toolcrib.serve.mcp import McpServerSettings
 
 def made(store: str = "memory:") -> tuple[Crib, Site]:
     """The crib and its site."""
-    crib = Crib([*TOOLS, shelf], store=store)
+    crib = Crib([*TOOLS, library], store=store)
 
     @tool(read_only=True)
     async def test_trigger_tool_change() -> str:
@@ -28,17 +28,17 @@ def made(store: str = "memory:") -> tuple[Crib, Site]:
     @tool(read_only=True)
     async def test_trigger_prompt_change() -> str:
         """Change the list of prompts."""
-        if "passing" in shelf.prompts:
-            shelf.remove("passing")
+        if "passing" in library.prompts:
+            library.remove("passing")
         else:
-            shelf.prompt(_passing, name="passing")
+            library.prompt(_passing, name="passing")
         return "The list of prompts has changed"
 
     crib.add(test_trigger_tool_change, test_trigger_prompt_change)
     settings = McpServerSettings(
         name="toolcrib-conformance", task_after_s=0.5, stream_s=1.5, instructions="Try everything."
     )
-    return crib, Site(crib, shelf=shelf, mcp=settings)
+    return crib, Site(crib, library=library, mcp=settings)
 
 
 async def _nothing(ctx: Any, values: Any) -> str:

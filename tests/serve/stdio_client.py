@@ -14,7 +14,7 @@ from tests.serve.place import META, VERSION
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
-from tests.serve.tools import TOOLS, Doors, shelf
+from tests.serve.tools import TOOLS, Doors, library
 from toolcrib import Crib, tool
 from toolcrib.serve.mcp import McpServerSettings
 from toolcrib.serve.mcp.stdio import run
@@ -27,8 +27,8 @@ def loud() -> str:
     os.system("echo nor is this")
     return "printed"
 
-shelved = shelf()
-run(Crib([*TOOLS, loud, shelved], deps={"doors": Doors()}), shelf=shelved, settings=Settings(largest=100_000))
+shelved = library()
+run(Crib([*TOOLS, loud, shelved], deps={"doors": Doors()}), library=shelved, settings=Settings(largest=100_000))
 """
 
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.serve.place import BOTH, META, VERSION, Place, headers, serving
-from tests.serve.tools import TOOLS, Doors, shelf
+from tests.serve.tools import TOOLS, Doors, library
 from toolcrib import Crib
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.serve.api import ServeLimits
@@ -36,10 +36,10 @@ FORM: dict[str, Any] = {"elicitation": {}}
 
 @asynccontextmanager
 async def guarded(**site: Any) -> AsyncIterator[Place]:
-    shelved = shelf()
+    shelved = library()
     agents = Agents([Agent(name="desk", instructions="Help.")], model=ScriptedModel({"desk": [{"text": "Hi."}] * 9}))
     crib = Crib([*TOOLS, shelved], agents=agents, deps={"doors": Doors()})
-    async with serving(crib, guard=KEYS, shelf=shelved, **site) as place:
+    async with serving(crib, guard=KEYS, library=shelved, **site) as place:
         yield place
 
 

@@ -172,14 +172,14 @@ async def test_log_lines_come_only_at_the_level_that_was_set(place: Place) -> No
 @requirement("mcp.server.13")
 async def test_changes_are_told_on_the_stream_of_the_session(place: Place) -> None:
     old = await place.begin()
-    shelf = place.mcp.server.shelf
-    assert shelf is not None
+    library = place.mcp.server.library
+    assert library is not None
     await old.result("resources/subscribe", {"uri": "note://today"})
     async with old.http.stream("GET", "/mcp", headers=old.headers) as answer:
         lines = answer.aiter_lines()
         assert (await anext(lines)).startswith(":")
         place.crib.remove("default.add")
-        shelf.updated("note://today")
+        library.updated("note://today")
         said = [line async for line in _some(lines, 2)]
     assert "tools/list_changed" in said[0]
     assert "resources/updated" in said[1]

@@ -256,17 +256,17 @@ async def test_a_prompt_that_lacks_an_argument_is_refused(place: Place) -> None:
 @requirement("mcp.server.7")
 async def test_a_subscription_is_acknowledged_and_tells_only_what_was_asked_for(place: Place) -> None:
     wanted = {"notifications": {"promptsListChanged": True, "resourceSubscriptions": ["note://today"]}}
-    shelf = place.mcp.server.shelf
-    assert shelf is not None
+    library = place.mcp.server.library
+    assert library is not None
     async with place.stream("subscriptions/listen", wanted, id="s-1") as messages:
         first = await anext(messages)
         assert first["method"] == "notifications/subscriptions/acknowledged"
         assert first["params"]["notifications"] == wanted["notifications"]
         place.crib.remove("default.add")
-        shelf.updated("pic://dot")
-        shelf.updated("note://today")
+        library.updated("pic://dot")
+        library.updated("note://today")
         second = await anext(messages)
-        shelf.remove("asks")
+        library.remove("asks")
         third = await anext(messages)
     assert (second["method"], second["params"]["uri"]) == ("notifications/resources/updated", "note://today")
     assert third["method"] == "notifications/prompts/list_changed"

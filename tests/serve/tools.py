@@ -113,7 +113,7 @@ async def outer(ctx: Context) -> str:
 TOOLS = [add, total, pieces, steps, hold, greet, erase, several, job, fails, outer]
 
 
-def shelf() -> McpLibrary:
+def library() -> McpLibrary:
     made = McpLibrary()
 
     @made.prompt(complete={"topic": ["tea", "tools", "trees"]})

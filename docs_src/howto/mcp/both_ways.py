@@ -9,7 +9,7 @@ from toolcrib.serve.mcp.stdio import run
 from toolcrib.sources.mcp import Mcp
 
 NOTES = {"milk": "Buy milk."}
-shelf = McpLibrary()
+library = McpLibrary()
 
 
 @tool(read_only=True)
@@ -18,13 +18,13 @@ def read_note(name: str) -> str:
     return NOTES[name]
 
 
-@shelf.prompt
+@library.prompt
 def sum_up(name: str) -> str:
     """Ask for a summary of a note."""
     return f"Sum up this note: {NOTES[name]}"
 
 
-@shelf.resource("note://{name}", mime_type="text/plain")
+@library.resource("note://{name}", mime_type="text/plain")
 def note(name: str) -> str:
     """A note."""
     return NOTES[name]
@@ -32,8 +32,8 @@ def note(name: str) -> str:
 
 def serve() -> None:
     run(
-        Crib([read_note, shelf]),
-        shelf=shelf,
+        Crib([read_note, library]),
+        library=library,
         settings=McpServerSettings(name="notes", instructions="Read before you write."),
     )
 

@@ -61,7 +61,7 @@ async def stdio(terminal: Terminal, namespace: Namespaces = None) -> None:
     # What is printed from here on is no message, also where a module is imported.
     async with _pipes() as pipes, at_work(terminal.crib) as crib:
         settings = _settings(crib, namespace)
-        await serve(crib, shelf=_shelf(crib), settings=settings, principal=Principal(user()), pipes=pipes)
+        await serve(crib, library=_shelf(crib), settings=settings, principal=Principal(user()), pipes=pipes)
 
 
 @contextlib.asynccontextmanager
@@ -233,7 +233,7 @@ def _site(
     settings = _settings(crib, namespace or said.namespaces)
     site = Site(
         crib,
-        shelf=_shelf(crib),
+        library=_shelf(crib),
         mcp=settings,
         guard=guard,
         hosts=hosts,

@@ -59,7 +59,7 @@ class Site:
         self,
         crib: Crib,
         *,
-        shelf: McpLibrary | None = None,
+        library: McpLibrary | None = None,
         mcp: McpServerSettings | None = None,
         guard: Guard | None = None,
         hosts: Sequence[str] = LOCAL,
@@ -70,7 +70,7 @@ class Site:
         from toolcrib.serve.api import Api
 
         self._crib = crib
-        self._shelf = shelf
+        self._shelf = library
         self._mcp = mcp
         self._guard = guard
         nameless = guard is None or isinstance(guard, StartToken)

@@ -162,7 +162,7 @@ class Duplex:
     async def _listen(self, connection: LegacyConnection) -> None:
         """Tells a client of an older revision what changes."""
         subscriber = Subscriber(await self._server.rooms.of(self._principal), self)
-        lists = ("tools",) if self._server.shelf is None else ("tools", "prompts", "resources")
+        lists = ("tools",) if self._server.library is None else ("tools", "prompts", "resources")
         subscriber.wants(frozenset(lists))
         subscriber.uris = connection.uris
         with self._server.hub.listening(subscriber):

@@ -335,7 +335,7 @@ class McpHttp:
             connection.stream.cancel()
         room = await self.server.rooms.of(connection.principal)
         subscriber = Subscriber(room, exchange)
-        shelved = self.server.shelf is not None
+        shelved = self.server.library is not None
         subscriber.wants(frozenset(("tools", "prompts", "resources") if shelved else ("tools",)))
         subscriber.uris = connection.uris
         connection.stream = task = asyncio.ensure_future(subscriber.run())

@@ -1,7 +1,7 @@
 """`McpLibrary`: the prompts and resources that a program offers beside its tools.
 
 A prompt or resource is a function, and getting or reading it is a call: it is checked, decided upon and logged like
-any other, and it may ask. Therefore a shelf is a source, given to the crib; its functions live in the namespaces
+any other, and it may ask. Therefore a library is a source, given to the crib; its functions live in the namespaces
 `prompts` and `resources`, which the MCP server opens and does not list among the tools.
 """
 
@@ -22,7 +22,7 @@ from toolcrib.types import Block, Result
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-SOURCE = "shelf"
+SOURCE = "library"
 PROMPTS = "prompts"
 RESOURCES = "resources"
 LONGEST = 8192
@@ -131,7 +131,7 @@ class McpLibrary:
         return take
 
     def remove(self, name: str) -> None:
-        """Takes a prompt, by its name, or a resource, by its address, from the shelf."""
+        """Takes a prompt, by its name, or a resource, by its address, from the library."""
         self.prompts.pop(name, None)
         self.resources.pop(name, None)
         self._tell()

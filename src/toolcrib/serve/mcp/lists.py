@@ -21,9 +21,9 @@ Listed = Mapping[str, Any]
 class McpLists:
     """The lists of one server. A page is made once for all who see the same, and kept until something changes."""
 
-    def __init__(self, settings: McpServerSettings, shelf: McpLibrary | None) -> None:
+    def __init__(self, settings: McpServerSettings, library: McpLibrary | None) -> None:
         self._settings = settings
-        self._shelf = shelf
+        self._shelf = library
 
     def cache(self, asked: McpRequest, body: bytes) -> bytes:
         """A result with how long it may be kept, and for whom: a list is that of whoever asked."""
@@ -40,7 +40,7 @@ class McpLists:
         return self._page(asked, room, "tools", all_of_them)
 
     def prompts(self, asked: McpRequest, room: McpSession) -> McpReply:
-        """The prompts on the shelf."""
+        """The prompts on the library."""
 
         def all_of_them() -> Iterable[Listed]:
             found = () if self._shelf is None else sorted(self._shelf.prompts.values(), key=lambda one: one.name)
@@ -49,11 +49,11 @@ class McpLists:
         return self._page(asked, room, "prompts", all_of_them)
 
     def resources(self, asked: McpRequest, room: McpSession) -> McpReply:
-        """The resources on the shelf."""
+        """The resources on the library."""
         return self._page(asked, room, "resources", lambda: self._resources(room, template=False))
 
     def templates(self, asked: McpRequest, room: McpSession) -> McpReply:
-        """The templates on the shelf."""
+        """The templates on the library."""
         return self._page(asked, room, "resourceTemplates", lambda: self._resources(room, template=True))
 
     def _resources(self, room: McpSession, *, template: bool) -> Iterable[Listed]:

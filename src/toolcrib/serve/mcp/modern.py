@@ -92,7 +92,7 @@ class ModernHandler:
         room = await self._server.room(asked)
         assert asked.line is not None
         subscriber = Subscriber(room, asked.line, asked.id)
-        shelved = self._server.shelf is not None
+        shelved = self._server.library is not None
         lists = {key: name for key, name in LISTS.items() if wanted.get(key) is True and (shelved or name == "tools")}
         uris = _texts(wanted.get("resourceSubscriptions"))[:MOST_URIS] if shelved else []
         uris = [uri for uri in uris if len(uri) <= LONGEST]

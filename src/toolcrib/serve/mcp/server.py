@@ -29,18 +29,18 @@ MOST_COMPLETIONS = 100
 
 
 class McpServer:
-    """A crib, and optionally a shelf, as methods of the protocol."""
+    """A crib, and optionally a library, as methods of the protocol."""
 
-    def __init__(self, crib: Crib, shelf: McpLibrary | None, settings: McpServerSettings, secret: bytes) -> None:
+    def __init__(self, crib: Crib, library: McpLibrary | None, settings: McpServerSettings, secret: bytes) -> None:
         self.crib = crib
-        self.shelf = shelf
+        self.library = library
         self.settings = settings
         seal = Signer(secret)
-        self.rooms = McpSessions(crib, seal, shelf, settings.namespaces)
-        self.lists = McpLists(settings, shelf)
+        self.rooms = McpSessions(crib, seal, library, settings.namespaces)
+        self.lists = McpLists(settings, library)
         self.tasks = Tasks(self.rooms, seal, settings)
         self.running = CallRunner(seal, settings, self.tasks)
-        self.hub = Hub(shelf)
+        self.hub = Hub(library)
         crib.catalog.listen(self.hub.changed)
         self.info = {"name": settings.name, "version": settings.version}
         if settings.title:
@@ -62,12 +62,12 @@ class McpServer:
 
     @classmethod
     async def over(
-        cls, crib: Crib, shelf: McpLibrary | None = None, settings: McpServerSettings | None = None
+        cls, crib: Crib, library: McpLibrary | None = None, settings: McpServerSettings | None = None
     ) -> McpServer:
         """A server over a crib that was started."""
         settings = settings or McpServerSettings()
         secret = settings.secret or await kept_secret(crib.store, crib.pipeline.clock.now())
-        return cls(crib, shelf, settings, secret)
+        return cls(crib, library, settings, secret)
 
     def result(self, reply: McpReply) -> bytes:
         """A result as the newest revision has it: it says what it is, and whose."""
@@ -77,7 +77,7 @@ class McpServer:
     def capabilities(self, *, modern: bool) -> dict[str, Any]:
         """What the server can do."""
         has: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
-        if self.shelf is not None:
+        if self.library is not None:
             has["prompts"] = {"listChanged": True}
             has["resources"] = {"listChanged": True, "subscribe": True}
             has["completions"] = {}
@@ -166,21 +166,21 @@ class McpServer:
     # Prompts, resources, completion
 
     async def list_prompts(self, asked: McpRequest) -> McpReply:
-        """The prompts on the shelf."""
+        """The prompts on the library."""
         return self.lists.prompts(asked, await self.room(asked))
 
     async def list_resources(self, asked: McpRequest) -> McpReply:
-        """The resources on the shelf."""
+        """The resources on the library."""
         return self.lists.resources(asked, await self.room(asked))
 
     async def list_templates(self, asked: McpRequest) -> McpReply:
-        """The templates on the shelf."""
+        """The templates on the library."""
         return self.lists.templates(asked, await self.room(asked))
 
     async def get_prompt(self, asked: McpRequest) -> McpReply | Later:
         """The messages of a prompt."""
         name = asked.needs("name")
-        prompt = None if self.shelf is None else self.shelf.prompts.get(name)
+        prompt = None if self.library is None else self.library.prompts.get(name)
         if prompt is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
         return await self._call(asked, await self.room(asked), prompt.tool, _arguments(asked))
@@ -188,7 +188,7 @@ class McpServer:
     async def read_resource(self, asked: McpRequest) -> McpReply | Later:
         """What a resource holds."""
         uri = asked.needs("uri")
-        found = None if self.shelf is None else self.shelf.find(uri)
+        found = None if self.library is None else self.library.find(uri)
         if found is None:
             raise ProtocolError(INVALID_PARAMS if asked.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri})
         resource, variables = found
@@ -206,9 +206,11 @@ class McpServer:
         return McpReply(encode({"completion": shown}))
 
     def _completions(self, ref: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self.shelf is not None:
+        if self.library is not None:
             name = ref.get("name") if ref.get("type") == "ref/prompt" else ref.get("uri")
-            known: Mapping[str, Any] = self.shelf.prompts if ref.get("type") == "ref/prompt" else self.shelf.resources
+            known: Mapping[str, Any] = (
+                self.library.prompts if ref.get("type") == "ref/prompt" else self.library.resources
+            )
             if isinstance(name, str) and name in known:
                 complete: Mapping[str, Any] = known[name].complete
                 return complete

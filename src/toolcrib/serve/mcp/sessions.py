@@ -77,11 +77,13 @@ class McpSession:
 class McpSessions:
     """Finds the session of whoever asks, and the calls that are theirs."""
 
-    def __init__(self, crib: Crib, seal: Signer, shelf: McpLibrary | None, namespaces: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, crib: Crib, seal: Signer, library: McpLibrary | None, namespaces: tuple[str, ...] | None
+    ) -> None:
         self._crib = crib
         self._clock = crib.pipeline.clock
         self._seal = seal
-        self._more = () if shelf is None else shelf.namespaces
+        self._more = () if library is None else library.namespaces
         self._namespaces = namespaces
         self._rooms: dict[Principal, McpSession] = {}
         self._sights: dict[object, Visibility] = {}

@@ -107,7 +107,7 @@ class Outflow(asyncio.BaseProtocol):
 async def serve(
     crib: Crib,
     *,
-    shelf: McpLibrary | None = None,
+    library: McpLibrary | None = None,
     settings: McpServerSettings | None = None,
     principal: Principal | None = None,
     pipes: tuple[Any, Any] | None = None,
@@ -115,7 +115,7 @@ async def serve(
     """Serves a crib that was started, until the client closes its end; `pipes` are two files, read and written."""
     loop = asyncio.get_running_loop()
     source, target = pipes or own_pipes()
-    server = await McpServer.over(crib, shelf, settings)
+    server = await McpServer.over(crib, library, settings)
     outflow = Outflow()
     output, _ = await loop.connect_write_pipe(lambda: outflow, target)
     client = Duplex(

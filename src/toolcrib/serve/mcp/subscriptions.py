@@ -87,10 +87,10 @@ class Subscriber:
 class Hub:
     """All who listen."""
 
-    def __init__(self, shelf: McpLibrary | None) -> None:
+    def __init__(self, library: McpLibrary | None) -> None:
         self._subscribers: set[Subscriber] = set()
-        if shelf is not None:
-            shelf.listeners.append(self.updated)
+        if library is not None:
+            library.listeners.append(self.updated)
 
     def __len__(self) -> int:
         return len(self._subscribers)
