@@ -160,3 +160,29 @@ def test_importing_toolcrib_loads_nothing_heavy(tmp_path: Path) -> None:
     program = "import json, sys; from toolcrib import Context, Crib, tool; print(json.dumps(sorted(sys.modules)))"
     loaded = run_python("-c", program, cwd=tmp_path)
     assert sorted(set(HEAVY) & set(json.loads(loaded))) == []
+
+
+def modules() -> list[Path]:
+    return sorted((ROOT / "src/toolcrib").rglob("*.py"))
+
+
+def test_no_module_is_named_by_a_gerund() -> None:
+    names = [path.stem for path in modules()]
+    assert "session" in names
+    assert [name for name in names if name.endswith("ing") and name != "keyring"] == []
+
+
+def test_no_two_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert "Session" in places
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_nothing_says_can_not() -> None:
+    texts = {path: path.read_text("utf-8") for path in (*modules(), *PAGES)}
+    assert texts
+    assert [str(path.relative_to(ROOT)) for path, text in texts.items() if re.search(r"\bcan not\b", text)] == []

@@ -181,7 +181,7 @@ async def again(asked: ApiRequest) -> ApiReply:
     return await _submitted(session, row.tool, args, options)
 
 
-class Settled(Struct, forbid_unknown_fields=True):
+class SettleRequest(Struct, forbid_unknown_fields=True):
     """What came of a call that ended `unknown`: whether it happened, and with which result."""
 
     outcome: Literal["happened", "not"]
@@ -238,7 +238,7 @@ ROUTES = [
         reconcile,
         "Settles a call that ended `unknown`: somebody looked, and says whether it happened.",
         "answer",
-        body=Settled,
+        body=SettleRequest,
         gives={200: forms.ResultForm},
     ),
 ]
