@@ -29,7 +29,7 @@ NODE, INSPECTOR = "node@22.23.3", "@modelcontextprotocol/inspector@2.12.0"
 PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 SHELF = '''
 from toolcrib.serve.mcp import McpLibrary
-library = Shelf()
+library = McpLibrary()
 
 @library.prompt
 def greet(name: str) -> str:
@@ -137,7 +137,7 @@ async def test_a_crib_is_served_over_http_to_another_crib(project: Project) -> N
         assert "Stopped listening." in process.communicate()[1]
 
 
-def test_a_shelf_among_the_sources_is_served(project: Project) -> None:
+def test_a_library_among_the_sources_is_served(project: Project) -> None:
     project.write("shelved.py", SHELF)
     project.write("crib.yaml", "sources: [shop_tools, 'shelved:library']\n")
     with serving(project) as (_, url):

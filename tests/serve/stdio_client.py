@@ -28,7 +28,7 @@ def loud() -> str:
     return "printed"
 
 shelved = library()
-run(Crib([*TOOLS, loud, shelved], deps={"doors": Doors()}), library=shelved, settings=Settings(largest=100_000))
+run(Crib([*TOOLS, loud, shelved], deps={"doors": Doors()}), library=shelved, settings=McpServerSettings(largest=100_000))
 """
 
 
