@@ -86,7 +86,7 @@ async def simulate(chains: Chains, chain: Chain, sender: str, calls: Sequence[Si
     block = await rpc("eth_getBlockByNumber", "latest", False)
     block = block if isinstance(block, Mapping) else {}
     number, time = quantity(block.get("number")) or 0, quantity(block.get("timestamp")) or 0
-    look = _Look(chains, chain, sender, calls)
+    look = _Simulator(chains, chain, sender, calls)
     try:
         outcomes = await look.at_once(rpc, time)
     except NoMethod:
@@ -94,7 +94,7 @@ async def simulate(chains: Chains, chain: Chain, sender: str, calls: Sequence[Si
     return Simulation(outcomes, number, time, quantity(block.get("baseFeePerGas")) or 0)
 
 
-class _Look:
+class _Simulator:
     """One simulation, by the best way that the node knows."""
 
     def __init__(self, chains: Chains, chain: Chain, sender: str, calls: Sequence[SimulatedCall]) -> None:
