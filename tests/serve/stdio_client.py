@@ -27,8 +27,8 @@ def loud() -> str:
     os.system("echo nor is this")
     return "printed"
 
-shelved = library()
-run(Crib([*TOOLS, loud, shelved], deps={"doors": Doors()}), library=shelved, settings=McpServerSettings(largest=100_000))
+kept = library()
+run(Crib([*TOOLS, loud, kept], deps={"doors": Doors()}), library=kept, settings=McpServerSettings(largest=100_000))
 """
 
 
