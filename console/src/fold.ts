@@ -1,5 +1,7 @@
 // The log is the truth: what the screens show of calls and conversations is folded from its events, here as on the server.
 
+import type { CallerRecord } from "./events";
+import { dataOf } from "./types";
 import type { Entry, Event, Failure, Question, Verdict } from "./types";
 
 export interface Answered {
@@ -17,7 +19,7 @@ export interface Card {
   tool: string;
   label: string;
   args: unknown;
-  by?: { kind: string; name: string };
+  by?: CallerRecord;
   parent?: string;
   status: string;
   progress?: number;
@@ -44,12 +46,12 @@ const ENDS: Record<string, string> = { cancelled: "cancelled", timeout: "timed_o
 
 export function take(cards: Map<string, Card>, event: Event): Card | undefined {
   if (!event.call) return undefined;
-  const data = event.data;
   let card = cards.get(event.call);
   if (event.kind === "accepted") {
+    const data = dataOf(event, "accepted");
     card = {
-      id: event.call, session: event.session, tool: data.tool, label: data.label, args: data.args, by: data.by, parent: data.parent,
-      status: "queued", output: "", answers: [], background: data.background, accepted: event.time, seq: event.seq, children: [],
+      id: event.call, session: event.session, tool: data.tool, label: data.label, args: data.args, by: data.by, parent: data.parent ?? undefined,
+      status: "queued", output: "", answers: [], background: data.background ?? undefined, accepted: event.time, seq: event.seq, children: [],
     };
     cards.set(event.call, card);
     below(cards, card);
@@ -116,10 +118,11 @@ function changed(card: Card, event: Event): Partial<Card> {
   }
 }
 
-function ended({ data, time }: Event): Partial<Card> {
-  const failure: Failure | undefined = data.failure;
+function ended(event: Event): Partial<Card> {
+  const data = dataOf(event, "done");
+  const failure: Failure | undefined = data.failure ?? undefined;
   return {
-    status: data.ok ? "succeeded" : (ENDS[failure?.code ?? ""] ?? "failed"), question: undefined, done: time,
+    status: data.ok ? "succeeded" : (ENDS[failure?.code ?? ""] ?? "failed"), question: undefined, done: event.time,
     data: data.data, failure, duration: data.duration_ms === undefined ? undefined : data.duration_ms / 1000, progress: undefined,
   };
 }
@@ -128,8 +131,10 @@ function ended({ data, time }: Event): Partial<Card> {
 const settled = ({ data, time }: Event): Answered =>
   ({ action: data.ok ? "it happened" : "it did not happen", actor: data.metadata?.settled_by ?? "whoever ran it", reason: data.metadata?.reason, at: time });
 
-const answer = ({ data, time }: Event): Answered =>
-  ({ action: data.action, actor: data.actor, reason: data.reason, scope: data.scope, edited: "args" in data, at: time });
+const answer = (event: Event): Answered => {
+  const data = dataOf(event, "answered");
+  return { action: data.action, actor: data.actor, reason: data.reason ?? undefined, scope: data.scope, edited: "args" in data, at: event.time };
+};
 
 const text = (value: unknown) => (typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value) + "\n");
 

@@ -1,6 +1,7 @@
 // The log of a session, however long: only the pages that are looked at are here.
 
 import { at, get } from "./api";
+import { dataOf } from "./types";
 import type { Event, Page } from "./types";
 
 const PAGE = 200;
@@ -61,6 +62,6 @@ export class Log {
     if (!this.pages.has(page)) this.pages.set(page, []);
     this.pages.get(page)![(event.seq - 1) % PAGE] = event;
     this.last = Math.max(this.last, event.seq);
-    if (event.kind === "accepted") this.tools.set(event.call!, event.data.tool);
+    if (event.kind === "accepted") this.tools.set(event.call!, dataOf(event, "accepted").tool);
   }
 }

@@ -1,5 +1,7 @@
 // What the API sends, by the names of the contract.
 
+import type { EventKinds } from "./events";
+
 export type Json = unknown;
 export type Effect = "read" | "idempotent" | "once";
 
@@ -107,7 +109,7 @@ export interface Failure {
   code: string;
   message: string;
   retryable?: boolean;
-  hint?: string;
+  hint?: string | null;
 }
 
 export interface Result {
@@ -125,10 +127,14 @@ export interface Event {
   time: number;
   call?: string;
   kind: string;
+  /** Of the type that `EventKinds` has for its kind. */
   data: Record<string, any>;
   /** The bytes of values that are only references here. */
   large?: Record<string, number>;
 }
+
+/** The data of an event that is of that kind. */
+export const dataOf = <K extends keyof EventKinds>(event: Event, _kind: K): EventKinds[K] => event.data as unknown as EventKinds[K];
 
 export interface Question {
   id: string;
