@@ -281,8 +281,10 @@ class Session(Lists):
             arguments = args if type(args) is bytes and args.isascii() else read_arguments(args)
         except BadArguments as error:
             arguments, problem = b"null", error
-        if not isinstance(options, CallOptions):
-            options = CallOptions.of(options) if options else PLAIN
+        if not options:
+            options = PLAIN
+        elif not isinstance(options, CallOptions):
+            options = CallOptions.of(options)
         id = id or self.crib.new_id()
         return LiveCall(
             pipeline, CallRequest(self, id, tool, arguments, pipeline.clock.now(), options, origin, problem)

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from toolcrib._call import records
 from toolcrib._call.failures import failure_of, masked, traced, unexpected
-from toolcrib._call.request import Admitted, CallRequest, Rejected, hidden
+from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Rejected, hidden
 from toolcrib._call.scheduler import Clock, SystemClock
 from toolcrib.catalog import Catalog
 from toolcrib.context import AgentScope, Context
@@ -115,16 +115,21 @@ class Admission:
         has its arguments prepared by its tool, and is charged to the rates; one that goes on had both done when it was
         new. Approvals in the `history` of a call that goes on hold only for what was approved.
         """
-        look = _Look(request, request.arguments, request.options.label)
+        options = request.options
+        look = _Look(request, request.arguments, options.label)
         try:
-            desk = request.desk() if request.options.run is not None else None
+            desk = None if options.run is None else request.desk()
             tool = look.tool = self._find(request, desk)
-            look.timeout_s = timeout_s = self.timeout_s(request, tool)
+            timeout_s = tool.limits.timeout_s or self._limits.timeout_s
+            if options.timeout_s is not None or self.preset is not None:
+                timeout_s = self.timeout_s(request, tool)
+            look.timeout_s = timeout_s
             self._authorize(request, tool, desk)
             if history is not None:
                 _check_approvals(request, tool, history)
-            self._check_size(look)
-            if request.options.by.kind == "agent":
+            if request.problem is not None or len(request.arguments) > self._limits.arguments_bytes:
+                self._refuse_unread(look)
+            if options.by.kind == "agent":
                 look.undress(tool)
             if context is not None and tool.prepare is not None and new:
                 await self._prepare(look, tool, context)
@@ -136,11 +141,14 @@ class Admission:
                 await self._rate(request, tool)
         except _Refusal as refusal:
             return look.rejected(refusal)
-        background = request.options.background
+        background = options.background
         if background is None:
             background = tool.background
+        shown, secrets = look.shown, look.secrets
+        plain = options is PLAIN and request.origin is TOP and not (background or secrets or look.given or look.label)
+        plain = plain and shown is None
         return Admitted(
-            request, tool, parsed, verdict, timeout_s, background, look.label, look.shown, look.secrets, look.given
+            request, tool, parsed, verdict, timeout_s, background, look.label, shown, secrets, look.given, plain
         )
 
     def explain(self, request: CallRequest) -> Admitted | Rejected:
@@ -168,7 +176,9 @@ class Admission:
 
     def _find(self, request: CallRequest, desk: AgentScope | None) -> Tool:
         """Return the tool of that name, among those the session may see."""
-        tool = self.lookup(request, desk)
+        tool = request.session.tool(request.name) if desk is None else desk.tool(request)
+        if tool is not None and tool.renew is not None:
+            tool = self.lookup(request, desk)
         return self._missing(request, desk) if tool is None else tool
 
     def lookup(self, request: CallRequest, desk: AgentScope | None) -> Tool | None:
@@ -252,12 +262,11 @@ class Admission:
 
     # 3. validate
 
-    def _check_size(self, look: _Look) -> None:
+    def _refuse_unread(self, look: _Look) -> NoReturn:
         size, most, problem = len(look.arguments), self._limits.arguments_bytes, look.request.problem
         if size > most:
             raise _Refusal(failure_of(look.tool, "too_large", f"The arguments have {size} bytes, the limit is {most}"))
-        if problem is not None:
-            raise _Refusal(failure_of(look.tool, "invalid_arguments", str(problem)))
+        raise _Refusal(failure_of(look.tool, "invalid_arguments", str(problem)))
 
     async def _prepare(self, look: _Look, tool: Tool, context: MakeContext) -> None:
         """Let the tool shape the arguments; what it makes of them is what is checked, decided on and logged."""
@@ -278,7 +287,8 @@ class Admission:
             look.arguments = encode(shaped)
 
         await self._run(look, tool, lambda: shape(made, values), learned, take)
-        self._check_size(look)
+        if len(look.arguments) > self._limits.arguments_bytes:
+            self._refuse_unread(look)
 
     def _validate(self, look: _Look, tool: Tool) -> ParsedArguments:
         """Parse the arguments by the tool's schema and types."""
@@ -348,7 +358,7 @@ class Admission:
         try:
             who = session if request.options.agent is None else asker(request)
             policy = (session.judge or session.policy) if desk is None else desk.policy
-            verdict = policy.decide(who, tool, lambda: parser.normalised(parsed))
+            verdict = policy.decide(who, tool, partial(parser.normalised, parsed))
         except UnfitArgument as error:
             raise _Refusal(failure_of(tool, "invalid_arguments", str(error))) from None
         except Exception as error:  # noqa: BLE001 - a policy that raises is a deny
@@ -386,7 +396,7 @@ class Admission:
             raise _Refusal(failure_of(tool, "rate_limited", message), metadata=metadata)
 
 
-class _Look(msgspec.Struct):
+class _Look(msgspec.Struct, gc=False):
     """What the stages have found out so far about one request. It does not leave this module."""
 
     request: CallRequest

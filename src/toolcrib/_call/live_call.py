@@ -18,7 +18,7 @@ from toolcrib._call import lifecycle
 from toolcrib._call.credentials import find_credential
 from toolcrib._call.failures import failure_of, masked
 from toolcrib._call.fence import Fence
-from toolcrib._call.request import PLAIN, Admitted, CallRequest, Origin, Rejected, hidden
+from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Origin, Rejected, hidden
 from toolcrib.context import AgentScope, Context, Deps, Parked, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.events import UNSET, Event, StepFailure, StepTaken
@@ -27,7 +27,7 @@ from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write, draft
 from toolcrib.store.codec import LARGE, CompactWrite, decode, digest, encode, whole
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, Failure, Result, Wake
+from toolcrib.types import Answer, By, Failure, Result, Wake
 
 if TYPE_CHECKING:
     from toolcrib._call.history import History
@@ -43,9 +43,12 @@ class LiveCall(Fence):
     tool_id = ""
     parsed: ParsedArguments | None = None
     verdict: Verdict | None = None
+    by = By()
+    run: Any = None
     label = ""
     extra: dict[str, Any] | None = None
     parent: LiveCall | None = None
+    parent_id: str | None = None
     background = False
     timeout_s = 0.0
     concurrency: int | None = None
@@ -100,9 +103,11 @@ class LiveCall(Fence):
         self.accepted_at = request.at
         self.name = request.name
         self.given = request.arguments
-        options, self.parent_id = request.options, request.origin.parent
-        self.by, self.run = options.by, options.run
+        options = request.options
+        if request.origin is not TOP:
+            self.parent_id = request.origin.parent
         if options is not PLAIN:
+            self.by, self.run = options.by, options.run
             self.label = options.label
             self.cancel_on_disconnect = options.cancel_on_disconnect
             self.background = bool(options.background)
@@ -120,23 +125,31 @@ class LiveCall(Fence):
 
     def admit(self, admission: Admitted | Rejected) -> None:
         """Takes what the stages have established."""
-        self.request, self.tool, self.tool_id = admission.request, admission.tool, admission.tool_id
-        self.parsed, self.verdict, self.timeout_s = admission.parsed, admission.verdict, admission.timeout_s
-        self.given, self.background = admission.arguments, admission.background
-        if admission.label:
-            self.label = admission.label
-        if admission.shown is not None or admission.secrets:
-            self.shown, self.secrets = admission.shown, admission.secrets
-        self.extra = admission.marks()
-        if self.background or self.shown is not None:
-            self.durable = True  # where there is a secret, whoever goes on with it finds in the log only that there was
+        self.request, self.verdict, self.timeout_s = admission.request, admission.verdict, admission.timeout_s
         if isinstance(admission, Rejected):
-            self.stop_metadata = dict(admission.metadata or {}) or None
-            self.name = whole(self.name)
+            self._reject(admission)
         else:
-            limits = admission.tool.limits
-            if (admission.tool.serial or limits.concurrency is not None) and not self.within(admission.tool):
-                self.concurrency, self.serial = limits.concurrency, admission.tool.serial
+            tool = admission.tool
+            self.tool, self.tool_id, self.parsed = tool, tool.id, admission.parsed
+            self.given = admission.parsed.json
+            if admission.background:
+                self.background = self.durable = True
+            elif self.background:
+                self.background = False
+            if (tool.serial or tool.limits.concurrency is not None) and not self.within(tool):
+                self.concurrency, self.serial = tool.limits.concurrency, tool.serial
+        if not admission.is_plain:
+            self.extra = admission.marks()
+            self.label = admission.label or self.label
+            self.shown, self.secrets = admission.shown, admission.secrets
+            if self.shown is not None:
+                self.durable = True  # whoever goes on with it finds in the log only that there was a secret
+
+    def _reject(self, rejected: Rejected) -> None:
+        self.tool, self.tool_id, self.parsed = rejected.tool, rejected.tool_id, rejected.parsed
+        self.given, self.name = rejected.arguments, whole(self.name)
+        self.background = False
+        self.stop_metadata = dict(rejected.metadata or {}) or None
 
     def recall(self, tool: Tool | None, tool_id: str) -> None:
         """Takes the tool of now for a call of the log, which may have secrets."""

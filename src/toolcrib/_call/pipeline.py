@@ -139,11 +139,14 @@ class Pipeline:
 
     def _gone(self, live: LiveCall) -> Failure | None:
         """A session that closes takes no more calls, except those that what still runs has to make."""
-        if self.stopping and not live.nested:
+        session = live.session
+        if live.nested or not (self.stopping or session.closing or session.shut):
+            return None
+        if self.stopping:
             return live.failure("unavailable", "The crib is closing")
-        if live.session.closing and not live.nested:
+        if session.closing:
             return live.failure("unavailable", "Session is closing")
-        return self._closed(live) if live.session.shut and not live.nested else None
+        return self._closed(live)
 
     def _closed(self, live: LiveCall) -> Failure:
         return live.failure("unavailable", "Session is closed", retryable=False, hint="open it again first")
@@ -429,7 +432,10 @@ class Pipeline:
         now = self.clock.now()
         row = live.new_row("done", 1)
         live.concluding = True
-        self.store.put(live.accepted(row, records.quick(live, result, now)))
+        write = lifecycle.accept(row, records.quick(live, result, now))
+        if live.maker is not None:
+            live.on_behalf(write, live.maker)
+        self.store.put(write)
         live.result = result
         self.release(live)
         return True

@@ -77,7 +77,7 @@ TOP = Origin()
 """The origin of a call that no other call made."""
 
 
-class CallRequest(msgspec.Struct, frozen=True):
+class CallRequest(msgspec.Struct, frozen=True, gc=False):
     """One call as its caller wants it. `problem` says why the arguments could not be read as JSON."""
 
     session: Session
@@ -130,7 +130,7 @@ class CallRequest(msgspec.Struct, frozen=True):
         }
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     """A call that may run, or that only has to be confirmed before: all that the stages have established."""
 
     request: CallRequest
@@ -144,6 +144,8 @@ class Admitted(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...] = ()
     prepared_from: str | None = None
     """The digest of the arguments as the caller gave them, where the tool has shaped them since."""
+    is_plain: bool = False
+    """True if there is nothing to say of it but its tool and arguments."""
 
     @property
     def tool_id(self) -> str:
@@ -190,6 +192,7 @@ class Rejected(msgspec.Struct, frozen=True):
     prepared_from: str | None = None
     fault: BaseException | None = None
     """What was raised where nobody meant it."""
+    is_plain: bool = False
 
     def marks(self) -> dict[str, Any] | None:
         """Return what the log says of the call beyond its tool and arguments, or None where there is nothing."""
