@@ -44,7 +44,7 @@ async def late(room: Driver, run: AgentRun | None, id: str = "") -> list[Message
 
 
 def _reads(room: Driver, run: AgentRun | None, caller: str | None) -> bool:
-    """Whether that run reads of the calls of another: a child of its own, and the foreground of all others."""
+    """True if that run reads of the calls of another: a child of its own, and the foreground of all others."""
     owner = room.thread.runs.get(caller or "")
     whose = owner if owner is not None and owner.finished is None and owner.parent is not None else None
     return whose is (None if run is None or run.parent is None else run)

@@ -75,7 +75,7 @@ def all_tools() -> list[Tool]:
 
 
 def is_builtin(name: str) -> bool:
-    """Whether there is a built-in tool of that name or id."""
+    """True if there is a built-in tool of that name or id."""
     return get(name) is not None
 
 

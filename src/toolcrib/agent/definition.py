@@ -30,7 +30,7 @@ class SubAgent:
     history: Any = None
 
     def fits(self, name: str, via: Via) -> bool:
-        """Whether it means that agent, by that way."""
+        """True if it means that agent, by that way."""
         return self.via in (None, via) and globs.text(self.agent)(name)
 
     def data(self) -> Any:
@@ -100,7 +100,7 @@ class Agent:
         return (*self.stop, Stop("max_rounds", self.max_turns))
 
     def has(self, tool: str) -> bool:
-        """Whether it selects the tool of that id."""
+        """True if it selects the tool of that id."""
         return selected(tuple(self.tools), tuple(self.exclude), tool)
 
     def sub_agent(self, name: str, via: Via) -> SubAgent | None:

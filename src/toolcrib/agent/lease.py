@@ -59,12 +59,12 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this process holds it, as far as it knows."""
+        """True if this process holds it, as far as it knows."""
         return self._row is not None
 
     @property
     def in_body(self) -> bool:
-        """Whether calls are made under it."""
+        """True if calls are made under it."""
         return self._row is not None
 
     def guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
@@ -122,7 +122,7 @@ class Lease:
         return True
 
     async def _elsewhere(self, row: Row) -> bool:
-        """Whether a process that lives holds it; this one would know."""
+        """True if a process that lives holds it; this one would know."""
         here = self._session.pipeline.worker
         return row.state == "held" and row.worker not in (None, here) and await self._store.alive(row.worker or "")
 

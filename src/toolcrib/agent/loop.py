@@ -81,7 +81,7 @@ class Loop:
                 await self._conclude()
 
     async def waits(self) -> bool:
-        """Whether all that it waits for still waits for somebody: then nobody need go on with it."""
+        """True if all that it waits for still waits for somebody: then nobody need go on with it."""
         if self.run.waiting_since is None or self.run.interrupted:
             return False
         await self._look()

@@ -50,7 +50,7 @@ class RunScope:
         return self.offer.callable.get(request.name)
 
     def sees(self, tool: Tool) -> bool:
-        """Whether that very tool is open."""
+        """True if that very tool is open."""
         return self.offer.callable.get(tool.id) is tool or self.room.session.sees(tool)
 
     def names(self) -> list[str]:

@@ -67,7 +67,7 @@ def named(agent: Agent) -> str | None:
 
 
 def installed() -> bool:
-    """Whether there is something to run scripts with: an extra brings it."""
+    """True if there is something to run scripts with: an extra brings it."""
     return find_spec("pydantic_monty") is not None
 
 

@@ -16,12 +16,12 @@ def problem(selector: str) -> str | None:
 
 
 def selects(selector: str, tool: str) -> bool:
-    """Whether a selector means the tool of that id, by the id or by the name alone."""
+    """True if a selector means the tool of that id, by the id or by the name alone."""
     fits = globs.text(selector)
     return fits(tool) or fits(tool.partition(".")[2] or tool)
 
 
 @lru_cache(65536)
 def selected(tools: tuple[str, ...], exclude: tuple[str, ...], tool: str) -> bool:
-    """Whether a tool is among those that an agent has; what is excluded is not, whatever selects it."""
+    """True if a tool is among those that an agent has; what is excluded is not, whatever selects it."""
     return any(selects(one, tool) for one in tools) and not any(selects(one, tool) for one in exclude)

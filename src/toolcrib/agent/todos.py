@@ -20,7 +20,7 @@ def display(todos: Iterable[Mapping[str, str]]) -> str:
 
 
 def all_done(todos: Sequence[Mapping[str, str]]) -> bool:
-    """Whether there is something, and nothing left of it."""
+    """True if there is something, and nothing left of it."""
     return bool(todos) and all(one["status"] == "done" for one in todos)
 
 

@@ -50,17 +50,17 @@ class CallNote:
         self._bare = tool.removeprefix("builtin").lstrip("._")
 
     def calls(self, builtin: str) -> bool:
-        """Whether it calls that built-in tool, however the model says it."""
+        """True if it calls that built-in tool, however the model says it."""
         return self._bare == builtin
 
     @property
     def answered(self) -> bool:
-        """Whether the model has something to read of it: its result, or that it runs in the background."""
+        """True if the model has something to read of it: its result, or that it runs in the background."""
         return self.result is not None or self.background
 
     @property
     def transferred(self) -> bool:
-        """Whether it handed the conversation over."""
+        """True if it handed the conversation over."""
         return self.result is not None and self.result.ok and self.result.handover is not None
 
     @property

@@ -82,7 +82,7 @@ class SourceRegistry:
 
     @property
     def pending(self) -> bool:
-        """Whether there are sources whose tools are not known yet."""
+        """True if there are sources whose tools are not known yet."""
         return bool(self._late)
 
     async def _begin(self, source: Source) -> None:
@@ -113,7 +113,7 @@ class SourceRegistry:
 
     @property
     def pinned(self) -> bool:
-        """Whether it knows of tools of strangers what they looked like."""
+        """True if it knows of tools of strangers what they looked like."""
         return self._pins is not None
 
     def health(self, tool: Tool) -> Health:

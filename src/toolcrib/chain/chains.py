@@ -55,7 +55,7 @@ class Chain:
 
     @property
     def loopback(self) -> bool:
-        """Whether its node is on this machine."""
+        """True if its node is on this machine."""
         host = urlsplit(self.rpc).hostname or ""
         try:
             return host == "localhost" or ipaddress.ip_address(host).is_loopback

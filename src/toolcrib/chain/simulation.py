@@ -188,7 +188,7 @@ def moves_of(logs: Any) -> tuple[dict[str, str], ...]:
 
 
 async def is_ours(chain: Chain, rpc: Rpc) -> bool:
-    """Whether a node is a development node on this machine: the operator says so, and it is, and it says so."""
+    """True if a node is a development node on this machine: the operator says so, and it is, and it says so."""
     if not chain.local or not chain.loopback:
         return False
     version = await rpc("web3_clientVersion")

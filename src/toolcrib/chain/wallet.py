@@ -144,7 +144,7 @@ class _Wallet:
         }
 
     async def _is_by(self, chain: Chain, who: str, digest: str, signature: str) -> bool:
-        """Whether an account, or a contract that is one, made a signature: the chain itself is asked."""
+        """True if an account, or a contract that is one, made a signature: the chain itself is asked."""
         rpc = self.chains.node(chain, "eth_call", "eth_getCode")
         if len(signature) == 132:
             r, s, v = signature[2:66], signature[66:130], int(signature[130:], 16)
@@ -183,7 +183,7 @@ def _data(text: str) -> str:
 
 
 async def _takes(rpc: Rpc, who: str, digest: str, signature: str) -> bool:
-    """Whether a contract says that a signature is its own."""
+    """True if a contract says that a signature is its own."""
     if await rpc.data("eth_getCode", who, "latest") == "0x":
         return False
     try:

@@ -135,7 +135,7 @@ class _ApprovalWatch:
         return PromptAnswer("elsewhere")
 
     async def _answer(self, asked: PendingQuestion, given: PromptAnswer) -> bool:
-        """Whether there is nothing more to ask."""
+        """True if there is nothing more to ask."""
         from toolcrib.errors import Refused
 
         action, scope = ("accept", "session") if given.action == ALWAYS else (given.action, "once")

@@ -59,7 +59,7 @@ class _AuditQuery(NamedTuple):
     after: Mapping[str, int]
 
     def fits(self, entry: Mapping[str, Any]) -> bool:
-        """Whether it is one of them."""
+        """True if it is one of them."""
         if entry["ended_at"] < self.since or entry["seq"] <= self.after.get(entry["session"], 0):
             return False
         name = entry["tool"]

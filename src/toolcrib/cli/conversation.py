@@ -52,7 +52,7 @@ class ConversationFollower(Follower):
                 self._told.add(event.fields["run"])
 
     def _said(self, event: Event) -> bool:
-        """Whether somebody says something in the conversation itself."""
+        """True if somebody says something in the conversation itself."""
         run = self.thread.runs.get(event.fields.get("run") or "")
         return event.fields["role"] != "note" and bool(event.fields["content"]) and (run is None or run.parent is None)
 
@@ -141,23 +141,23 @@ class ConversationFollower(Follower):
 
     @property
     def queued(self) -> bool:
-        """Whether a message waits to be read."""
+        """True if a message waits to be read."""
         return any(one.run is None for one in self.thread.queue)
 
     def _waits(self, run: AgentRun) -> bool:
-        """Whether it waits for answers that nobody gives here."""
+        """True if it waits for answers that nobody gives here."""
         asked = self.thread.questions(run) if run.status == "waiting" else None
         return asked is not None and self.left.keys() >= set(asked)
 
     def _wakes(self) -> bool:
-        """Whether a result is about to start a run."""
+        """True if a result is about to start a run."""
         from toolcrib.agent.runtime import UNASKED
 
         late = any(wake == "wake" for _, wake in self.thread.late.values())
         return late and self.thread.unasked < UNASKED
 
     def _busy(self) -> bool:
-        """Whether something goes on in the background."""
+        """True if something goes on in the background."""
         for note in self.thread.calls.values():
             below = self.thread.child(note.id)
             left = note.question in self.left or (below is not None and self._waits(below))

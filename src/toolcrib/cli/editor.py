@@ -41,7 +41,7 @@ async def edited(terminal: Terminal, arguments: Mapping[str, Any]) -> dict[str, 
 
 
 async def again(terminal: Terminal) -> bool:
-    """Whether the editor shall open once more."""
+    """True if the editor shall open once more."""
     try:
         return await pick(terminal, "Edit again?", {"y": "yes", "n": "no"}) == "y"
     except LeftOpen:

@@ -35,7 +35,7 @@ class QuestionHandler:
         self._note = note
 
     async def settle(self, asked: Question, seq: int) -> bool:
-        """Whether the question, asked at that place in the log, was answered: here or elsewhere, now or before."""
+        """True if the question, asked at that place in the log, was answered: here or elsewhere, now or before."""
         row = await self.session.row(asked.call)
         if (row.state, row.question) != ("waiting", asked.id):
             return True
@@ -55,7 +55,7 @@ class QuestionHandler:
                 return not await self._lacking(asked)
 
     async def _lacking(self, asked: Question) -> bool:
-        """Whether others have to agree too; then nobody here can do more."""
+        """True if others have to agree too; then nobody here can do more."""
         from toolcrib.cli.questions import agreed, wanted
 
         now = (await self.session.history(await self.session.row(asked.call))).question

@@ -90,7 +90,7 @@ class Terminal:
 
     @property
     def interactive(self) -> bool:
-        """Whether there is a person who can be asked."""
+        """True if there is a person who can be asked."""
         return not self.json and sys.stdin is not None and sys.stdin.isatty() and self.err.is_terminal
 
     def command(self, *words: str) -> str:

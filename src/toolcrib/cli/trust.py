@@ -50,7 +50,7 @@ def check(path: Path) -> None:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether a person agreed to what a file would run."""
+    """True if a person agreed to what a file would run."""
     return _digest(path) in _known().get(_folder(path), [])
 
 
@@ -79,7 +79,7 @@ def kept(path: Path) -> Iterator[None]:
 
 
 def _asks() -> bool:
-    """Whether a person is there to be asked; a shell that completes a word is none."""
+    """True if a person is there to be asked; a shell that completes a word is none."""
     return COMPLETES not in os.environ and all(
         stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)
     )

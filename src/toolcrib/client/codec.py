@@ -137,7 +137,7 @@ def _event(said: _Event) -> Event:
 
 
 def whole(event: Event) -> bool:
-    """Whether all values of an event came with it."""
+    """True if all values of an event came with it."""
     return not event.omitted
 
 

@@ -56,7 +56,7 @@ class Finding:
         return {name: getattr(self, name) for name in ("path", "code", "message", "severity", "source")}
 
     def names(self, field: str) -> bool:
-        """Whether it speaks of that field."""
+        """True if it speaks of that field."""
         return field in (self.fields or (self.path,))
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ def at(data: Any, path: str) -> Any:
 
 
 def given(data: Any, path: str) -> bool:
-    """Whether something stands there; null and the empty text are nothing, 0, false and [] are something."""
+    """True if something stands there; null and the empty text are nothing, 0, false and [] are something."""
     value = at(data, path)
     return value is not ABSENT and value is not None and value != ""
 
@@ -131,14 +131,14 @@ def type_of(value: Any) -> str:
 
 
 def is_type(value: Any, name: str) -> bool:
-    """Whether a value is of a type of JSON; 5 and 5.0 are integers and numbers."""
+    """True if a value is of a type of JSON; 5 and 5.0 are integers and numbers."""
     found = type_of(value)
     whole = found == "integer" or (found == "number" and value == value // 1)
     return name == found or (name == "number" and whole) or (name == "integer" and whole)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same in JSON, where true is not 1."""
+    """True if two values are the same in JSON, where true is not 1."""
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 

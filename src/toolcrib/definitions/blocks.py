@@ -113,7 +113,7 @@ def _review_anti_pattern(entry: Any, where: Path, findings: ToolProblems) -> Non
 
 
 def is_steps(entries: Iterable[Any]) -> bool:
-    """Whether examples are the steps of one course of action."""
+    """True if examples are the steps of one course of action."""
     return any("step" in mapping(entry) for entry in entries)
 
 

@@ -82,12 +82,12 @@ class HealthCheck:
 
     @property
     def gates(self) -> bool:
-        """Whether calls want to know how the tool is. A file that does not say what for makes nobody wait."""
+        """True if calls want to know how the tool is. A file that does not say what for makes nobody wait."""
         return self.required or bool(self.action)
 
     @property
     def skips(self) -> bool:
-        """Whether the tool is given out only while it is well."""
+        """True if the tool is given out only while it is well."""
         return self.action == "skip_tool" and not self.required
 
 
@@ -123,14 +123,14 @@ class HealthMonitor:
         return Told(status, without(self._masks(definition), reason) if reason else "")
 
     def due(self, definition: ToolDefinition) -> bool:
-        """Whether it has to be looked at although nobody asks, since it is given out only while it is well.
+        """True if it has to be looked at although nobody asks, since it is given out only while it is well.
 
         A file that nobody vouches for is looked at by the wish of a person alone: a look may start whatever it names.
         """
         return definition.trusted and HealthCheck(definition).skips and self.last(definition) is None
 
     def skipped(self, definition: ToolDefinition) -> bool:
-        """Whether it is kept back: at the last look it was not well, or nobody has looked yet."""
+        """True if it is kept back: at the last look it was not well, or nobody has looked yet."""
         if not definition.trusted or not HealthCheck(definition).skips:
             return False
         known = self._found.get(definition.id)

@@ -81,7 +81,7 @@ def _within(path: str, wanted: str) -> bool:
 
 
 def _shows(pattern: Mapping[str, Any], command: str, paths: Iterable[str]) -> bool:
-    """Whether an anti-pattern is one of the command and of a path; lines that stay as they are do not tell of it."""
+    """True if an anti-pattern is one of the command and of a path; lines that stay as they are do not tell of it."""
     wrong, correct = text(pattern.get("wrong")), text(pattern.get("correct"))
     if not _names(wrong, command):
         return False
@@ -96,12 +96,12 @@ def _tells(entry: Mapping[str, Any], command: str, paths: Iterable[str]) -> bool
 
 
 def _names_any(said: str, paths: Iterable[str]) -> bool:
-    """Whether a text names one of the paths, or the field in which it lies."""
+    """True if a text names one of the paths, or the field in which it lies."""
     return any(_names(said, path) or _names(said, re.split(r"[.\[]", path, maxsplit=1)[0]) for path in paths)
 
 
 def _names(said: str, name: str) -> bool:
-    """Whether a text holds a name as a word; a name may come from anywhere, so no expression is made of it."""
+    """True if a text holds a name as a word; a name may come from anywhere, so no expression is made of it."""
     found = said.find(name) if name else -1
     while found >= 0:
         around = said[max(found - 1, 0) : found] + said[found + len(name) : found + len(name) + 1]

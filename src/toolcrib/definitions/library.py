@@ -129,7 +129,7 @@ class Library:
         return await asyncio.to_thread(self.resolve_many, ids)
 
     def moved(self, id: str) -> bool:
-        """Whether the file of a tool is no longer what was read of it: a look at that one file, and no waiting."""
+        """True if the file of a tool is no longer what was read of it: a look at that one file, and no waiting."""
         file = self._shelf.find(id)
         return file is None or file.moved()
 
@@ -246,7 +246,7 @@ class _ReadFile:
         return (stamp != self._stamp and self._read(stamp)) | self._be(there=True)
 
     def moved(self) -> bool:
-        """Whether it is another than was read; nothing is kept of that look."""
+        """True if it is another than was read; nothing is kept of that look."""
         stamp = self._stamp
         if stamp is None or self._now() != stamp:
             return True
@@ -273,7 +273,7 @@ class _ReadFile:
 
     @property
     def invalid(self) -> bool:
-        """Whether it, or one of its neighbours, makes it unusable."""
+        """True if it, or one of its neighbours, makes it unusable."""
         return self._whole.status == "invalid"
 
     def take(self) -> ToolDefinition:

@@ -44,7 +44,7 @@ def input_schema(said: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def schema_shaped(parameters: Any) -> bool:
-    """Whether parameters are one JSON Schema, and not a mapping of names to prose."""
+    """True if parameters are one JSON Schema, and not a mapping of names to prose."""
     if not isinstance(parameters, Mapping):
         return False
     if not parameters or parameters.get("type") == "object":

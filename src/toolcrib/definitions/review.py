@@ -181,7 +181,7 @@ def _review_address(definition: ToolDefinition, command: str, findings: ToolProb
 
 
 def _pinned(package: str) -> bool:
-    """Whether a package is always the same one: it has a version, or is no name in a registry."""
+    """True if a package is always the same one: it has a version, or is no name in a registry."""
     name, _, version = package.rpartition("@")
     if name:
         return any(map(str.isdecimal, version))

@@ -111,14 +111,14 @@ class RootListing:
     folders: dict[Path, Stamp | None] = field(default_factory=dict, compare=False)
 
     def stale(self, root: DefinitionRoot) -> bool:
-        """Whether something may have come, gone or been renamed since; what is in a file does not matter here."""
+        """True if something may have come, gone or been renamed since; what is in a file does not matter here."""
         if _real(root.path) != self.top:
             return True
         return any(young(stamp, self.at) or _stamp(folder) != stamp for folder, stamp in self.folders.items())
 
 
 def young(stamp: Stamp | None, at: float) -> bool:
-    """Whether what was seen then had changed so short a time before that it may have changed again unseen."""
+    """True if what was seen then had changed so short a time before that it may have changed again unseen."""
     return stamp is not None and at - stamp[0] / 1e9 < RECENT_S
 
 

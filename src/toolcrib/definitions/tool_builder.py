@@ -268,7 +268,7 @@ async def _agreed(
 
 
 def _begun(definition: ToolDefinition, made: Runner, values: Mapping[str, Any], bench: ToolResources) -> bool:
-    """Whether what would be started needs no agreement, or has it."""
+    """True if what would be started needs no agreement, or has it."""
     if definition.trusted or made.argv is None:
         return True
     return _start(definition, made.argv(values)) in bench.begun

@@ -63,7 +63,7 @@ class ValidationVerdict:
 
     @property
     def valid(self) -> bool:
-        """Whether the call may go on."""
+        """True if the call may go on."""
         return not self.errors
 
 
@@ -140,7 +140,7 @@ async def validate_many(
 
 
 def covers(validator: Validator, command: str) -> bool:
-    """Whether the validator is one of that command."""
+    """True if the validator is one of that command."""
     return command in validator.validates or "*" in validator.validates
 
 

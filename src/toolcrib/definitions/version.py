@@ -44,22 +44,22 @@ def explicit(said: Any) -> Version | None:
 
 
 def absent(said: Any) -> bool:
-    """Whether a `schema_version` says nothing."""
+    """True if a `schema_version` says nothing."""
     return said is None or (said in (0, "") and not isinstance(said, bool))
 
 
 def features(tool: Mapping[str, Any]) -> bool:
-    """Whether a tool uses what only version 2 has. An empty block counts."""
+    """True if a tool uses what only version 2 has. An empty block counts."""
     return any(present(tool.get(name)) for name in BLOCKS) or _has_scenario(tool.get("examples"))
 
 
 def present(block: Any) -> bool:
-    """Whether a block is there at all: null, false, 0 and the empty text are not."""
+    """True if a block is there at all: null, false, 0 and the empty text are not."""
     return block is not None and not (isinstance(block, bool | int | float | str) and not block)
 
 
 def _has_scenario(examples: Any) -> bool:
-    """Whether any entry, however deep, has a text `scenario`. A value that holds itself is looked at once."""
+    """True if any entry, however deep, has a text `scenario`. A value that holds itself is looked at once."""
     waiting, seen = [examples], set()
     while waiting:
         value = waiting.pop()

@@ -120,5 +120,5 @@ class Lane:
             self._lost()
 
     def silent(self) -> bool:
-        """Whether what it asked for should long have been answered."""
+        """True if what it asked for should long have been answered."""
         return self._asked > 0 and asyncio.get_running_loop().time() - self._heard > 1.5 * ASK_S

@@ -272,7 +272,7 @@ _STEPS: dict[str, dict[str, frozenset[str]]] = {
 
 
 def follows(machine: str, before: str, after: str) -> bool:
-    """Whether a status of a `tool_call` or a `run` may follow another; it may always stay."""
+    """True if a status of a `tool_call` or a `run` may follow another; it may always stay."""
     return before == after or after in _STEPS[machine].get(before, ())
 
 

@@ -133,7 +133,7 @@ class Field:
         return self.read(self.default, join(path, self.name))
 
     def leaves_out(self, value: Any) -> bool:
-        """Whether it is not written."""
+        """True if it is not written."""
         return any(value is unsaid or (unsaid is not None and value == unsaid) for unsaid in self.unsaid)
 
 

@@ -43,7 +43,7 @@ class Approvers(NamedTuple):
     approvers: tuple[str, ...] | None = None
 
     def among(self, actor: str, names: Iterable[str]) -> bool:
-        """Whether somebody is one of these people, or in one of these groups; the name of a group is nobody's."""
+        """True if somebody is one of these people, or in one of these groups; the name of a group is nobody's."""
         return any(actor in self.groups.get(name, (name,)) for name in names)
 
     def remarks(self, demands: Iterable[ApprovalRequirement]) -> Iterator[str]:

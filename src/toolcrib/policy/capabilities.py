@@ -91,7 +91,7 @@ def canonical(capability: Capability, folders: paths.Folders, trusted: frozenset
 
 
 def is_program(domain: str, action: str) -> bool:
-    """Whether resources of this family are programs."""
+    """True if resources of this family are programs."""
     return domain == "exec" and action == "cmd"
 
 
@@ -378,7 +378,7 @@ def _has_marks(part: _Part) -> bool:
 
 
 def _is_elsewhere(resource: str, moves: bool, rehomed: bool) -> bool:
-    """Whether the shell alone knows where a redirection leads: `~bob/x`, `~+`, or from where it went or calls home."""
+    """True if the shell alone knows where a redirection leads: `~bob/x`, `~+`, or from where it went or calls home."""
     if resource.startswith("~"):
         return rehomed or (resource != "~" and not resource.startswith("~/"))
     return resource == paths.EVERYTHING or (moves and not resource.startswith("/"))

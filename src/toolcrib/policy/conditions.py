@@ -52,7 +52,7 @@ class CallArguments:
 
     @property
     def evasive(self) -> bool:
-        """Whether a command says too little of what it will do: it is opaque, or changes how programs are found."""
+        """True if a command says too little of what it will do: it is opaque, or changes how programs are found."""
         if self._evasive is None:
             found = [self.command(text) for text in self.commands()]
             self._evasive = any(command.opaque or command.unsafe_env for command in found)
@@ -116,7 +116,7 @@ def _words(value: Any) -> list[Any]:
 
 
 def holds(condition: Condition, call: CallArguments, every: bool = False) -> bool:
-    """Whether some value at its path satisfies it; of a list that nobody spread `every` element must, if so asked.
+    """True if some value at its path satisfies it; of a list that nobody spread `every` element must, if so asked.
 
     Raises:
         Unfit: a value is none of its kind.
@@ -129,12 +129,12 @@ def holds(condition: Condition, call: CallArguments, every: bool = False) -> boo
 
 
 def holds_operator(condition: Condition) -> bool:
-    """Whether it speaks of more than one command, so that the whole line must be looked at."""
+    """True if it speaks of more than one command, so that the whole line must be looked at."""
     return not condition.negated and _OPERATOR.search(condition.value) is not None
 
 
 def same_operators(conditions: Iterable[Condition], line: str) -> bool:
-    """Whether some condition writes out every operator of a line, so that no wildcard of it can hide one."""
+    """True if some condition writes out every operator of a line, so that no wildcard of it can hide one."""
     there = len(_OPERATOR.findall(line))
     return any(len(_OPERATOR.findall(condition.value)) == there for condition in conditions)
 

@@ -40,7 +40,7 @@ def literal(expression: str) -> int:
 
 
 def names_a_dot(expression: str) -> bool:
-    """Whether it writes a dot out, as one who means ids and not names does."""
+    """True if it writes a dot out, as one who means ids and not names does."""
     return "\\." in _TOKEN.findall(expression) or "[.]" in expression
 
 

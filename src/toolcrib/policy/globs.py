@@ -68,7 +68,7 @@ def wildcards(glob: str) -> int:
 
 
 def is_pattern(glob: str) -> bool:
-    """Whether anything in it is a wildcard."""
+    """True if anything in it is a wildcard."""
     return any(mark in glob for mark in MARKS) and any(token.kind != "char" for token in parse(glob))
 
 

@@ -66,11 +66,11 @@ class Grant:
         return replace(self, rank=rank)
 
     def means(self, domain: str, action: str) -> bool:
-        """Whether it speaks of a family."""
+        """True if it speaks of a family."""
         return self.domain(domain) and self.action(action)
 
     def names(self, domain: str) -> bool:
-        """Whether it names this domain and no other."""
+        """True if it names this domain and no other."""
         return self.named[0] == domain
 
     @property

@@ -96,7 +96,7 @@ class Grants:
         return GrantDecision(found.effect, found.text)
 
     def covers_family(self, family: str) -> bool:
-        """Whether anything of a family may be allowed; one that ends with `*` stands for all actions of its domain."""
+        """True if anything of a family may be allowed; one that ends with `*` stands for all actions of its domain."""
         domain, _, action = family.partition(":")
         return any(
             grant.effect != "deny" and grant.domain(domain) and (action == "*" or grant.action(action))

@@ -53,7 +53,7 @@ def canonical(host: str) -> str:
 
 @lru_cache(4096)
 def is_private(host: str) -> bool:
-    """Whether a canonical host lies inside: private, loopback, link-local and reserved addresses, and local names."""
+    """True if a canonical host is internal: private, loopback, link-local and reserved addresses, and local names."""
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -62,7 +62,7 @@ def is_private(host: str) -> bool:
 
 
 def address_is_private(address: Address) -> bool:
-    """Whether an address is anything but a public one, also where it carries another inside."""
+    """True if an address is anything but a public one, also where it carries another inside."""
     if isinstance(address, ipaddress.IPv4Address):
         special = not address.is_global or address.is_multicast or address.is_reserved
         return special or any(address in net for net in _INNER_V4)

@@ -28,7 +28,7 @@ _VERSION = re.compile(r"[-.\d]+\w?$")
 
 
 def is_interpreter(program: str) -> bool:
-    """Whether a program runs what it is given; versions (`python3.11`) and folders make no difference."""
+    """True if a program runs what it is given; versions (`python3.11`) and folders make no difference."""
     name = posixpath.basename(program).lower().removesuffix(".exe")
     return name in NAMES or _VERSION.sub("", name) in NAMES
 

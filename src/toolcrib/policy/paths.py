@@ -68,7 +68,7 @@ def canonical(path: str, folders: Folders) -> str:
 
 
 def is_canonical(path: str) -> bool:
-    """Whether a path is absolute and written without dots, repeated slashes and other Unicode forms."""
+    """True if a path is absolute and written without dots, repeated slashes and other Unicode forms."""
     return path.startswith("/") and "\0" not in path and unicodedata.normalize("NFC", _normal(path)) == path
 
 
@@ -123,11 +123,11 @@ class PathGlob(NamedTuple):
     matches: Callable[[str], object]
 
     def __call__(self, path: str) -> bool:
-        """Whether the path is covered."""
+        """True if the path is covered."""
         return bool(self.matches(key(path)))
 
     def covers_below(self, folder: str) -> bool:
-        """Whether everything in a folder is covered."""
+        """True if everything in a folder is covered."""
         return self.subtree and self(folder)
 
     @property
@@ -255,7 +255,7 @@ def asked(pattern: str, folders: Folders) -> PathSet | None:
 
 
 def _may_go_up(segment: str) -> bool:
-    """Whether a segment may be read as dots alone, by whoever reads escapes, classes and braces in it."""
+    """True if a segment may be read as dots alone, by whoever reads escapes, classes and braces in it."""
     outside = _BRACES.sub("", segment)
     if "{" in outside or "}" in outside or ".." in "".join(_BRACES.findall(segment)):
         return True

@@ -66,7 +66,7 @@ class ToolPart(NamedTuple):
 
     @property
     def of_ids(self) -> bool:
-        """Whether it says of which namespace it speaks."""
+        """True if it says of which namespace it speaks."""
         return expressions.names_a_dot(self.text) if self.form == "regex" else "." in self.text
 
     @property
@@ -77,7 +77,7 @@ class ToolPart(NamedTuple):
         return globs.literal(self.text) if self.form == "glob" else expressions.literal(self.text)
 
     def covers(self, tool: Tool, strictly: bool = False) -> bool:
-        """Whether the tool is meant.
+        """True if the tool is meant.
 
         `strictly` is for what loosens: a tool of an untrusted source must then be meant by its id, since it chose its
         name itself.
@@ -170,7 +170,7 @@ def _conditions(text: str, at: int) -> tuple[Condition, ...]:
 
 
 def _opens_condition(text: str, at: int) -> bool:
-    """Whether a list of conditions begins here, and not the value of the primary argument."""
+    """True if a list of conditions begins here, and not the value of the primary argument."""
     if _QUOTED.match(text, at):
         return True
     path = _PATH.match(text, at)

@@ -58,7 +58,7 @@ def _never(rule: Rule, place: int, found: Sequence[Rule], tools: Sequence[Tool])
 
 
 def _includes(wide: Rule, narrow: Rule, tools: Sequence[Tool]) -> bool:
-    """Whether every call that the narrow one speaks of is one of the wide one."""
+    """True if every call that the narrow one speaks of is one of the wide one."""
     if wide.excepts and wide.excepts != narrow.excepts:
         return False
     if not set(wide.when) <= set(narrow.when):
@@ -80,7 +80,7 @@ def _tool_includes(wide: Rule, narrow: Rule, tools: Sequence[Tool]) -> bool:
 
 
 def _beats(other: Rule, other_place: int, rule: Rule, place: int) -> bool:
-    """Whether the other one decides wherever both match."""
+    """True if the other one decides wherever both match."""
     if "deny" in (other.effect, rule.effect):
         return other.effect == "deny" and (rule.effect != "deny" or other_place < place)
     ours, theirs = _weight(rule, place), _weight(other, other_place)

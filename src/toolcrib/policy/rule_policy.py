@@ -116,7 +116,7 @@ class RulePolicy:
         return found._replace(notes=tuple(_notes(found.needs)))
 
     def hides(self, tool: Tool, session: Subject | None = None) -> bool:
-        """Whether every call of the tool is denied by a rule, so that a model need not see it."""
+        """True if every call of the tool is denied by a rule, so that a model need not see it."""
         known = self._known.get(tool)  # the rules alone are asked: to work out more, the schema would be made
         return any(
             bound.rule.effect == "deny"
@@ -363,7 +363,7 @@ class Layers:
         )
 
     def hides(self, tool: Tool, session: Subject | None = None) -> bool:
-        """Whether a layer hides the tool."""
+        """True if a layer hides the tool."""
         return any(layer.hides(tool, session) for layer in self.layers)
 
     def offer(self, session: Subject, tool: Tool, arguments: Arguments) -> str | None:

@@ -27,7 +27,7 @@ class FactMatch(NamedTuple):
     globs: tuple[str, ...]
 
     def any_of(self, values: Iterable[str | None]) -> bool:
-        """Whether one of the values fits."""
+        """True if one of the values fits."""
         return any(globs.text(glob)(value) for value in values if value is not None for glob in self.globs)
 
 
@@ -56,11 +56,11 @@ class Rule:
 
     @property
     def loosens(self) -> bool:
-        """Whether it gives something; such a rule is read narrowly, every other one widely."""
+        """True if it gives something; such a rule is read narrowly, every other one widely."""
         return self.effect == "allow"
 
     def covers(self, tool: Tool) -> bool:
-        """Whether it can speak of this tool at all."""
+        """True if it can speak of this tool at all."""
         return self.pattern.tool.covers(tool, strictly=self.loosens) and all(
             fits.any_of(_of_tool(tool, fits.fact)) for fits in self.when if fits.fact not in OF_SESSION
         )
@@ -80,15 +80,15 @@ class BoundRule(NamedTuple):
 
     @property
     def constant(self) -> bool:
-        """Whether it matches every call of the tool."""
+        """True if it matches every call of the tool."""
         return not (self.conditional or self.excepts or self.when)
 
     def fits(self, session: Subject) -> bool:
-        """Whether it speaks of this agent and owner."""
+        """True if it speaks of this agent and owner."""
         return all(fits.any_of((getattr(session, fits.fact, None),)) for fits in self.when)
 
     def matches(self, call: CallArguments) -> bool:
-        """Whether it speaks of this call, or of the segment of it that is looked at.
+        """True if it speaks of this call, or of the segment of it that is looked at.
 
         Raises:
             Unfit: an argument is none of its kind.

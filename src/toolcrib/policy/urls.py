@@ -105,11 +105,11 @@ class NetGrant:
     private: bool = False  # only what is private
 
     def __call__(self, target: UrlTarget) -> bool:
-        """Whether the target is covered."""
+        """True if the target is covered."""
         return self.widely(target) and (not target.private or self.private or self._names(target.host))
 
     def widely(self, target: UrlTarget) -> bool:
-        """Whether the target is meant, also where a wildcard does not reach private ones."""
+        """True if the target is meant, also where a wildcard does not reach private ones."""
         if target.scheme not in self.schemes or (self.private and not target.private):
             return False
         if self.ports is not None and target.port != (self.ports or PORTS[target.scheme]):
@@ -117,19 +117,19 @@ class NetGrant:
         return self.host is None or self._names(target.host) or (self.below and target.host.endswith(f".{self.host}"))
 
     def covers(self, other: NetGrant) -> bool:
-        """Whether all that another may mean is covered: the same, or everything that is not private."""
+        """True if all that another may mean is covered: the same, or everything that is not private."""
         if self == other:
             return True
         return self.is_everything and not other.private and not (other.host and hosts.is_private(other.host))
 
     @property
     def is_everything(self) -> bool:
-        """Whether it is `*`."""
+        """True if it is `*`."""
         return self.host is None and self.ports is None and not self.private and len(self.schemes) == len(PORTS)
 
     @property
     def never(self) -> bool:
-        """Whether it is a wildcard over names that are all private, which it does not reach."""
+        """True if it is a wildcard over names that are all private, which it does not reach."""
         return self.below and self.host is not None and hosts.is_private(self.host)
 
     def _names(self, host: str) -> bool:

@@ -109,7 +109,7 @@ class MontyInterpreter:
         self._fed(f"return\n{code}", {}, {"max_memory": CHECK_BYTES}, lambda *_: b"null")
 
     def _reads(self, code: str) -> bool:
-        """Whether the code can be read; a SyntaxError may also come from what it did."""
+        """True if the code can be read; a SyntaxError may also come from what it did."""
         try:
             self.check(code)
         except SandboxError:
@@ -199,7 +199,7 @@ def encoded(session: MontySession, value: Any) -> bytes:
 
 
 def _big(value: Any) -> bool:
-    """Whether there is an integer in it that other readers of JSON would change."""
+    """True if there is an integer in it that other readers of JSON would change."""
     if isinstance(value, dict):
         return any(_big(item) for item in value.values())
     if isinstance(value, list | tuple | set | frozenset):

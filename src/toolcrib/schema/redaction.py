@@ -81,12 +81,12 @@ _NO_TEXT = ("integer", "number", "boolean", "null")
 
 
 def may_hold_keys(schema: Any, root: dict[str, Any]) -> bool:
-    """Whether a private key may stand somewhere in what fits a schema: under a name that tells of it, or under any."""
+    """True if a private key may stand somewhere in what fits a schema: under a name that tells of it, or under any."""
     return any(_open(node) or any(map(_NAME.match, node.get("properties", ()))) for node in _nodes(schema, root))
 
 
 def _open(node: dict[str, Any]) -> bool:
-    """Whether it takes texts under names that it does not say."""
+    """True if it takes texts under names that it does not say."""
     if any(inner is True for inner in subschemas(node)) or "patternProperties" in node:
         return True
     kinds = node.get("type")
@@ -114,7 +114,7 @@ _IN_NAMES = tuple(name.encode() for name in _NAMES)
 
 
 def suspect(json: bytes) -> bool:
-    """Whether a JSON text may hold a private key or a seed phrase: a quick look, since every call is looked at.
+    """True if a JSON text may hold a private key or a seed phrase: a quick look, since every call is looked at.
 
     Both are long runs of what hex digits, small letters, spaces and their escapes are written with. Every fourth byte
     of a text tells that it has none, as most have; only where there may be one, the names are looked for.
@@ -172,7 +172,7 @@ def _of_item(nodes: list[dict[str, Any]], index: int) -> list[Any]:
 
 
 def holds_secrets(schema: Any, root: dict[str, Any]) -> bool:
-    """Whether a schema marks a secret at any depth."""
+    """True if a schema marks a secret at any depth."""
     return any(map(_is_secret, _nodes(schema, root)))
 
 

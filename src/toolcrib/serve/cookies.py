@@ -71,7 +71,7 @@ class Cookies:
 
 
 def guarded(method: str, headers: Headers) -> bool:
-    """Whether a request with the cookie cannot have been made by a foreign page."""
+    """True if a request with the cookie cannot have been made by a foreign page."""
     return method in _SAFE or MARK in headers
 
 

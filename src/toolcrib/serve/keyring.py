@@ -44,7 +44,7 @@ class ApiKey(msgspec.Struct, omit_defaults=True):
         return Principal(self.owner, self.namespaces, frozenset(self.scopes), auth="key")
 
     def holds(self, now: float) -> bool:
-        """Whether it still opens anything."""
+        """True if it still opens anything."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 

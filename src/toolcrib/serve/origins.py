@@ -24,7 +24,7 @@ class Origins:
         self._known: dict[tuple[bytes | None, bytes | None], bool] = {}
 
     def admits(self, headers: Headers) -> bool:
-        """Whether a request may come in by where it comes from and where it thinks it goes."""
+        """True if a request may come in by where it comes from and where it thinks it goes."""
         pair = headers.get(b"host"), headers.get(b"origin")
         known = self._known.get(pair)
         if known is None:
@@ -52,7 +52,7 @@ class Origins:
 
 
 def _from_elsewhere(headers: Headers) -> bool:
-    """Whether a browser says that a page of another site caused a request, and not somebody who followed a link."""
+    """True if a browser says that a page of another site caused a request, and not somebody who followed a link."""
     if headers.get(b"sec-fetch-site", b"none").lower() not in (b"same-site", b"cross-site"):
         return False
     return (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")) != (b"navigate", b"document")

@@ -36,11 +36,11 @@ class Principal:
 
     @property
     def admin(self) -> bool:
-        """Whether they look after the server."""
+        """True if they look after the server."""
         return ADMIN in self.scopes or ADMIN in self.roles
 
     def may(self, right: str) -> bool:
-        """Whether they have a right; scopes that all mean something elsewhere take none away."""
+        """True if they have a right; scopes that all mean something elsewhere take none away."""
         return right in (self.scopes & KNOWN or RIGHTS) or self.admin
 
 

@@ -36,7 +36,7 @@ class StartToken:
         self._digest = _digest(token)
 
     def fits(self, token: str) -> bool:
-        """Whether this is the token; the time that it takes tells nothing of it."""
+        """True if this is the token; the time that it takes tells nothing of it."""
         return hmac.compare_digest(_digest(token), self._digest)
 
     async def admit(self, headers: Headers) -> Principal:

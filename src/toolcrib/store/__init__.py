@@ -158,7 +158,7 @@ DOORS = {"closing": True, "opened": False}
 
 
 def enters(row: Row) -> bool:
-    """Whether a new row is a call that a closed session refuses.
+    """True if a new row is a call that a closed session refuses.
 
     One that another call made belongs to what may end in peace, and what only reads is written after it ran.
     """
@@ -189,7 +189,7 @@ class Archive(NamedTuple):
 
     @property
     def closed(self) -> bool:
-        """Whether its owner has logged out of it and not come back."""
+        """True if its owner has logged out of it and not come back."""
         doors = [event.kind for event in self.events if event.call is None and event.kind in ("closing", "opened")]
         return doors[-1:] == ["closing"]
 
@@ -254,7 +254,7 @@ class Store(Protocol):
 
     @property
     def behind(self) -> bool:
-        """Whether so much was put that whoever writes more should `commit` it, and so wait for its turn."""
+        """True if so much was put that whoever writes more should `commit` it, and so wait for its turn."""
 
     async def start(self, worker: str) -> None:
         """Connects, brings the schema up to date and makes this worker known as alive.
@@ -372,7 +372,7 @@ class Store(Protocol):
         """A large value."""
 
     async def alive(self, worker: str) -> bool:
-        """Whether that worker's process still lives; False when in doubt is wrong."""
+        """True if that worker's process still lives; False when in doubt is wrong."""
 
     async def lost(self) -> LostCalls:
         """Queued and running calls of workers that are not alive, in order of acceptance.
@@ -456,7 +456,7 @@ class SharedStore(Store, Protocol):
         """The time by the store's own clock, whatever the clock of this machine says."""
 
     def lapsed(self, since: float) -> bool:
-        """Whether others may have taken this node for dead since then, by the monotonic clock of this machine."""
+        """True if others may have taken this node for dead since then, by the monotonic clock of this machine."""
 
     async def cluster(self) -> str:
         """A short id, made with the store's schema, by which its nodes find each other."""
@@ -471,7 +471,7 @@ class SharedStore(Store, Protocol):
         """
 
     async def left(self, worker: str) -> bool:
-        """Whether a node that is not alive has said goodbye, rather than died."""
+        """True if a node that is not alive has said goodbye, rather than died."""
 
     async def nodes(self) -> list[Node]:
         """The nodes that are alive, and those that died within the last minute."""

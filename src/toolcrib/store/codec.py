@@ -81,7 +81,7 @@ def canonical(args: bytes) -> msgspec.Raw | str:
 
 
 def same_json(one: bytes, other: bytes) -> bool:
-    """Whether two JSON texts say the same."""
+    """True if two JSON texts say the same."""
     return msgspec.json.encode(canonical(one)) == msgspec.json.encode(canonical(other))
 
 

@@ -26,7 +26,7 @@ class ServerClock:
 
     @property
     def old(self) -> bool:
-        """Whether it has to be asked for again."""
+        """True if it has to be asked for again."""
         return self._now() - self._at > CLOCK_S
 
     def server(self, time: float) -> float:

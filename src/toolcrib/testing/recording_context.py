@@ -191,7 +191,7 @@ class RecordingContext(Context):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was asked to stop; a test may set it."""
+        """True if the call was asked to stop; a test may set it."""
         return self._recorder.stopping is not None
 
     @cancelled.setter

@@ -187,7 +187,7 @@ class Service(ABC):
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Whether it, and no other server at that port, takes clients."""
+        """True if it, and no other server at that port, takes clients."""
 
     def _user(self) -> pwd.struct_passwd | None:
         """Whom it runs as; none for ourselves."""

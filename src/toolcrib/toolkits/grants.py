@@ -23,7 +23,7 @@ class GrantGuard:
         self._call = ctx.host
 
     def private(self, target: UrlTarget, addresses: Sequence[str]) -> bool:
-        """Whether grants mean the name, or else each number that it stands for."""
+        """True if grants mean the name, or else each number that it stands for."""
         try:
             return self._means(target) or (
                 bool(addresses) and all(self._means(_at(target, address)) for address in addresses)
@@ -32,7 +32,7 @@ class GrantGuard:
             return False
 
     def _means(self, target: UrlTarget) -> bool:
-        """Whether every layer of grants lets a place be reached, and one of them names it, or all that is private."""
+        """True if every layer of grants lets a place be reached, and one of them names it, or all that is private."""
         rules = _rules(self._call)
         if rules is None:
             return False
@@ -41,7 +41,7 @@ class GrantGuard:
         return all(need.effect == "allow" for need in needs) and any(_names(need.grant, place) for need in needs)
 
     def redirect(self, url: str) -> bool:
-        """Whether the same call with this address would run without asking."""
+        """True if the same call with this address would run without asking."""
         if not hasattr(self._call, "policy"):
             return False
         try:
@@ -65,7 +65,7 @@ def _at(target: UrlTarget, address: str) -> UrlTarget:
 
 
 def _names(grant: str | None, target: UrlTarget) -> bool:
-    """Whether a grant names a private place, or all of them; `*` does not."""
+    """True if a grant names a private place, or all of them; `*` does not."""
     if grant is None or grant.count(":") < 2:
         return False
     try:
@@ -84,7 +84,7 @@ class FileGrants:
         self._grants = [found for layer in layers if (found := layer.granted(ctx.host.session.folders)) is not None]
 
     def __call__(self, path: str) -> bool:
-        """Whether a file may be shown; `path` starts at the root."""
+        """True if a file may be shown; `path` starts at the root."""
         wanted = Capability("fs", "read", f"{self._root}/{path}")
         judged = (grants.judge(wanted) for grants in self._grants)
         return all(one.effect == "allow" or one.pattern is None for one in judged)

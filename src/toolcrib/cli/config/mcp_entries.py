@@ -128,7 +128,7 @@ def _listed(text: str) -> list[Any]:
 
 
 def _differs_by(before: str, after: str, entry: Mapping[str, Any]) -> bool:
-    """Whether a text says what it said, and the entry at the end of its sources."""
+    """True if a text says what it said, and the entry at the end of its sources."""
     said, says = _data(before), _data(after)
     if not isinstance(said, dict) or not isinstance(says, dict) or not isinstance(said.get(KEY) or [], list):
         return False

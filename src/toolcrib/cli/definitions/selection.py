@@ -49,12 +49,12 @@ class DefinitionSelection(NamedTuple):
 
     @property
     def named(self) -> bool:
-        """Whether somebody said where to look."""
+        """True if somebody said where to look."""
         return bool(self.roots or self.packs)
 
     @property
     def has_crib(self) -> bool:
-        """Whether there is a crib, or somebody says so."""
+        """True if there is a crib, or somebody says so."""
         return self.choice.crib is not None or self.config is not None
 
     @property
@@ -224,7 +224,7 @@ def there(target: str) -> Path:
 
 
 def is_path(target: str) -> bool:
-    """Whether it names a file or folder, and no tool."""
+    """True if it names a file or folder, and no tool."""
     return "/" in target or target.endswith((".yaml", ".yml", ".json")) or Path(target).exists()
 
 

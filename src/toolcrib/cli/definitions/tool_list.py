@@ -42,7 +42,7 @@ class DefinitionList(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Whether there is an error in any file."""
+        """True if there is an error in any file."""
         return any(problem.severity == "error" for one in self.definitions for problem in one.problems)
 
     def show(self, terminal: Terminal) -> None:
@@ -102,7 +102,7 @@ def _searched(found: list[ToolDefinition], how: ListOptions, registry: Registry 
 
 
 def needs_crib(wanted: DefinitionSelection, found: Collection[ToolDefinition]) -> bool:
-    """Whether the tools of the crib are listed too; where there is none, files of the project or user are enough."""
+    """True if the tools of the crib are listed too; where there is none, files of the project or user are enough."""
     if wanted.named:
         return False
     if wanted.has_crib:

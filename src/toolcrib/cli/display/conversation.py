@@ -71,7 +71,7 @@ class ConversationDisplay:
     # What agents say
 
     def _main(self, data: Mapping[str, Any]) -> bool:
-        """Whether it is said in the conversation itself, and not by an agent that works for another."""
+        """True if it is said in the conversation itself, and not by an agent that works for another."""
         run = self._thread.runs.get(data.get("run") or "")
         return run is None or run.parent is None
 

@@ -148,7 +148,7 @@ class ServiceRunner(Egress):
                 )
 
     def _may_reach(self, address: str) -> bool:
-        """Whether an address is public, or is one that the file requires, which the policy then has agreed to."""
+        """True if an address is public, or is one that the file requires, which the policy then has agreed to."""
         bare = address.partition("%")[0]
         host = hosts.canonical(f"[{bare}]" if ":" in bare else bare)
         reached = urls.UrlTarget(self.target.scheme, host, self.target.port, hosts.is_private(host))

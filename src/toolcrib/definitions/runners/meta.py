@@ -143,7 +143,7 @@ class Step:
         return (*self.input.places, *when)
 
     def wanted(self, values: Mapping[str, Any]) -> bool:
-        """Whether it is to be done at all."""
+        """True if it is to be done at all."""
         if self.when is None:
             return True
         found = self.when.value(values) if isinstance(self.when, Placeholder) else self.when.fill(values)

@@ -335,7 +335,7 @@ def _spread(whole: Placeholder, values: Mapping[str, Any]) -> list[_FilledWord]:
 
 
 def is_true(value: Any) -> bool:
-    """Whether a value says yes; a model may well say the text `false`."""
+    """True if a value says yes; a model may well say the text `false`."""
     return value is not ABSENT and bool(value) and value != "false"
 
 

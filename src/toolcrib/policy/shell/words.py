@@ -48,7 +48,7 @@ class Word(NamedTuple):
 
     @property
     def injects(self) -> bool:
-        """Whether the word names an element of an array by a command that the shell would run to find it."""
+        """True if the word names an element of an array by a command that the shell would run to find it."""
         return self.literal is not None and _SUBSCRIPT.search(self.literal) is not None
 
 

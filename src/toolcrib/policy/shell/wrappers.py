@@ -57,7 +57,7 @@ class GivenOptions(NamedTuple):
     rest: int
 
     def has(self, *names: str) -> bool:
-        """Whether one of these is there."""
+        """True if one of these is there."""
         return any(name in names for name, _ in self.options)
 
     def value(self, *names: str) -> Word | None:
@@ -338,7 +338,7 @@ def _shell(words: Sequence[Word]) -> list[Inner]:
 
 
 def reads_input(name: str, words: Sequence[Word], inner: Sequence[Inner]) -> bool:
-    """Whether the program of this name is, or becomes, a shell that takes its script from its input."""
+    """True if the program of this name is, or becomes, a shell that takes its script from its input."""
     if name not in SHELLS:
         return name in _BECOMING and all(isinstance(item, VariableAssignment) for item in inner)
     try:

@@ -83,7 +83,7 @@ async def inbox(
 
 
 async def _visible(asked: ApiRequest, spot: WalkedCall, question: Question) -> bool:
-    """Whether whoever asks may see a question: it is in a session of theirs, or put to them."""
+    """True if whoever asks may see a question: it is in a session of theirs, or put to them."""
     principal = asked.principal
     if principal.admin or spot.owner == principal.name:
         return bool(await asked.api.rooms.visible([spot], principal))
@@ -102,14 +102,14 @@ def _demands(asked: ApiRequest) -> list[ApprovalRequirement]:
 
 
 def _approves(asked: ApiRequest) -> bool:
-    """Whether rules name whoever asks as an approver of anything."""
+    """True if rules name whoever asks as an approver of anything."""
     rules = rules_of(asked.api.crib.pipeline.policy)
     names = [name for one in _demands(asked) for name in (*one.approvers, *one.escalate_to)]
     return rules is not None and rules.people.among(asked.principal.name, names)
 
 
 def _put_to(principal: Principal, session: Session, question: Question) -> bool:
-    """Whether a question is put to somebody by the rules, as an approver of all or of this, and their key opens it."""
+    """True if a question is put to somebody by the rules, as an approver of all or of this, and their key opens it."""
     rules = rules_of(session.policy)
     if rules is None or not within([question.tool.rpartition(".")[0]], bounds(principal)):
         return False
@@ -176,7 +176,7 @@ async def _answerable(asked: ApiRequest) -> Session:
 
 
 async def _once_visible(asked: ApiRequest, place: SessionRow, call: Row) -> bool:
-    """Whether a question was put to somebody, open or not: who comes too late is told so."""
+    """True if a question was put to somebody, open or not: who comes too late is told so."""
     if place.owner == OWNER or not _approves(asked):
         return False
     session = await asked.api.crib.attach(place)
@@ -225,7 +225,7 @@ class _Inbox:
             self._freed(self._line)
 
     def _concerned(self, owners: set[str]) -> bool:
-        """Whether questions in sessions of these owners may be for the reader."""
+        """True if questions in sessions of these owners may be for the reader."""
         principal = self._asked.principal
         return principal.admin or principal.name in owners or _approves(self._asked)
 

@@ -21,7 +21,7 @@ def opened_by(event: Event) -> tuple[str, ...]:
 
 
 def within(namespaces: Iterable[str], bounds: Sequence[str] | None) -> bool:
-    """Whether a key that opens `bounds` opens all of these; None opens everything."""
+    """True if a key that opens `bounds` opens all of these; None opens everything."""
     if bounds is None:
         return True
     try:

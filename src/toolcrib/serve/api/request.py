@@ -50,7 +50,7 @@ class ApiRequest:
         self.body: Any = None
 
     def accepts(self, kind: bytes) -> bool:
-        """Whether it wants an answer of that kind rather than JSON."""
+        """True if it wants an answer of that kind rather than JSON."""
         return kind in self.headers.get(b"accept", b"")
 
     async def load(self, query: bytes) -> None:

@@ -69,11 +69,11 @@ class SessionCache:
         return row
 
     def owns(self, row: SessionRow, principal: Principal) -> bool:
-        """Whether a session is there for somebody. What the crib keeps for itself is there for nobody."""
+        """True if a session is there for somebody. What the crib keeps for itself is there for nobody."""
         return row.owner != OWNER and (row.owner == principal.name or principal.admin)
 
     async def sees(self, row: SessionRow, principal: Principal, until: int = 0) -> bool:
-        """Whether somebody may read a session: it is there for them, and no more was open in it than they may use."""
+        """True if somebody may read a session: it is there for them, and no more was open in it than they may use."""
         allowed = bounds(principal)
         return self.owns(row, principal) and (allowed is None or within(await self.reaches.of(row, until), allowed))
 

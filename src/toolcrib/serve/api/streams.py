@@ -103,7 +103,7 @@ class EventStream:
 
     @property
     def busy(self) -> bool:
-        """Whether something is on its way."""
+        """True if something is on its way."""
         return self._busy is not None
 
     async def begin(self) -> None:

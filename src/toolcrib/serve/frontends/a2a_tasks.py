@@ -120,7 +120,7 @@ class TaskQuery(Struct, rename="camel"):
     include_artifacts: bool | None = None
 
     def fits(self, task: Task) -> bool:
-        """Whether a task is one of them."""
+        """True if a task is one of them."""
         if self.status not in (None, "TASK_STATE_UNSPECIFIED", f"TASK_STATE_{task.state}"):
             return False
         since = self.status_timestamp_after

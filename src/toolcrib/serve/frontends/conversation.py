@@ -135,7 +135,7 @@ class FrontendSession:
         return self._until(after, functools.partial(self.agents.settled, self.session), waits=True)
 
     async def spoken(self) -> bool:
-        """Whether an agent has run here."""
+        """True if an agent has run here."""
         await self.agents.active(self.session)
         return bool(self._room.thread.line.active)
 
@@ -280,7 +280,7 @@ def text_of(parts: Iterable[Any]) -> str:
 
 
 def approved(said: Any) -> bool:
-    """Whether an approval is given. Only `true` is a yes: what is merely something may be a no in other words.
+    """True if an approval is given. Only `true` is a yes: what is merely something may be a no in other words.
 
     Raises:
         Problem: it is neither.

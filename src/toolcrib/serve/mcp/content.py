@@ -36,7 +36,7 @@ def _text(data: bytes) -> bytes:
 
 
 def structured(tool: Tool | None, *, modern: bool) -> bool:
-    """Whether a tool promises data of a shape that the revision can carry: before the newest, an object."""
+    """True if a tool promises data of a shape that the revision can carry: before the newest, an object."""
     schema = None if tool is None else tool.output_schema
     return schema is not None and (modern or schema.get("type") == "object")
 

@@ -66,7 +66,7 @@ class LegacyConnection:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """True if nothing is under way."""
         return not self.requests and self.stream is None
 
 

@@ -38,7 +38,7 @@ class Open:
 
     @property
     def for_client_alone(self) -> bool:
-        """Whether nobody else can answer it."""
+        """True if nobody else can answer it."""
         return _wishes(self.question) is not None
 
 
@@ -167,7 +167,7 @@ def _fits(wish: Mapping[str, Any], response: Any) -> bool:
 
 
 def _filled(params: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
-    """Whether what was accepted fits the form; a form that is no schema takes everything."""
+    """True if what was accepted fits the form; a form that is no schema takes everything."""
     schema = params.get("requestedSchema")
     if response["action"] != "accept" or schema is None:
         return True

@@ -61,13 +61,13 @@ class McpRequest:
 
     @property
     def knows_tasks(self) -> bool:
-        """Whether its client takes a task for a result."""
+        """True if its client takes a task for a result."""
         extensions = self.capabilities.get("extensions")
         return self.modern and isinstance(extensions, Mapping) and TASKS in extensions
 
     @property
     def takes_task(self) -> bool:
-        """Whether a task may answer it: that of a client that knows tasks, and a call of a tool."""
+        """True if a task may answer it: that of a client that knows tasks, and a call of a tool."""
         return self.method == "tools/call" and self.knows_tasks
 
     @property

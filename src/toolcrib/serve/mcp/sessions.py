@@ -128,7 +128,7 @@ class McpSessions:
         return [*given, *(name for name in self._more if name not in given)]
 
     def owns(self, session: Session, principal: Principal) -> bool:
-        """Whether a session is this principal's, and no more was open in it than their key opens."""
+        """True if a session is this principal's, and no more was open in it than their key opens."""
         bounded = principal.namespaces is not None
         return session.owner == principal.name and (not bounded or within(session.reach, self._opened(principal)))
 

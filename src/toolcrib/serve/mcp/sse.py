@@ -38,7 +38,7 @@ class _Outbox:
 
     @property
     def full(self) -> bool:
-        """Whether the client should read first."""
+        """True if the client should read first."""
         return len(self._messages) >= MOST_WAITING
 
     def put(self, message: bytes) -> None:

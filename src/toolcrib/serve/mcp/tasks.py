@@ -32,7 +32,7 @@ class Tasks:
         self._settings = settings
 
     def owns(self, session: Session, principal: Principal) -> bool:
-        """Whether a principal may see the calls of a session."""
+        """True if a principal may see the calls of a session."""
         return self._rooms.owns(session, principal)
 
     async def created(self, session: Session, call: str) -> McpReply:

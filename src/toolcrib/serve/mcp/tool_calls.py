@@ -280,7 +280,7 @@ async def _cancel(session: Session, call: str) -> None:
 
 
 def _needs_task(tool: Tool) -> bool:
-    """Whether a tool says, in its metadata, that it is of no use without tasks: `{"mcp": {"task": "required"}}`."""
+    """True if a tool says, in its metadata, that it is of no use without tasks: `{"mcp": {"task": "required"}}`."""
     said = tool.metadata.get("mcp")
     return isinstance(said, Mapping) and said.get("task") == "required"
 

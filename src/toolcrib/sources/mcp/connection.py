@@ -88,12 +88,12 @@ class McpConnection:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked something."""
+        """True if it can be asked something."""
         return not self._over.is_set()
 
     @property
     def modern(self) -> bool:
-        """Whether every request stands alone."""
+        """True if every request stands alone."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def opened(self, seconds: float) -> None:
@@ -349,7 +349,7 @@ class McpConnection:
         return found
 
     async def answers(self) -> bool:
-        """Whether it still says anything at all."""
+        """True if it still says anything at all."""
         assert self._incoming is not None
         heard = self._incoming.heard
         session = self.client.session
@@ -389,7 +389,7 @@ def ways(settings: McpClientSettings, credentials: Credentials) -> list[tuple[En
 
 
 def worth_another(error: NotStarted) -> bool:
-    """Whether something is there that answers, only not to this."""
+    """True if something is there that answers, only not to this."""
     cause = error.__cause__
     return isinstance(cause, MCPError) and cause.code != UNREACHABLE
 

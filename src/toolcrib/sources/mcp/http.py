@@ -30,7 +30,7 @@ _STATUS = {401: REFUSED, 403: REFUSED, 429: THROTTLED, 502: BROKEN, 503: UNREACH
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether the SDK tells something else than that a stream, which we closed, is closed."""
+    """True if the SDK tells something else than that a stream, which we closed, is closed."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError)
 

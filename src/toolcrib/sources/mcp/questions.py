@@ -117,12 +117,12 @@ class PendingRequest:
 
     @property
     def lost(self) -> bool:
-        """Whether it ended without a word of the server."""
+        """True if it ended without a word of the server."""
         return self._task.done() and (self._task.cancelled() or isinstance(self._task.exception(), StreamClosed))
 
     @property
     def asking(self) -> bool:
-        """Whether the server waits for an answer."""
+        """True if the server waits for an answer."""
         return self._pending > 0
 
     async def asked(self, question: ServerQuestion) -> dict[str, Any]:

@@ -292,7 +292,7 @@ class McpClient:
 
 
 def _recorded(ctx: Context, key: str) -> bool:
-    """Whether an earlier pass of the call took that step."""
+    """True if an earlier pass of the call took that step."""
     history = getattr(ctx.host, "history", None)
     return history is not None and key in history.steps
 

@@ -48,7 +48,7 @@ class McpClientSettings:
 
     @property
     def personal(self) -> bool:
-        """Whether each owner has credentials of its own."""
+        """True if each owner has credentials of its own."""
         return bool(self.tokens) or self.auth is not None
 
     def credentials(self, owner: str) -> Credentials:
@@ -73,7 +73,7 @@ class Credentials(NamedTuple):
 
 
 def is_address(text: str) -> bool:
-    """Whether it is where a server can be reached, and no program."""
+    """True if it is where a server can be reached, and no program."""
     return text.startswith(("http://", "https://")) and bool(urlsplit(text).hostname)
 
 

@@ -172,7 +172,7 @@ async def _quit(process: asyncio.subprocess.Process) -> None:
 
 
 async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Whether it ended in time. `wait` would also wait for whoever else holds its pipes."""
+    """True if it ended in time. `wait` would also wait for whoever else holds its pipes."""
     deadline = asyncio.get_running_loop().time() + seconds
     pause = 0.001
     while process.returncode is None and asyncio.get_running_loop().time() < deadline:

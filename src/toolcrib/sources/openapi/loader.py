@@ -102,7 +102,7 @@ class DocumentLoader:
             raise BadDocument(self.name, "", str(error)) from None
 
     async def changed(self) -> bool:
-        """Whether one of the files, or the answer of the server, is another than it was, or none was read.
+        """True if one of the files, or the answer of the server, is another than it was, or none was read.
 
         Raises:
             Away: it cannot be looked at now.
@@ -182,7 +182,7 @@ class DocumentLoader:
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an address on the web."""
+    """True if it is an address on the web."""
     return text.startswith(("http://", "https://"))
 
 

@@ -71,7 +71,7 @@ class Operation:
 
     @property
     def deprecated(self) -> bool:
-        """Whether it should no longer be used."""
+        """True if it should no longer be used."""
         return self.node.said.get("deprecated") is True
 
     @property

@@ -96,7 +96,7 @@ class SchemaConverter:
         return nullable(made, {}) if wants_null else made
 
     def _shown(self, key: str, node: DocumentNode) -> bool:
-        """Whether a property is sent, or received; one that only the other side writes is not."""
+        """True if a property is sent, or received; one that only the other side writes is not."""
         if key != "properties":
             return True
         said = self._document.follow(node).said

@@ -48,7 +48,7 @@ class Batch:
         self._bytes = 0
 
     def __bool__(self) -> bool:
-        """Whether it has any write."""
+        """True if it has any write."""
         return bool(self._writes)
 
     def add(self, write: Write) -> bool:
@@ -96,7 +96,7 @@ class Batch:
         return held and write.expect == (unit[11], unit[12])
 
     def _follows(self, holder: tuple[str, int]) -> bool:
-        """Whether what this batch does to the holder, if anything, leaves it running, or held, in that attempt."""
+        """True if what this batch does to the holder, if anything, leaves it running, or held, in that attempt."""
         before = self._calls.get(holder[0])
         if before is None:
             return True

@@ -132,7 +132,7 @@ def _shown(url: str) -> str:
 
 
 def is_away(error: BaseException, connection: Connection) -> bool:
-    """Whether the connection was lost or the server cannot work now, rather than that it refused what it was given."""
+    """True if the connection was lost or the server cannot work now, rather than that it refused what it was given."""
     lost = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
     return isinstance(error, (*lost, asyncpg.ReadOnlySQLTransactionError)) or connection.is_closed()
 

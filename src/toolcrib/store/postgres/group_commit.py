@@ -120,12 +120,12 @@ class GroupCommit:
         self._task = self._loop.create_task(self._work())
 
     def __bool__(self) -> bool:
-        """Whether something waits to be written."""
+        """True if something waits to be written."""
         return bool(self._queue or self._under_way)
 
     @property
     def behind(self) -> bool:
-        """Whether more waits than should."""
+        """True if more waits than should."""
         return len(self._queue) >= BACKLOG
 
     def put(self, write: Write) -> None:
@@ -463,7 +463,7 @@ def _conflict(job: _GroupWrite, conflict: Conflict) -> None:
 
 
 def _refused(future: asyncio.Future[Any] | None) -> bool:
-    """Whether somebody waited for a write and was told that it could not be done."""
+    """True if somebody waited for a write and was told that it could not be done."""
     return future is not None and future.done() and not future.cancelled() and future.exception() is not None
 
 

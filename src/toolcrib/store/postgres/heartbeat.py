@@ -66,7 +66,7 @@ class Heartbeat:
 
     @property
     def steady(self) -> bool:
-        """Whether this node has beaten for a whole lease without a gap.
+        """True if this node has beaten for a whole lease without a gap.
 
         Only then may it take others for dead: while the database was away nobody could be heard of, and a node that was
         paused or cut off knows nothing of the others.
@@ -76,7 +76,7 @@ class Heartbeat:
 
     @property
     def calm(self) -> bool:
-        """Whether the database has answered all along for a while.
+        """True if the database has answered all along for a while.
 
         Else it may have been halted, and may just have written a new call that was refused meanwhile: whoever refused
         it ends it before somebody else takes it up.
@@ -90,7 +90,7 @@ class Heartbeat:
         return max(self._address.lease - (time.monotonic() - self._steady_since), 0.0)
 
     def lapsed(self, since: float) -> bool:
-        """Whether others may have taken this node for dead since then, by the monotonic clock."""
+        """True if others may have taken this node for dead since then, by the monotonic clock."""
         return self._lapsed_at > since or time.monotonic() - self._sent > self._address.lease
 
     # In the thread

@@ -144,7 +144,7 @@ class PostgresStore:
         self._followers.nudge()
 
     async def _leave(self) -> bool:
-        """Whether the database heard of it; else others will see that this node beats no more."""
+        """True if the database heard of it; else others will see that this node beats no more."""
         try:
             async with asyncio.timeout(LEAVE_S):
                 await self._ask("leave", self._worker, self._sender)
@@ -156,7 +156,7 @@ class PostgresStore:
 
     @property
     def behind(self) -> bool:
-        """Whether more waits for the database than should."""
+        """True if more waits for the database than should."""
         return self._group.behind
 
     def put(self, write: Write) -> Conflict | None:
@@ -518,11 +518,11 @@ class PostgresStore:
         return [Row(*found) for found in await self._ask("stale", *values)]
 
     def lapsed(self, since: float) -> bool:
-        """Whether others may have taken this node for dead since then, by the monotonic clock of this machine."""
+        """True if others may have taken this node for dead since then, by the monotonic clock of this machine."""
         return self._heart.lapsed(since)
 
     async def alive(self, worker: str) -> bool:
-        """Whether that node was heard of within its lease, by the clock of the database.
+        """True if that node was heard of within its lease, by the clock of the database.
 
         A node that was cut off itself takes nobody for dead whom it has not listened for again for a whole lease.
         """

@@ -102,7 +102,7 @@ class Checkpoints:
             self._mark("TRUNCATE")
 
     def _mark(self, mode: str) -> bool:
-        """Whether the main file tells of its WAL now. What stands in the way is told by the next write, not by this."""
+        """True if the main file tells of its WAL now. What stands in the way is told by the next write, not by this."""
         if not self._set(IN_USE):
             return False
         self._owes = True
@@ -129,7 +129,7 @@ class Checkpoints:
         return True
 
     def _checkpoint(self, mode: str) -> bool:
-        """Whether all of the WAL is in the main file. Nobody who reads is waited for."""
+        """True if all of the WAL is in the main file. Nobody who reads is waited for."""
         self._db.execute("PRAGMA busy_timeout = 0")
         try:
             busy, pages, moved = self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()

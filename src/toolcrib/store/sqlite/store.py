@@ -177,7 +177,7 @@ class SqliteStore:
 
     @property
     def behind(self) -> bool:
-        """Whether the writer has more to do than it should have."""
+        """True if the writer has more to do than it should have."""
         return self._writer.behind
 
     def put(self, write: Write) -> Conflict | None:
@@ -399,7 +399,7 @@ class SqliteStore:
         return await self._after_writes(lambda db: read_kept(db, _number(db, session), id))
 
     async def alive(self, worker: str) -> bool:
-        """Whether the process behind that name holds its lock."""
+        """True if the process behind that name holds its lock."""
         return self._workers.alive(worker)
 
     async def lost(self) -> LostCalls:

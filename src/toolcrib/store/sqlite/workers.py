@@ -69,7 +69,7 @@ class Workers:
             self._shared.close()
 
     def alive(self, worker: str) -> bool:
-        """Whether its process still lives."""
+        """True if its process still lives."""
         if worker in self._shared.names:
             return True
         try:
@@ -102,7 +102,7 @@ class Workers:
 
 
 def used(path: Path) -> bool:
-    """Whether a worker of any process, this one included, uses the file."""
+    """True if a worker of any process, this one included, uses the file."""
     lock = Path(f"{path.resolve()}-workers")
     if (shared := _open.get(lock)) is not None:
         return bool(shared.names) or _locked(shared.fd)

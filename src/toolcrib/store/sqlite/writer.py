@@ -114,12 +114,12 @@ class Writer:
         self._thread.start()
 
     def __bool__(self) -> bool:
-        """Whether something waits to be written."""
+        """True if something waits to be written."""
         return self._open > 0 or bool(self._behind)
 
     @property
     def behind(self) -> bool:
-        """Whether more waits than should."""
+        """True if more waits than should."""
         return self._open >= BACKLOG and self._loop.time() - self._handed[0][0] > OLD_S
 
     def put(self, write: Write) -> None:

@@ -14,7 +14,7 @@ from toolcrib.testing.stores.fixture import AT, StoreFixture, line, note
 
 
 async def refused(work: Awaitable[Any]) -> bool:
-    """Whether the store said no in its own words."""
+    """True if the store said no in its own words."""
     try:
         await work
     except StoreError:
