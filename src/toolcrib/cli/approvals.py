@@ -115,12 +115,12 @@ async def show_question(terminal: Terminal, question: QuestionArgument) -> None:
         _show(terminal, asked, said)
 
 
-async def _verdict(crib: Crib, asked: PendingQuestion) -> dict[str, Any]:
+async def _verdict(crib: Crib, question: PendingQuestion) -> dict[str, Any]:
     """Why the policy asks, where it does."""
-    after = asked.row.accepted_seq - 1
-    while page := await crib.store.read(asked.row.session, after, call=asked.row.id, limit=1000):
+    after = question.row.accepted_seq - 1
+    while page := await crib.store.read(question.row.session, after, call=question.row.id, limit=1000):
         for event in page:
-            if event.kind == "waiting" and event.fields["question"]["id"] == asked.question.id:
+            if event.kind == "waiting" and event.fields["question"]["id"] == question.question.id:
                 return dict(event.fields.get("verdict") or {})
         after = page[-1].seq
     return {}
@@ -275,42 +275,42 @@ async def _edit_by_hand(terminal: Terminal, question: str, said: AnswerInput) ->
                 return await _outcome(terminal, asked)
 
 
-async def _outcome(terminal: Terminal, asked: PendingQuestion) -> int:
+async def _outcome(terminal: Terminal, question: PendingQuestion) -> int:
     from toolcrib.cli.call_follower import follow
     from toolcrib.cli.conversation import see_through
 
-    now = await asked.renewed()
+    now = await question.renewed()
     if now.state == "open":
         _tell_open(terminal, now)
         return WAITING
-    code = await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at())
-    await see_through(terminal, asked)
+    code = await follow(terminal, question.session, question.row.id, after=await question.answered_at())
+    await see_through(terminal, question)
     return code
 
 
-def _tell_open(terminal: Terminal, asked: PendingQuestion) -> None:
+def _tell_open(terminal: Terminal, question: PendingQuestion) -> None:
     """Says that others have to agree before the call goes on."""
-    said = dataclasses.asdict(asked.question)
+    said = dataclasses.asdict(question.question)
     if terminal.json:
-        terminal.data({"session": asked.session.id, "call": asked.row.id, "status": "waiting", "question": said})
+        terminal.data({"session": question.session.id, "call": question.row.id, "status": "waiting", "question": said})
     else:
-        terminal.text(f"{agreed(said)}: {asked.question.tool} waits for {wanted(said)}")
+        terminal.text(f"{agreed(said)}: {question.question.tool} waits for {wanted(said)}")
 
 
-def _may_approve(terminal: Terminal, asked: PendingQuestion, said: AnswerInput) -> None:
+def _may_approve(terminal: Terminal, question: PendingQuestion, said: AnswerInput) -> None:
     """Approving says yes to a call; a question that wants a value needs more, and one without an offer can no more."""
-    if asked.question.resume != "run":
-        what = "an answer" if asked.question.kind == "input" else "a result"
-        advice = f"{terminal.command('answer', asked.question.id, 'accept')} VALUE"
+    if question.question.resume != "run":
+        what = "an answer" if question.question.kind == "input" else "a result"
+        advice = f"{terminal.command('answer', question.question.id, 'accept')} VALUE"
         raise CommandError(f"The question wants {what}, not an approval", advice, exit_code=1, code="invalid_arguments")
-    if said.scope == "session" and asked.question.offer is None and asked.state == "open":
+    if said.scope == "session" and question.question.offer is None and question.state == "open":
         advice = "approve this call alone, without --scope; it is still open"
         raise CommandError("The question offers nothing for the session", advice, exit_code=1, code="invalid_arguments")
 
 
-def refusal(terminal: Terminal, asked: PendingQuestion, refused: Any) -> CommandError:
+def refusal(terminal: Terminal, question: PendingQuestion, refused: Any) -> CommandError:
     """A refused answer, in a line."""
-    look = terminal.command("approvals", "show", asked.question.id)
+    look = terminal.command("approvals", "show", question.question.id)
     advice = f"{refused.hint}; see {look}" if refused.hint else f"see {look}"
     return CommandError(refused.message, advice, exit_code=1, code=refused.code)
 

@@ -124,43 +124,43 @@ class _ApprovalWatch:
                 return PromptAnswer("accept", arguments=await edited(terminal, question.arguments))
         raise LeftOpen
 
-    async def _moved_on(self, asked: PendingQuestion) -> PromptAnswer:
+    async def _moved_on(self, question: PendingQuestion) -> PromptAnswer:
         """Returns when somebody else has answered, or nobody may any more."""
-        session, call = asked.session, asked.row.id
+        session, call = question.session, question.row.id
         async for event in session.events(call=call):
-            mine = event.kind == "answered" and event.fields["question"] == asked.question.id
+            mine = event.kind == "answered" and event.fields["question"] == question.question.id
             if mine or event.kind == "done":
                 break
         self.terminal.say("\nIt was answered elsewhere, or has ended.", "yellow")
         return PromptAnswer("elsewhere")
 
-    async def _answer(self, asked: PendingQuestion, given: PromptAnswer) -> bool:
+    async def _answer(self, question: PendingQuestion, given: PromptAnswer) -> bool:
         """True if there is nothing more to ask."""
         from toolcrib.errors import Refused
 
         action, scope = ("accept", "session") if given.action == ALWAYS else (given.action, "once")
         said = AnswerInput(action, reason=given.reason, scope=scope, arguments=given.arguments, value=given.value)
         try:
-            await give(asked.session, asked.question.id, said)
+            await give(question.session, question.question.id, said)
         except Refused as refused:
             self.terminal.say(str(refused), "red")
             return refused.code in ("already_answered", "expired", "not_found")
-        now = await asked.renewed()
+        now = await question.renewed()
         if now.state == "open":
             self.terminal.say(f"{agreed(dataclasses.asdict(now.question))}; it stays open for the others.", "dim")
             return True
-        task = asyncio.ensure_future(self._outcome(asked))
+        task = asyncio.ensure_future(self._outcome(question))
         self._going.add(task)
         task.add_done_callback(self._going.discard)
         await asyncio.wait([task], timeout=SOON_S)  # what is over soon is told before the next question
         if not task.done():
-            self.terminal.say(f"{asked.question.tool} goes on; its end is told here.", "dim")
+            self.terminal.say(f"{question.question.tool} goes on; its end is told here.", "dim")
         return True
 
-    async def _outcome(self, asked: PendingQuestion) -> None:
+    async def _outcome(self, question: PendingQuestion) -> None:
         """Tells what became of a call."""
-        result = await asked.session.result(asked.row.id)
-        tool, failure = asked.question.tool, result.failure
+        result = await question.session.result(question.row.id)
+        tool, failure = question.question.tool, result.failure
         if failure is None:
             self.terminal.say(f"✓ {tool}: {short(result.text, 300)}", "green")
         else:

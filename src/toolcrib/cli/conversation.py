@@ -222,13 +222,13 @@ async def _ended(task: asyncio.Future[Any] | None) -> None:
         await asyncio.wait([task])
 
 
-async def see_through(terminal: Terminal, asked: PendingQuestion) -> None:
+async def see_through(terminal: Terminal, question: PendingQuestion) -> None:
     """Goes on with the run whose question was answered here, until it is over or waits again.
 
     Who reads JSON is told of the call alone.
     """
-    session, row = asked.session, await asked.session.row(asked.row.id)
-    if not asked.question.path or row.done_seq is None or session.crib.agents is None:
+    session, row = question.session, await question.session.row(question.row.id)
+    if not question.question.path or row.done_seq is None or session.crib.agents is None:
         return
     talk = ConversationFollower(terminal, session)
     talk.silent = terminal.json

@@ -34,42 +34,42 @@ class QuestionHandler:
         self._hide = hide
         self._note = note
 
-    async def settle(self, asked: Question, seq: int) -> bool:
+    async def settle(self, question: Question, seq: int) -> bool:
         """True if the question, asked at that place in the log, was answered: here or elsewhere, now or before."""
-        row = await self.session.row(asked.call)
-        if (row.state, row.question) != ("waiting", asked.id):
+        row = await self.session.row(question.call)
+        if (row.state, row.question) != ("waiting", question.id):
             return True
-        if asked.kind == "confirm" and self.yes:
+        if question.kind == "confirm" and self.yes:
             if not self.terminal.json:
-                self.terminal.say(f"{asked.prompt} Accepted by --yes.", "yellow")
-            return await self._answer(asked, PromptAnswer("accept")) and not await self._lacking(asked)
+                self.terminal.say(f"{question.prompt} Accepted by --yes.", "yellow")
+            return await self._answer(question, PromptAnswer("accept")) and not await self._lacking(question)
         if not self.terminal.interactive:
             return False
         self._hide()
-        explain(self.terminal, asked, self._note)
+        explain(self.terminal, question, self._note)
         while True:
-            given = await self._ask(asked, seq)
+            given = await self._ask(question, seq)
             if given is None:
                 return False
-            if await self._answer(asked, given):
-                return not await self._lacking(asked)
+            if await self._answer(question, given):
+                return not await self._lacking(question)
 
-    async def _lacking(self, asked: Question) -> bool:
+    async def _lacking(self, question: Question) -> bool:
         """True if others have to agree too; then nobody here can do more."""
         from toolcrib.cli.questions import agreed, wanted
 
-        now = (await self.session.history(await self.session.row(asked.call))).question
-        if now is None or now.id != asked.id:
+        now = (await self.session.history(await self.session.row(question.call))).question
+        if now is None or now.id != question.id:
             return False
         said = dataclasses.asdict(now)
         if not self.terminal.json:
-            self.terminal.say(f"{agreed(said)}: {asked.tool} waits for {wanted(said)}", "yellow")
+            self.terminal.say(f"{agreed(said)}: {question.tool} waits for {wanted(said)}", "yellow")
         return True
 
-    async def _ask(self, asked: Question, seq: int) -> PromptAnswer | None:
+    async def _ask(self, question: Question, seq: int) -> PromptAnswer | None:
         """What the person says; None to leave the question open. An answer from elsewhere ends the waiting for one."""
         try:
-            return await first(ask(self.terminal, asked), self._moved_on(asked.call, seq))
+            return await first(ask(self.terminal, question), self._moved_on(question.call, seq))
         except LeftOpen:
             return None
 
@@ -80,40 +80,40 @@ class QuestionHandler:
         self.terminal.say("\nIt was answered elsewhere.", "yellow")
         return PromptAnswer("elsewhere")
 
-    async def _answer(self, asked: Question, given: PromptAnswer) -> bool:
+    async def _answer(self, question: Question, given: PromptAnswer) -> bool:
         from toolcrib.cli.questions import user
 
         if given.action == "elsewhere":
             return True
         try:
             said = {"arguments": given.arguments, "reason": given.reason, "actor": user()}
-            await self.session.answer(asked.id, given.action, given.value, **said)
+            await self.session.answer(question.id, given.action, given.value, **said)
         except Refused as refused:
             self.terminal.say(str(refused), "red")
             return refused.code in ("already_answered", "expired")
         return True
 
-    def explain_waiting(self, asked: Question) -> None:
+    def explain_waiting(self, question: Question) -> None:
         """Says how to answer from elsewhere."""
         self._hide()
         terminal = self.terminal
         if terminal.json:
-            print(compact({"waiting": dataclasses.asdict(asked)}), file=sys.stderr, flush=True)
+            print(compact({"waiting": dataclasses.asdict(question)}), file=sys.stderr, flush=True)
             return
-        terminal.say(f"Waiting: {asked.prompt}", "bold yellow")
-        terminal.say(f"  {asked.tool} {compact(dict(asked.arguments))}")
-        if asked.demands:
+        terminal.say(f"Waiting: {question.prompt}", "bold yellow")
+        terminal.say(f"  {question.tool} {compact(dict(question.arguments))}")
+        if question.demands:
             from toolcrib.cli.questions import wanted
 
-            terminal.say(f"  It has to be approved by {wanted(dataclasses.asdict(asked))}.")
-        terminal.say(f"  Question {asked.id}, open for {span(asked.expires_at - time.time())}.")
+            terminal.say(f"  It has to be approved by {wanted(dataclasses.asdict(question))}.")
+        terminal.say(f"  Question {question.id}, open for {span(question.expires_at - time.time())}.")
         if self.session.crib.store.url.startswith("memory:"):
             terminal.say(
                 "Next:  the store is in memory and ends with this command; name one in crib.yaml, or say --yes"
             )
         else:
-            terminal.say(f"Next:  {terminal.command('answer', asked.id, 'accept')}{_what(asked)}   (or decline)")
+            terminal.say(f"Next:  {terminal.command('answer', question.id, 'accept')}{_what(question)}   (or decline)")
 
 
-def _what(asked: Question) -> str:
-    return "" if asked.kind == "confirm" else f" VALUE   where VALUE is {outline(asked.schema or {})}"
+def _what(question: Question) -> str:
+    return "" if question.kind == "confirm" else f" VALUE   where VALUE is {outline(question.schema or {})}"

@@ -71,10 +71,10 @@ def _since_user(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     return messages[last + 1 :]
 
 
-def _words(request: CompletionRequest, said: Message) -> str:
-    if said.role != "tool":
+def _words(request: CompletionRequest, message: Message) -> str:
+    if message.role != "tool":
         return HELP
-    return f"Here is what I found: {said.text}"
+    return f"Here is what I found: {message.text}"
 
 
 def agents() -> Agents:

@@ -57,28 +57,28 @@ class Answers:
                 async with self._busy:
                     await self._take(question_of(event))
 
-    async def _take(self, asked: Question) -> None:
-        if asked.id in self._seen or asked.id not in {one.id for one in await self._session.questions()}:
+    async def _take(self, question: Question) -> None:
+        if question.id in self._seen or question.id not in {one.id for one in await self._session.questions()}:
             return
-        self._seen.add(asked.id)
-        names = (asked.key, asked.prompt, asked.tool, asked.tool.partition(".")[2], asked.kind)
+        self._seen.add(question.id)
+        names = (question.key, question.prompt, question.tool, question.tool.partition(".")[2], question.kind)
         reply = self._script.reply(*names)
         if reply is not None:
-            await self._answer(asked, reply)
+            await self._answer(question, reply)
             return
-        self.unscripted.append(asked)
+        self.unscripted.append(question)
         if self._rest == "cancel":
-            await self._answer(asked, Reply("cancel", reason=f"Nobody scripted an answer to: {asked.prompt}"))
+            await self._answer(question, Reply("cancel", reason=f"Nobody scripted an answer to: {question.prompt}"))
 
-    async def _answer(self, asked: Question, reply: Reply) -> None:
+    async def _answer(self, question: Question, reply: Reply) -> None:
         more = {"arguments": reply.arguments, "reason": reply.reason, "actor": reply.actor}
         try:
-            self.given.append(await self._session.answer(asked.id, reply.action, reply.value, **more))
+            self.given.append(await self._session.answer(question.id, reply.action, reply.value, **more))
         except Refused as error:
             if error.code in ("already_answered", "expired"):
                 return
-            self.refused.append(f"{asked.prompt!r}: {error}")
-            await self._session.answer(asked.id, "cancel", reason=f"The scripted answer was refused: {error}")
+            self.refused.append(f"{question.prompt!r}: {error}")
+            await self._session.answer(question.id, "cancel", reason=f"The scripted answer was refused: {error}")
 
     def _report(self) -> None:
         lines = [f"nobody scripted {one.prompt!r} of {one.tool} ({one.kind}, key {one.key})" for one in self.unscripted]

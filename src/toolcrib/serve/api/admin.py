@@ -37,25 +37,25 @@ class Stats(Struct):
     recent: Counts
 
 
-async def stats(asked: ApiRequest) -> ApiReply:
+async def stats(request: ApiRequest) -> ApiReply:
     """Numbers for small plots."""
-    crib, query, rooms = asked.api.crib, asked.query, asked.api.rooms
+    crib, query, rooms = request.api.crib, request.query, request.api.rooms
     now = crib.pipeline.clock.now()
-    recent = counted(await ended(asked, now - query.seconds), now, query.points)
-    rows = await used_since(crib, 0.0, owner_of(asked))
-    sessions = {row.id for row in rows if await rooms.sees(row, asked.principal)}
+    recent = counted(await ended(request, now - query.seconds), now, query.points)
+    rows = await used_since(crib, 0.0, owner_of(request))
+    sessions = {row.id for row in rows if await rooms.sees(row, request.principal)}
     open_calls = await crib.store.calls(None, ("waiting", "running", "queued"), limit=100_000)
     states = Counter(row.state for row in open_calls if row.session in sessions)
     return given(Stats(len(sessions), states["waiting"], states["running"], states["queued"], recent))
 
 
-async def tool_stats(asked: ApiRequest) -> ApiReply:
+async def tool_stats(request: ApiRequest) -> ApiReply:
     """The numbers of one tool."""
-    crib, query, id = asked.api.crib, asked.query, asked.path[0]
-    if all(tool.id != id for tool in open_tools(asked)):
+    crib, query, id = request.api.crib, request.query, request.path[0]
+    if all(tool.id != id for tool in open_tools(request)):
         raise missing("tool")
     now = crib.pipeline.clock.now()
-    return given(counted(await ended(asked, now - query.seconds, id), now, query.points))
+    return given(counted(await ended(request, now - query.seconds, id), now, query.points))
 
 
 # The cluster
@@ -88,9 +88,9 @@ class Cluster(Struct):
     lanes: list[LaneForm]
 
 
-async def cluster(asked: ApiRequest) -> ApiReply:
+async def cluster(request: ApiRequest) -> ApiReply:
     """The cluster now."""
-    crib = asked.api.crib
+    crib = request.api.crib
     store: Any = crib.store
     if not hasattr(store, "nodes"):
         return given(Cluster([], []))

@@ -64,8 +64,8 @@ class AgentDetail(AgentForm, omit_defaults=True):
     definition: dict[str, Any] = {}
 
 
-def _agents(asked: ApiRequest) -> Agents:
-    agents: Any = asked.api.crib.agents
+def _agents(request: ApiRequest) -> Agents:
+    agents: Any = request.api.crib.agents
     if agents is None:
         raise ApiError("conflict", "This crib has no agents", "name some in crib.yaml under `agents`")
     found: Agents = agents
@@ -85,20 +85,20 @@ def _form(agents: Agents, agent: Agent) -> AgentForm:
     )
 
 
-def _seen(asked: ApiRequest, form: AgentForm) -> AgentForm:
+def _seen(request: ApiRequest, form: AgentForm) -> AgentForm:
     """An agent without the tools of namespaces that the key of whoever asks does not open."""
-    if bounds(asked.principal) is not None:
-        names = [(tool.id, tool.name) for tool in open_tools(asked)]
+    if bounds(request.principal) is not None:
+        names = [(tool.id, tool.name) for tool in open_tools(request)]
         form.tools = [one for one in form.tools if any(fnmatchcase(name, one) for pair in names for name in pair)]
         form.exclude = ()
     return form
 
 
-async def agents(asked: ApiRequest) -> ApiReply:
+async def agents(request: ApiRequest) -> ApiReply:
     """All agents; none where the crib has none."""
-    if asked.api.crib.agents is None:
+    if request.api.crib.agents is None:
         return given(AgentsForm([], []))
-    found = _agents(asked)
+    found = _agents(request)
     book = found.book
     edges = [
         Edge(name, target, via, how.returns)
@@ -106,18 +106,18 @@ async def agents(asked: ApiRequest) -> ApiReply:
         for via in ("transfer", "call")
         for target, how in book.reached(book[name], via).items()
     ]
-    return given(AgentsForm([_seen(asked, _form(found, book[name])) for name in book], edges))
+    return given(AgentsForm([_seen(request, _form(found, book[name])) for name in book], edges))
 
 
-async def agent(asked: ApiRequest) -> ApiReply:
+async def agent(request: ApiRequest) -> ApiReply:
     """One agent."""
-    found = _agents(asked)
-    one = found.book.get(asked.path[0])
+    found = _agents(request)
+    one = found.book.get(request.path[0])
     if one is None:
         raise missing("agent")
-    form = _seen(asked, _form(found, one))
+    form = _seen(request, _form(found, one))
     fields = {name: getattr(form, name) for name in form.__struct_fields__}
-    return given(AgentDetail(**fields, definition=one.data() if asked.principal.admin else {}))
+    return given(AgentDetail(**fields, definition=one.data() if request.principal.admin else {}))
 
 
 # Messages
@@ -155,18 +155,18 @@ class OutcomeForm(Struct, omit_defaults=True):
     questions: list[forms.QuestionForm] = []
 
 
-async def send(asked: ApiRequest) -> ApiReply:
+async def send(request: ApiRequest) -> ApiReply:
     """Sends a message."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
-    body, found = asked.body, _agents(asked)
-    row = await asked.api.crib.store.session(session.id)
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    body, found = request.body, _agents(request)
+    row = await request.api.crib.store.session(session.id)
     seq, key = 0 if row is None else row.seq, body.key or f"m-{secrets.token_hex(8)}"
     work = asyncio.ensure_future(found.send(session, body.text, agent=body.agent, mode=body.mode, key=key))
     work.add_done_callback(_ended)
     run = await _taken(session, found, key, work, seq)
     if work.done():
         return given(_outcome(work.result()))
-    if body.wait is not False and await attend(work, asked, None if body.wait is True else float(body.wait)):
+    if body.wait is not False and await attend(work, request, None if body.wait is True else float(body.wait)):
         return given(_outcome(work.result()))
     return given(AcceptedMessage(key, seq, run), 202)
 
@@ -222,12 +222,12 @@ class Runs(Struct):
     items: list[RunForm]
 
 
-async def runs(asked: ApiRequest) -> ApiReply:
+async def runs(request: ApiRequest) -> ApiReply:
     """The runs of a session."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
-    if asked.api.crib.agents is None:
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    if request.api.crib.agents is None:
         return given(Runs([]))
-    room = _agents(asked).room(session)
+    room = _agents(request).room(session)
     await room.catch_up()
     return given(Runs([_run(one) for one in room.thread.runs.values()]))
 

@@ -89,13 +89,13 @@ class Api:
         finally:
             self.gate.leave(principal)
 
-    async def _carry_out(self, asked: ApiRequest, scope: Scope) -> int:
-        asked.secure = scope.get("scheme") == "https"
-        await asked.load(scope["query_string"])
-        answer = await asked.route.handler(asked)
+    async def _carry_out(self, request: ApiRequest, scope: Scope) -> int:
+        request.secure = scope.get("scheme") == "https"
+        await request.load(scope["query_string"])
+        answer = await request.route.handler(request)
         if answer is None:
             return 200
-        await reply(asked.send, answer.status, answer.body, answer.headers)
+        await reply(request.send, answer.status, answer.body, answer.headers)
         return answer.status
 
     async def admit(self, headers: Headers, route: Route) -> Principal:

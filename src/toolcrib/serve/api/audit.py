@@ -56,19 +56,19 @@ class AuditForm(Struct, omit_defaults=True):
     reached: float | None = None
 
 
-async def audit(asked: ApiRequest) -> ApiReply | None:
+async def audit(request: ApiRequest) -> ApiReply | None:
     """Who called what, what was decided by whom, and what came of it."""
-    query = asked.query
-    owner = owner_of(asked, query.owner)
+    query = request.query
+    owner = owner_of(request, query.owner)
     foreign = query.owner not in (None, owner)
-    if asked.accepts(LINES):
-        await asked.api.crib.store.flush()
-        await _lines(asked, owner, foreign=foreign)
+    if request.accepts(LINES):
+        await request.api.crib.store.flush()
+        await _lines(request, owner, foreign=foreign)
         return None
     past = read_mark(query.after)
     if foreign:
         return paged([])
-    entries, next = await _page(asked, _where(query, owner), past)
+    entries, next = await _page(request, _where(query, owner), past)
     return paged(entries) if next is None else paged(entries, place(*next), reached=next.at)
 
 
@@ -81,17 +81,22 @@ def _where(query: AuditQuery, owner: str | None) -> WalkFilter:
 
 
 async def _page(
-    asked: ApiRequest, where: WalkFilter, past: LogPosition | None
+    request: ApiRequest, where: WalkFilter, past: LogPosition | None
 ) -> tuple[list[dict[str, Any]], LogPosition | None]:
     """Entries, the newest first, until there are enough or enough was looked at."""
-    loop, query, found, chains = asyncio.get_running_loop(), asked.query, list[dict[str, Any]](), CallerChains(asked)
+    loop, query, found, chains = (
+        asyncio.get_running_loop(),
+        request.query,
+        list[dict[str, Any]](),
+        CallerChains(request),
+    )
     size = 0
     picky, stop = (query.who, query.q, where.tool) != (None, None, query.tool), loop.time() + LOOK_S
     while True:
         most = PIECE if picky else query.limit - len(found)
-        spots, past = await asked.api.crib.store.walk(where, past, limit=most)
+        spots, past = await request.api.crib.store.walk(where, past, limit=most)
         own = [spot for spot in spots if spot.owner != OWNER]
-        async for mark, entry in _made(asked, await asked.api.rooms.visible(own, asked.principal), chains):
+        async for mark, entry in _made(request, await request.api.rooms.visible(own, request.principal), chains):
             if _wanted(entry, query):
                 found.append(entry)
                 size += len(encode(entry))
@@ -103,10 +108,10 @@ async def _page(
 
 
 async def _made(
-    asked: ApiRequest, spots: list[WalkedCall], chains: CallerChains
+    request: ApiRequest, spots: list[WalkedCall], chains: CallerChains
 ) -> AsyncIterator[tuple[LogPosition, dict[str, Any]]]:
     """The entries of these ends, but for the seals, which need all that came before in a session."""
-    async for (row, owner, mark), story in stories(asked.api.crib.store, spots):
+    async for (row, owner, mark), story in stories(request.api.crib.store, spots):
         own = [event for event in story if event.seq <= mark.seq]
         if not own or own[0].kind != "accepted" or own[-1].seq != mark.seq:
             continue  # it was swept just now
@@ -120,8 +125,8 @@ async def _made(
 class CallerChains:
     """Who asked for each call, from the top, looked up once a page."""
 
-    def __init__(self, asked: ApiRequest) -> None:
-        self._store = asked.api.crib.store
+    def __init__(self, request: ApiRequest) -> None:
+        self._store = request.api.crib.store
         self._known: dict[str, list[str]] = {}
 
     async def of(self, session: str, accepted: Event) -> list[str]:
@@ -144,16 +149,16 @@ class CallerChains:
         return chained(accepted.data, chain)
 
 
-async def _lines(asked: ApiRequest, owner: str | None, *, foreign: bool) -> None:
+async def _lines(request: ApiRequest, owner: str | None, *, foreign: bool) -> None:
     """All entries, session by session, each a line: what `toolcrib audit verify` checks."""
-    cursors = dict(_cursors(asked.query.after or ""))
+    cursors = dict(_cursors(request.query.after or ""))
     headers = [(b"content-type", b"application/x-ndjson")]
-    await asked.send({"type": "http.response.start", "status": 200, "headers": headers})
+    await request.send({"type": "http.response.start", "status": 200, "headers": headers})
     if not foreign:
-        async for entry in _entries(asked, owner):
+        async for entry in _entries(request, owner):
             if entry["seq"] > cursors.get(entry["session"], 0):
-                await asked.send({"type": "http.response.body", "body": encode(entry) + b"\n", "more_body": True})
-    await asked.send({"type": "http.response.body", "body": b""})
+                await request.send({"type": "http.response.body", "body": encode(entry) + b"\n", "more_body": True})
+    await request.send({"type": "http.response.body", "body": b""})
 
 
 def _cursors(text: str) -> Iterator[tuple[str, int]]:
@@ -164,8 +169,8 @@ def _cursors(text: str) -> Iterator[tuple[str, int]]:
         yield session, int(seq)
 
 
-async def _entries(asked: ApiRequest, owner: str | None) -> AsyncIterator[dict[str, Any]]:
-    crib, query = asked.api.crib, asked.query
+async def _entries(request: ApiRequest, owner: str | None) -> AsyncIterator[dict[str, Any]]:
+    crib, query = request.api.crib, request.query
     if query.session is None:
         rows = await used_since(crib, (query.since or 0.0) - SLACK_S, owner)
         if owner is None and (graves := await crib.store.session(GRAVES)) is not None:
@@ -174,7 +179,7 @@ async def _entries(asked: ApiRequest, owner: str | None) -> AsyncIterator[dict[s
         only = await crib.store.session(query.session)
         rows = [] if only is None or only.owner == OWNER or owner not in (None, only.owner) else [only]
     for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
-        if row.owner != OWNER and not await asked.api.rooms.sees(row, asked.principal):
+        if row.owner != OWNER and not await request.api.rooms.sees(row, request.principal):
             continue
         fold = Audit(row.id, row.owner)
         while page := await crib.store.read(row.id, fold.seq, limit=1000):

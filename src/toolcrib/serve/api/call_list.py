@@ -61,15 +61,15 @@ def where_of(query: CallsQuery) -> WalkFilter:
     return WalkFilter(tool=query.tool, states=("done",), codes=_CODES.get(state, _FAILED))
 
 
-async def walked(asked: ApiRequest, where: WalkFilter) -> tuple[list[WalkedCall], str | None]:
+async def walked(request: ApiRequest, where: WalkFilter) -> tuple[list[WalkedCall], str | None]:
     """A page of calls, and the place of the next."""
     loop = asyncio.get_running_loop()
-    past, limit, found = read_mark(asked.query.after), asked.query.limit, list[WalkedCall]()
+    past, limit, found = read_mark(request.query.after), request.query.limit, list[WalkedCall]()
     stop = loop.time() + LOOK_S
     while True:
-        spots, past = await asked.api.crib.store.walk(where, past, limit=limit - len(found))
+        spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(found))
         own = [spot for spot in spots if spot.owner != OWNER]
-        found += await asked.api.rooms.visible(own, asked.principal)
+        found += await request.api.rooms.visible(own, request.principal)
         if past is None or len(found) >= limit or loop.time() > stop:
             return found, None if past is None else place(*past)
 
@@ -83,18 +83,18 @@ async def stories(store: Store, spots: list[WalkedCall]) -> AsyncIterator[tuple[
         spots = spots[len(told) :]
 
 
-async def histories(asked: ApiRequest, spots: list[WalkedCall]) -> AsyncIterator[tuple[WalkedCall, History]]:
+async def histories(request: ApiRequest, spots: list[WalkedCall]) -> AsyncIterator[tuple[WalkedCall, History]]:
     """What the log says of each call, unless it was swept just now."""
-    async for spot, story in stories(asked.api.crib.store, spots):
+    async for spot, story in stories(request.api.crib.store, spots):
         if story:
             yield spot, History(spot.row.session, story)
 
 
-async def _entries(asked: ApiRequest, where: WalkFilter, *, whose: bool = False) -> ApiReply:
+async def _entries(request: ApiRequest, where: WalkFilter, *, whose: bool = False) -> ApiReply:
     """A page of calls, which ends by its bytes too."""
-    spots, next = await walked(asked, where)
+    spots, next = await walked(request, where)
     found, size = list[Raw](), 0
-    async for spot, history in histories(asked, spots):
+    async for spot, history in histories(request, spots):
         more = {"session": spot.row.session, "owner": spot.owner} if whose else {}
         found.append(Raw(encode(forms.listed(history, **more))))
         size += len(bytes(found[-1]))
@@ -103,18 +103,18 @@ async def _entries(asked: ApiRequest, where: WalkFilter, *, whose: bool = False)
     return paged(found, next)
 
 
-async def calls(asked: ApiRequest) -> ApiReply:
+async def calls(request: ApiRequest) -> ApiReply:
     """The calls of a session, in order of acceptance."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
-    return await _entries(asked, where_of(asked.query)._replace(session=session.id, oldest_first=True))
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    return await _entries(request, where_of(request.query)._replace(session=session.id, oldest_first=True))
 
 
-async def all_calls(asked: ApiRequest) -> ApiReply:
+async def all_calls(request: ApiRequest) -> ApiReply:
     """Calls of all sessions, the newest first."""
-    query, owner = asked.query, owner_of(asked, asked.query.owner)
+    query, owner = request.query, owner_of(request, request.query.owner)
     if query.owner not in (None, owner):
         return paged([])
-    return await _entries(asked, where_of(query)._replace(owner=owner, since=query.since), whose=True)
+    return await _entries(request, where_of(query)._replace(owner=owner, since=query.since), whose=True)
 
 
 class CallDetail(forms.EntryForm, omit_defaults=True):
@@ -129,12 +129,12 @@ class CallDetail(forms.EntryForm, omit_defaults=True):
     edited: dict[str, Any] | None = None
 
 
-async def call(asked: ApiRequest) -> ApiReply:
+async def call(request: ApiRequest) -> ApiReply:
     """One call: arguments, verdict, question, result."""
-    session, row = await found(asked)
+    session, row = await found(request)
     history, verdict = History(session.id), None
     after = row.accepted_seq - 1
-    while page := await asked.api.crib.store.read(session.id, after, call=row.id, limit=1000):
+    while page := await request.api.crib.store.read(session.id, after, call=row.id, limit=1000):
         for event in page:
             history.advance(event)
             verdict = event.fields.get("verdict", verdict)
@@ -156,11 +156,11 @@ async def call(asked: ApiRequest) -> ApiReply:
     )
 
 
-async def found(asked: ApiRequest) -> tuple[Session, Row]:
+async def found(request: ApiRequest) -> tuple[Session, Row]:
     """The call that a path names."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
-    await asked.api.crib.store.flush()
-    row = await asked.api.crib.store.call(asked.path[1])
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    await request.api.crib.store.flush()
+    row = await request.api.crib.store.call(request.path[1])
     if row is None or row.session != session.id:
         raise missing("call")
     return session, row

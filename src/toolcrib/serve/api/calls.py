@@ -48,13 +48,13 @@ class NewCall(Struct, forbid_unknown_fields=True):
 _OPTIONS = ("label", "key", "background", "wake", "timeout_s", "provider_id")
 
 
-async def make(asked: ApiRequest) -> ApiReply:
+async def make(request: ApiRequest) -> ApiReply:
     """Makes a call; its result, or the call where nobody waits for it."""
-    api, body, principal = asked.api, asked.body, asked.principal
-    session = api.rooms.known(asked.path[0], principal) or await api.rooms.of(asked.path[0], principal)
+    api, body, principal = request.api, request.body, request.principal
+    session = api.rooms.known(request.path[0], principal) or await api.rooms.of(request.path[0], principal)
     options = {name: value for name in _OPTIONS if (value := getattr(body, name)) is not None}
-    if KEY in asked.headers:
-        options["key"] = _key(asked.headers[KEY], body.key)
+    if KEY in request.headers:
+        options["key"] = _key(request.headers[KEY], body.key)
     plain = api.options.get(principal.name)
     if plain is None:
         plain = api.options[principal.name] = CallOptions(by=By("user", principal.name))
@@ -70,7 +70,7 @@ async def make(asked: ApiRequest) -> ApiReply:
     if live.result is not None:
         return ApiReply(forms.result(id, live.result))
     live.cancel_on_disconnect = body.cancel_on_disconnect
-    return await _outcome(asked, session, live, id)
+    return await _outcome(request, session, live, id)
 
 
 async def _submitted(session: Session, tool: str, args: bytes, options: dict[str, Any]) -> ApiReply:
@@ -79,12 +79,12 @@ async def _submitted(session: Session, tool: str, args: bytes, options: dict[str
     return given(forms.call(call, status_of(await session.row(call.id))), 202)
 
 
-async def _outcome(asked: ApiRequest, session: Session, live: LiveCall, id: str) -> ApiReply:
+async def _outcome(request: ApiRequest, session: Session, live: LiveCall, id: str) -> ApiReply:
     """Waits for a call that takes a while, as long as somebody wants to hear of it."""
-    wait = asked.body.wait
+    wait = request.body.wait
     work = asyncio.ensure_future(session.outcome(live))
     try:
-        if await attend(work, asked, None if wait is True else float(wait)):
+        if await attend(work, request, None if wait is True else float(wait)):
             return ApiReply(forms.result(id, work.result()))
         live.cancel_on_disconnect = False  # its caller did not leave, and may come back for it
     except NotAdmitted:
@@ -96,24 +96,24 @@ async def _outcome(asked: ApiRequest, session: Session, live: LiveCall, id: str)
     return given(forms.call(history.call(), history.status), 202)
 
 
-async def attend(work: asyncio.Future[Any], asked: ApiRequest, seconds: float | None) -> bool:
+async def attend(work: asyncio.Future[Any], request: ApiRequest, seconds: float | None) -> bool:
     """Waits for something as long as whoever asked is there, and would still be let in; whether it is done.
 
     Raises:
         Gone: they hung up.
         NotAdmitted: their key was revoked or has expired.
     """
-    left, clock = asyncio.ensure_future(gone(asked.receive)), asyncio.get_running_loop().time
+    left, clock = asyncio.ensure_future(gone(request.receive)), asyncio.get_running_loop().time
     until = math.inf if seconds is None else clock() + seconds
     try:
         while True:
-            wait = max(0.0, min(asked.api.limits.ping_s, until - clock()))
+            wait = max(0.0, min(request.api.limits.ping_s, until - clock()))
             await asyncio.wait({work, left}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
             if work.done() or clock() >= until:
                 return work.done()
             if left.done():
                 raise ClientDisconnected
-            if (error := await refused(asked.api.guard, asked.headers)) is not None:
+            if (error := await refused(request.api.guard, request.headers)) is not None:
                 raise error
     finally:
         left.cancel()
@@ -141,15 +141,15 @@ class PendingCall(Struct):
     state: Status
 
 
-async def outcome(asked: ApiRequest) -> ApiReply:
+async def outcome(request: ApiRequest) -> ApiReply:
     """The result of a call, or how far it is."""
-    session, row = await found(asked)
+    session, row = await found(request)
     if row.state == "done":
         return ApiReply(forms.result(row.id, await session.result(row.id)))
-    if asked.query.wait:
+    if request.query.wait:
         work: asyncio.Future[Result] = asyncio.ensure_future(session.result(row.id))
         try:
-            if await attend(work, asked, asked.query.wait):
+            if await attend(work, request, request.query.wait):
                 return ApiReply(forms.result(row.id, work.result()))
         finally:
             work.cancel()
@@ -165,19 +165,19 @@ class Cancelled(Struct):
     cancelled: bool
 
 
-async def cancel(asked: ApiRequest) -> ApiReply:
+async def cancel(request: ApiRequest) -> ApiReply:
     """Stops a call."""
-    session, row = await found(asked)
+    session, row = await found(request)
     return given(Cancelled(await session.cancel(row.id)))
 
 
-async def again(asked: ApiRequest) -> ApiReply:
+async def again(request: ApiRequest) -> ApiReply:
     """Makes the same call anew, with the arguments that it was made with."""
-    session, row = await found(asked)
+    session, row = await found(request)
     history = await session.history(row)
-    kept = await asked.api.crib.store.kept(session.id, f"args:{row.id}") if history.accepted.secret else None
+    kept = await request.api.crib.store.kept(session.id, f"args:{row.id}") if history.accepted.secret else None
     args = kept or encode(history.accepted.args)
-    options = {"by": By("user", asked.principal.name), "label": history.accepted.label}
+    options = {"by": By("user", request.principal.name), "label": history.accepted.label}
     return await _submitted(session, row.tool, args, options)
 
 
@@ -189,11 +189,13 @@ class SettleRequest(Struct, forbid_unknown_fields=True):
     reason: Text | None = None
 
 
-async def reconcile(asked: ApiRequest) -> ApiReply:
+async def reconcile(request: ApiRequest) -> ApiReply:
     """Says what came of a call of which nobody knew it."""
-    session, row = await found(asked)
-    body = asked.body
-    await session.settle(row.id, body.outcome == "happened", body.data, reason=body.reason, actor=asked.principal.name)
+    session, row = await found(request)
+    body = request.body
+    await session.settle(
+        row.id, body.outcome == "happened", body.data, reason=body.reason, actor=request.principal.name
+    )
     return ApiReply(forms.result(row.id, await session.result(row.id)))
 
 

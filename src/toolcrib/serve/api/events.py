@@ -26,24 +26,24 @@ class EventsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-async def events(asked: ApiRequest) -> ApiReply | None:
+async def events(request: ApiRequest) -> ApiReply | None:
     """Events past `after`: a page, or a stream."""
-    row = await asked.api.rooms.row(asked.path[0], asked.principal)
-    await asked.api.crib.store.flush()  # what this process did before it was asked belongs to the past
-    if asked.query.follow or asked.accepts(EVENTS):
-        await _stream(asked, row)
+    row = await request.api.rooms.row(request.path[0], request.principal)
+    await request.api.crib.store.flush()  # what this process did before it was asked belongs to the past
+    if request.query.follow or request.accepts(EVENTS):
+        await _stream(request, row)
         return None
-    found, next = await _page(asked, row)
+    found, next = await _page(request, row)
     return paged(found, next)
 
 
-async def _page(asked: ApiRequest, row: SessionRow) -> tuple[list[Raw], str | None]:
+async def _page(request: ApiRequest, row: SessionRow) -> tuple[list[Raw], str | None]:
     """Events until there are enough, by number or by bytes, and where the next page begins."""
-    query, found, size = asked.query, list[Raw](), 0
+    query, found, size = request.query, list[Raw](), 0
     after = query.after
     while len(found) < query.limit and size < PAGE_BYTES:
         extent, limit = PageLimit(PAGE_BYTES - size, whole=False), query.limit - len(found)
-        page = await asked.api.crib.store.read(row.id, after, limit=limit, call=query.call, extent=extent)
+        page = await request.api.crib.store.read(row.id, after, limit=limit, call=query.call, extent=extent)
         if not page:
             return found, None
         written = [forms.event(row.id, event) for event in page]
@@ -53,23 +53,23 @@ async def _page(asked: ApiRequest, row: SessionRow) -> tuple[list[Raw], str | No
     return found, str(after)
 
 
-async def event(asked: ApiRequest) -> ApiReply:
+async def event(request: ApiRequest) -> ApiReply:
     """One event with all of its values."""
-    row = await asked.api.rooms.row(asked.path[0], asked.principal)
-    seq = asked.path[1]
+    row = await request.api.rooms.row(request.path[0], request.principal)
+    seq = request.path[1]
     if not seq.isascii() or not seq.isdecimal() or len(seq) > 15:
         raise missing("event")
-    await asked.api.crib.store.flush()
-    found = await asked.api.crib.store.read(row.id, int(seq) - 1, limit=1, until=int(seq))
+    await request.api.crib.store.flush()
+    found = await request.api.crib.store.read(row.id, int(seq) - 1, limit=1, until=int(seq))
     if not found or found[0].seq != int(seq):
         raise missing("event")
     return ApiReply(forms.event(row.id, found[0]))
 
 
-async def _stream(asked: ApiRequest, row: SessionRow) -> None:
-    api, query = asked.api, asked.query
-    row = await api.rooms.row(row.id, asked.principal)
-    after = _after(asked.headers.get(LAST), query.after)
+async def _stream(request: ApiRequest, row: SessionRow) -> None:
+    api, query = request.api, request.query
+    row = await api.rooms.row(row.id, request.principal)
+    after = _after(request.headers.get(LAST), query.after)
     if after > row.seq:
         raise ApiError("invalid_arguments", f"Event {after} is not in this session's log", "begin with after=0")
     last = 0
@@ -80,22 +80,22 @@ async def _stream(asked: ApiRequest, row: SessionRow) -> None:
         after, last = max(after, call.accepted_seq - 1), call.done_seq or 0
     if api.streams.stopped:
         raise ApiError("unavailable", "The server is stopping", "try again", retry_after=1)
-    async with api.readers.of(asked):
-        line = api.streams.line(asked.send)
+    async with api.readers.of(request):
+        line = api.streams.line(request.send)
         line.at, line.call, line.last = after, query.call, last
-        line.bounds = bounds(asked.principal)
+        line.bounds = bounds(request.principal)
         await line.begin()
         if 0 < last <= after:
             line.end("done")
         else:
-            await _follow(asked, row, line)
+            await _follow(request, row, line)
 
 
-async def _follow(asked: ApiRequest, row: SessionRow, line: EventStream) -> None:
-    feed = asked.api.streams.feed(row.id, row.seq)
+async def _follow(request: ApiRequest, row: SessionRow, line: EventStream) -> None:
+    feed = request.api.streams.feed(row.id, row.seq)
     try:
         await feed.join(line)
-        await line.stay(asked.receive)
+        await line.stay(request.receive)
     finally:
         feed.leave(line)
 

@@ -207,28 +207,28 @@ def call(given: types.Call, status: types.Status | None = None) -> CallForm:
     return CallForm(**said, by=given.by._asdict(), status=status)
 
 
-def question(given: types.Question, owner: str | None = None) -> QuestionForm:
+def question(question: types.Question, owner: str | None = None) -> QuestionForm:
     """A question."""
-    said = {name: getattr(given, name) for name in QuestionForm.__struct_fields__ if name != "owner"}
+    said = {name: getattr(question, name) for name in QuestionForm.__struct_fields__ if name != "owner"}
     return QuestionForm(**said, owner=owner)
 
 
-def answer(given: types.Answer) -> AnswerForm:
+def answer(answer: types.Answer) -> AnswerForm:
     """An answer."""
-    return AnswerForm(**{name: getattr(given, name) for name in AnswerForm.__struct_fields__})
+    return AnswerForm(**{name: getattr(answer, name) for name in AnswerForm.__struct_fields__})
 
 
-def event(session: str, given: Event) -> bytes:
+def event(session: str, event: Event) -> bytes:
     """A line of the log, with references in the place of what was left out."""
-    json = msgspec.json.format(given.json, indent=-1)  # a stream has one line for each event
-    if given.omitted:
-        href = f"/v1/sessions/{quote(session, safe='')}/events/{given.seq}"
-        references = {name: {"$large": {"bytes": size, "href": href}} for name, size in given.omitted.items()}
+    json = msgspec.json.format(event.json, indent=-1)  # a stream has one line for each event
+    if event.omitted:
+        href = f"/v1/sessions/{quote(session, safe='')}/events/{event.seq}"
+        references = {name: {"$large": {"bytes": size, "href": href}} for name, size in event.omitted.items()}
         json = with_values(json, {name: encode(reference) for name, reference in references.items()})
     data: Any = Raw(json)
-    line = EventForm(session, given.seq, given.at, given.call, given.kind, data)
-    if given.omitted:
-        line.large = given.omitted
+    line = EventForm(session, event.seq, event.at, event.call, event.kind, data)
+    if event.omitted:
+        line.large = event.omitted
     return encode(line)
 
 

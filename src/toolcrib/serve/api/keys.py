@@ -22,15 +22,15 @@ class SignIn(Struct, forbid_unknown_fields=True):
     key: Annotated[str, Meta(min_length=1, max_length=16_384)]
 
 
-async def sign_in(asked: ApiRequest) -> ApiReply:
+async def sign_in(request: ApiRequest) -> ApiReply:
     """Gives a browser its cookie."""
-    api, key = asked.api, asked.body.key
+    api, key = request.api, request.body.key
     if api.guard is None or api.cookies is None:
         raise ApiError("conflict", "This server asks nobody who they are", "there is nothing to sign in to")
     if not key.isascii() or not key.isprintable():
         raise unknown_key()
     principal = await api.guard.admit({b"authorization": f"Bearer {key}".encode()})
-    cookie = api.cookies.header(key, asked.headers, secure=asked.secure)
+    cookie = api.cookies.header(key, request.headers, secure=request.secure)
     return ApiReply(given(told(api, principal)).body, headers=(JSON, cookie))
 
 
@@ -40,10 +40,10 @@ class SignedOut(Struct):
     ok: bool = True
 
 
-async def sign_out(asked: ApiRequest) -> ApiReply:
+async def sign_out(request: ApiRequest) -> ApiReply:
     """Takes the cookie away."""
-    cookies = asked.api.cookies
-    headers = (JSON,) if cookies is None else (JSON, cookies.gone(asked.headers, secure=asked.secure))
+    cookies = request.api.cookies
+    headers = (JSON,) if cookies is None else (JSON, cookies.gone(request.headers, secure=request.secure))
     return ApiReply(b'{"ok":true}', headers=headers)
 
 
@@ -70,41 +70,41 @@ class NewKey(Struct, forbid_unknown_fields=True):
     expires: float | None = None
 
 
-def _ring(asked: ApiRequest) -> Keyring:
-    if asked.api.keys is None:
+def _ring(request: ApiRequest) -> Keyring:
+    if request.api.keys is None:
         raise ApiError("conflict", "This server keeps no keys in its store", "serve it with keys in the store")
-    return asked.api.keys
+    return request.api.keys
 
 
-def _form(asked: ApiRequest, key: ApiKey, shown: str | None = None) -> KeyForm:
+def _form(request: ApiRequest, key: ApiKey, shown: str | None = None) -> KeyForm:
     fields = {name: getattr(key, name) for name in key.__struct_fields__}
-    return KeyForm(**fields, active=key.holds(asked.api.crib.pipeline.clock.now()), key=shown)
+    return KeyForm(**fields, active=key.holds(request.api.crib.pipeline.clock.now()), key=shown)
 
 
-async def keys(asked: ApiRequest) -> ApiReply:
+async def keys(request: ApiRequest) -> ApiReply:
     """All keys."""
-    return given(KeyList([_form(asked, key) for key in _ring(asked).keys]))
+    return given(KeyList([_form(request, key) for key in _ring(request).keys]))
 
 
-async def add(asked: ApiRequest) -> ApiReply:
+async def add(request: ApiRequest) -> ApiReply:
     """Makes a key, and shows it this once."""
-    body = asked.body
-    namespaces = None if body.namespaces is None else asked.api.crib.catalog.resolve(body.namespaces)
-    shown, key = await _ring(asked).add(
+    body = request.body
+    namespaces = None if body.namespaces is None else request.api.crib.catalog.resolve(body.namespaces)
+    shown, key = await _ring(request).add(
         body.owner,
-        by=asked.principal.name,
+        by=request.principal.name,
         name=body.name,
         scopes=body.scopes,
         namespaces=namespaces,
         expires_at=body.expires,
     )
-    return given(_form(asked, key, shown), 201)
+    return given(_form(request, key, shown), 201)
 
 
-async def revoke(asked: ApiRequest) -> ApiReply:
+async def revoke(request: ApiRequest) -> ApiReply:
     """Takes a key away."""
-    key = await _ring(asked).revoke(asked.path[0], by=asked.principal.name)
-    return given(_form(asked, key))
+    key = await _ring(request).revoke(request.path[0], by=request.principal.name)
+    return given(_form(request, key))
 
 
 ROUTES = [

@@ -22,16 +22,16 @@ PIECE = 20
 """Events that are sent at once to one who was away."""
 
 
-async def live(asked: ApiRequest) -> None:
+async def live(request: ApiRequest) -> None:
     """A stream of all that happens, from now on or from where its reader was."""
-    api, last = asked.api, asked.headers.get(LAST)
+    api, last = request.api, request.headers.get(LAST)
     since = read_place(None if last is None else last.decode("latin-1").strip(), tuple[float, str, int])
     if api.streams.stopped:
         raise ApiError("unavailable", "The server is stopping", "try again", retry_after=1)
-    async with api.readers.of(asked):
-        line = api.streams.line(asked.send)
-        reader = _LiveReader(asked, line)
-        api.watch.join(line, reader.news, bounded=bounds(asked.principal) is not None)
+    async with api.readers.of(request):
+        line = api.streams.line(request.send)
+        reader = _LiveReader(request, line)
+        api.watch.join(line, reader.news, bounded=bounds(request.principal) is not None)
         try:
             await line.begin()
             if since is not None:
@@ -39,7 +39,7 @@ async def live(asked: ApiRequest) -> None:
             reader.ready = True
             line.freed = reader.freed
             reader.freed(line)
-            await line.stay(asked.receive)
+            await line.stay(request.receive)
         finally:
             api.watch.leave(line)
 
@@ -47,8 +47,8 @@ async def live(asked: ApiRequest) -> None:
 class _LiveReader:
     """What one reader was told of each session. One that cannot keep up loses the oldest of what it did not get."""
 
-    def __init__(self, asked: ApiRequest, line: EventStream) -> None:
-        self._asked = asked
+    def __init__(self, request: ApiRequest, line: EventStream) -> None:
+        self._asked = request
         self._line = line
         self._told: dict[tuple[str, float], int] = {}  # one that was swept may come again
         self._late: deque[bytes] = deque()

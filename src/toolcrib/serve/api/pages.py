@@ -33,9 +33,9 @@ class Paged(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-def owner_of(asked: ApiRequest, wanted: str | None = None) -> str | None:
+def owner_of(request: ApiRequest, wanted: str | None = None) -> str | None:
     """Whose sessions to look at: one's own, or those asked for by who may see all."""
-    return wanted if asked.principal.admin else asked.principal.name
+    return wanted if request.principal.admin else request.principal.name
 
 
 def place(*parts: Any) -> str:

@@ -46,34 +46,34 @@ class QuestionsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = MOST
 
 
-async def session_questions(asked: ApiRequest) -> ApiReply:
+async def session_questions(request: ApiRequest) -> ApiReply:
     """What is open in a session."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    session = await request.api.rooms.of(request.path[0], request.principal)
     return paged([forms.question(one, session.owner) for one in await session.questions()])
 
 
-async def questions(asked: ApiRequest) -> ApiReply:
+async def questions(request: ApiRequest) -> ApiReply:
     """What is open in all sessions and may be answered by whoever asks, those of the oldest calls first."""
-    query = asked.query
-    found, next = await inbox(asked, query.owner, read_mark(query.after), query.limit)
+    query = request.query
+    found, next = await inbox(request, query.owner, read_mark(query.after), query.limit)
     return paged(found, None if next is None else place(*next))
 
 
 async def inbox(
-    asked: ApiRequest, owner: str | None = None, past: LogPosition | None = None, limit: int = MOST
+    request: ApiRequest, owner: str | None = None, past: LogPosition | None = None, limit: int = MOST
 ) -> tuple[list[forms.QuestionForm], LogPosition | None]:
     """Open questions that somebody may answer, and from where to go on where there are more."""
     # Where rules name no approvers, and mostly they do not, nobody has to look further than at their own sessions.
-    whose = owner if _approves(asked) else owner_of(asked, owner)
+    whose = owner if _approves(request) else owner_of(request, owner)
     where = WalkFilter(states=("waiting",), owner=whose, oldest_first=True)
     found, loop, size = list[forms.QuestionForm](), asyncio.get_running_loop(), 0
     stop = loop.time() + LOOK_S
     while True:
-        spots, past = await asked.api.crib.store.walk(where, past, limit=limit - len(found))
+        spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(found))
         theirs = [spot for spot in spots if spot.owner != OWNER and owner in (None, spot.owner)]
-        async for spot, history in histories(asked, theirs):
+        async for spot, history in histories(request, theirs):
             question = history.question
-            if question is not None and await _visible(asked, spot, question):
+            if question is not None and await _visible(request, spot, question):
                 found.append(forms.question(question, spot.owner))
                 size += len(encode(found[-1].arguments))
                 if size >= PAGE_BYTES and (past is not None or spot is not theirs[-1]):
@@ -82,18 +82,18 @@ async def inbox(
             return sorted(found, key=lambda one: one.asked_at), past
 
 
-async def _visible(asked: ApiRequest, spot: WalkedCall, question: Question) -> bool:
+async def _visible(request: ApiRequest, spot: WalkedCall, question: Question) -> bool:
     """True if whoever asks may see a question: it is in a session of theirs, or put to them."""
-    principal = asked.principal
+    principal = request.principal
     if principal.admin or spot.owner == principal.name:
-        return bool(await asked.api.rooms.visible([spot], principal))
-    row = await asked.api.crib.store.session(spot.row.session)
-    return row is not None and _put_to(principal, await asked.api.crib.attach(row), question)
+        return bool(await request.api.rooms.visible([spot], principal))
+    row = await request.api.crib.store.session(spot.row.session)
+    return row is not None and _put_to(principal, await request.api.crib.attach(row), question)
 
 
-def _demands(asked: ApiRequest) -> list[ApprovalRequirement]:
+def _demands(request: ApiRequest) -> list[ApprovalRequirement]:
     """What rules demand of those who answer; mostly nothing, and then nothing has to be looked up."""
-    rules = rules_of(asked.api.crib.pipeline.policy)
+    rules = rules_of(request.api.crib.pipeline.policy)
     if rules is None:
         return []
     each: Any = getattr(rules, "layers", (rules,))
@@ -101,11 +101,11 @@ def _demands(asked: ApiRequest) -> list[ApprovalRequirement]:
     return [*general, *(rule.demand for layer in each for rule in layer.rules if rule.demand)]
 
 
-def _approves(asked: ApiRequest) -> bool:
+def _approves(request: ApiRequest) -> bool:
     """True if rules name whoever asks as an approver of anything."""
-    rules = rules_of(asked.api.crib.pipeline.policy)
-    names = [name for one in _demands(asked) for name in (*one.approvers, *one.escalate_to)]
-    return rules is not None and rules.people.among(asked.principal.name, names)
+    rules = rules_of(request.api.crib.pipeline.policy)
+    names = [name for one in _demands(request) for name in (*one.approvers, *one.escalate_to)]
+    return rules is not None and rules.people.among(request.principal.name, names)
 
 
 def _put_to(principal: Principal, session: Session, question: Question) -> bool:
@@ -134,12 +134,12 @@ class NewAnswer(Struct, forbid_unknown_fields=True):
     actor: Name | None = None
 
 
-async def answer(asked: ApiRequest) -> ApiReply:
+async def answer(request: ApiRequest) -> ApiReply:
     """Answers a question, as whoever asks."""
-    body, principal = asked.body, asked.principal
-    session = await _answerable(asked)
+    body, principal = request.body, request.principal
+    session = await _answerable(request)
     if body.actor not in (None, principal.name):
-        await _check_named(asked, session)
+        await _check_named(request, session)
     given_answer = await session.answer(
         body.question,
         body.action,
@@ -153,51 +153,51 @@ async def answer(asked: ApiRequest) -> ApiReply:
     return given(forms.answer(given_answer))
 
 
-async def _check_named(asked: ApiRequest, session: Session) -> None:
+async def _check_named(request: ApiRequest, session: Session) -> None:
     """Raises `ApiError` where an answer names somebody else, and it is known who answers or it matters."""
-    if asked.principal.auth != "off":
+    if request.principal.auth != "off":
         raise ApiError("denied", "You answer for yourself", "leave `actor` out")
-    question = next((one for one in await session.questions() if one.id == asked.body.question), None)
-    if _demands(asked) or (question is not None and question.demands):
+    question = next((one for one in await session.questions() if one.id == request.body.question), None)
+    if _demands(request) or (question is not None and question.demands):
         told = "Nobody knows here who you are, and somebody's own yes is demanded"
         raise ApiError("denied", told, "serve with keys, and have each approver answer with their own")
 
 
-async def _answerable(asked: ApiRequest) -> Session:
+async def _answerable(request: ApiRequest) -> Session:
     """The session of a question that somebody may answer, also where it is not theirs."""
-    crib, id = asked.api.crib, asked.path[0]
+    crib, id = request.api.crib, request.path[0]
     row = await crib.store.session(id)
-    if row is not None and asked.api.rooms.owns(row, asked.principal):
-        return await asked.api.rooms.of(id, asked.principal)
-    call = await crib.store.call(asked.body.question.rpartition("-")[0])
-    if row is not None and call is not None and call.session == id and await _once_visible(asked, row, call):
+    if row is not None and request.api.rooms.owns(row, request.principal):
+        return await request.api.rooms.of(id, request.principal)
+    call = await crib.store.call(request.body.question.rpartition("-")[0])
+    if row is not None and call is not None and call.session == id and await _once_visible(request, row, call):
         return await crib.attach(row)
     raise missing()
 
 
-async def _once_visible(asked: ApiRequest, place: SessionRow, call: Row) -> bool:
+async def _once_visible(request: ApiRequest, place: SessionRow, call: Row) -> bool:
     """True if a question was put to somebody, open or not: who comes too late is told so."""
-    if place.owner == OWNER or not _approves(asked):
+    if place.owner == OWNER or not _approves(request):
         return False
-    session = await asked.api.crib.attach(place)
-    question = (await session.history(call)).questions.get(asked.body.question)
-    return question is not None and _put_to(asked.principal, session, question)
+    session = await request.api.crib.attach(place)
+    question = (await session.history(call)).questions.get(request.body.question)
+    return question is not None and _put_to(request.principal, session, question)
 
 
 # Changes
 
 
-async def changes(asked: ApiRequest) -> None:
+async def changes(request: ApiRequest) -> None:
     """Questions as they come up and go."""
-    api = asked.api
-    async with api.readers.of(asked):
-        line = api.streams.line(asked.send)
-        inbox_of = _Inbox(asked, line)
+    api = request.api
+    async with api.readers.of(request):
+        line = api.streams.line(request.send)
+        inbox_of = _Inbox(request, line)
         api.watch.join(line, inbox_of.news)
         try:
             await line.begin()
             await inbox_of.begin()
-            await line.stay(asked.receive)
+            await line.stay(request.receive)
         finally:
             api.watch.leave(line)
 
@@ -205,8 +205,8 @@ async def changes(asked: ApiRequest) -> None:
 class _Inbox:
     """One reader's inbox, and what it was told of it."""
 
-    def __init__(self, asked: ApiRequest, line: EventStream) -> None:
-        self._asked = asked
+    def __init__(self, request: ApiRequest, line: EventStream) -> None:
+        self._asked = request
         self._line = line
         self._told: set[str] = set()
         self._calls: set[str | None] = set()

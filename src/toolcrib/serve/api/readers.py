@@ -24,7 +24,7 @@ class Readers:
         self._looking: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def of(self, asked: ApiRequest) -> AsyncIterator[None]:
+    async def of(self, request: ApiRequest) -> AsyncIterator[None]:
         """Counts a stream while it is open; it ends soon after its reader's key was revoked or has expired.
 
         Raises:
@@ -32,8 +32,8 @@ class Readers:
         """
         task = asyncio.current_task()
         assert task is not None
-        with self._api.gate.stream(asked.principal):
-            self._join(task, asked)
+        with self._api.gate.stream(request.principal):
+            self._join(task, request)
             try:
                 yield
             except asyncio.CancelledError:
@@ -41,14 +41,14 @@ class Readers:
                     raise
                 task.uncancel()
                 with suppress(ClientDisconnected, OSError, RuntimeError):
-                    await asked.send({"type": "http.response.body", "body": b""})
+                    await request.send({"type": "http.response.body", "body": b""})
             finally:
                 self._open.pop(task, None)
 
-    def _join(self, task: asyncio.Task[Any], asked: ApiRequest) -> None:
+    def _join(self, task: asyncio.Task[Any], request: ApiRequest) -> None:
         guard = self._api.guard
         if guard is not None:
-            self._open[task] = asked
+            self._open[task] = request
             if self._looking is None:
                 self._looking = asyncio.get_running_loop().create_task(self._look(guard))
 

@@ -43,14 +43,14 @@ def told(api: Api, principal: Principal) -> Me:
     )
 
 
-async def me(asked: ApiRequest) -> ApiReply:
+async def me(request: ApiRequest) -> ApiReply:
     """Who asks."""
-    return given(told(asked.api, asked.principal))
+    return given(told(request.api, request.principal))
 
 
-async def openapi(asked: ApiRequest) -> ApiReply:
+async def openapi(request: ApiRequest) -> ApiReply:
     """The description of this API."""
-    api = asked.api
+    api = request.api
     if api.description is None:
         api.description = given(document(api.table.routes))
     return api.description

@@ -37,13 +37,13 @@ class NewSession(Struct, forbid_unknown_fields=True):
     grants: dict[str, Any] | list[str] | None = None
 
 
-async def sessions(asked: ApiRequest) -> ApiReply:
+async def sessions(request: ApiRequest) -> ApiReply:
     """Sessions, the last used first."""
-    query, crib = asked.query, asked.api.crib
-    owner = query.owner if asked.principal.admin else asked.principal.name
+    query, crib = request.query, request.api.crib
+    owner = query.owner if request.principal.admin else request.principal.name
     if query.owner not in (None, owner) or owner == OWNER:
         return paged([])
-    busy = await _busy(asked)
+    busy = await _busy(request)
     after = read_place(query.after, tuple[float, str])
     last = None if after is None else SessionRow(after[1], "", 0, 0, 0.0, after[0])
     found: list[SessionRow] = []
@@ -53,18 +53,18 @@ async def sessions(asked: ApiRequest) -> ApiReply:
         more = len(page) == 500
         last = page[-1] if page else None
         fitting = [row for row in page if row.owner != OWNER and _fits(row, query, busy)]
-        found += [row for row in fitting if await asked.api.rooms.sees(row, asked.principal)]
+        found += [row for row in fitting if await request.api.rooms.sees(row, request.principal)]
     shown = found[: query.limit]
     next = place(shown[-1].updated_at, shown[-1].id) if len(found) > len(shown) else None
-    return paged([await _listed(asked, row, busy) for row in shown], next)
+    return paged([await _listed(request, row, busy) for row in shown], next)
 
 
 Busy = dict[str, Counter[str]]
 
 
-async def _busy(asked: ApiRequest, session: str | None = None) -> Busy:
+async def _busy(request: ApiRequest, session: str | None = None) -> Busy:
     """How many calls of each session wait and run."""
-    rows = await asked.api.crib.store.calls(session, ("waiting", "running", "queued"), limit=COUNTED)
+    rows = await request.api.crib.store.calls(session, ("waiting", "running", "queued"), limit=COUNTED)
     counts: Busy = {}
     for row in rows:
         counts.setdefault(row.session, Counter())["waiting" if row.state == "waiting" else "running"] += 1
@@ -78,15 +78,15 @@ def _fits(row: SessionRow, query: Any, busy: Busy) -> bool:
     return query.state is None or (not counts if query.state == "idle" else counts[query.state] > 0)
 
 
-async def _listed(asked: ApiRequest, row: SessionRow, busy: Busy) -> forms.SessionForm:
-    crib = asked.api.crib
+async def _listed(request: ApiRequest, row: SessionRow, busy: Busy) -> forms.SessionForm:
+    crib = request.api.crib
     session = crib.at_hand(row.id)
     counts = busy.get(row.id, Counter())
     more: dict[str, Any] = {"open": session is not None and not session.shut}
     if session is not None:
         more |= {"namespaces": session.namespaces, "agent": agent_of(session)}
     if crib.agents is not None and more.get("agent") is None:
-        more["agent"] = await asked.api.speakers.of(crib.store, row)
+        more["agent"] = await request.api.speakers.of(crib.store, row)
     return forms.session(row, counts["waiting"], counts["running"], **more)
 
 
@@ -96,25 +96,25 @@ def agent_of(session: Session) -> str | None:
     return None if room is None else room.thread.line.active or None
 
 
-async def _one(asked: ApiRequest, session: Session) -> forms.SessionForm:
-    row = await asked.api.crib.store.session(session.id)
+async def _one(request: ApiRequest, session: Session) -> forms.SessionForm:
+    row = await request.api.crib.store.session(session.id)
     if row is None:
         raise missing()
-    form = await _listed(asked, row, await _busy(asked, session.id))
+    form = await _listed(request, row, await _busy(request, session.id))
     form.namespaces, form.grants = session.namespaces, list(session.grants) or None
     return form
 
 
-async def session(asked: ApiRequest) -> ApiReply:
+async def session(request: ApiRequest) -> ApiReply:
     """One session."""
-    return given(await _one(asked, await asked.api.rooms.of(asked.path[0], asked.principal)))
+    return given(await _one(request, await request.api.rooms.of(request.path[0], request.principal)))
 
 
-async def open_session(asked: ApiRequest) -> ApiReply:
+async def open_session(request: ApiRequest) -> ApiReply:
     """Opens a session; 201 where it is new."""
-    body = asked.body
-    opened, made = await asked.api.rooms.open(body.id, asked.principal, body.namespaces, body.grants or ())
-    return given(await _one(asked, opened), 201 if made else 200)
+    body = request.body
+    opened, made = await request.api.rooms.open(body.id, request.principal, body.namespaces, body.grants or ())
+    return given(await _one(request, opened), 201 if made else 200)
 
 
 class Close(Struct, forbid_unknown_fields=True):
@@ -132,20 +132,20 @@ class ClosedForm(Struct):
     undelivered: int
 
 
-async def close(asked: ApiRequest) -> ApiReply:
+async def close(request: ApiRequest) -> ApiReply:
     """Logs out."""
-    found = await asked.api.rooms.of(asked.path[0], asked.principal)
-    closed = await found.close(asked.body.timeout)
+    found = await request.api.rooms.of(request.path[0], request.principal)
+    closed = await found.close(request.body.timeout)
     return given(ClosedForm(*closed))
 
 
 # Changing
 
 
-async def set_user(asked: ApiRequest) -> ApiReply:
+async def set_user(request: ApiRequest) -> ApiReply:
     """What the client says of its user."""
-    found = await asked.api.rooms.of(asked.path[0], asked.principal)
-    await found.set_user(asked.body)
+    found = await request.api.rooms.of(request.path[0], request.principal)
+    await found.set_user(request.body)
     return given(UserForm(dict(found.user)))
 
 
@@ -156,13 +156,13 @@ class Narrower(Struct, forbid_unknown_fields=True):
     grants: dict[str, Any] | list[str] | None = None
 
 
-async def narrow(asked: ApiRequest) -> ApiReply:
+async def narrow(request: ApiRequest) -> ApiReply:
     """Takes rights away."""
-    found, body = await asked.api.rooms.of(asked.path[0], asked.principal), asked.body
+    found, body = await request.api.rooms.of(request.path[0], request.principal), request.body
     if body.namespaces is None and not body.grants:
         raise ApiError("invalid_arguments", "There is nothing to narrow", "send namespaces or grants")
     await found.narrow(namespaces=body.namespaces, grants=body.grants)
-    return given(await _one(asked, found))
+    return given(await _one(request, found))
 
 
 class Interrupt(Struct, forbid_unknown_fields=True):
@@ -177,10 +177,10 @@ class StoppedForm(Struct):
     stopped: int
 
 
-async def interrupt(asked: ApiRequest) -> ApiReply:
+async def interrupt(request: ApiRequest) -> ApiReply:
     """Stops what runs or waits."""
-    found = await asked.api.rooms.of(asked.path[0], asked.principal)
-    return given(StoppedForm(await found.interrupt(background=asked.body.background)))
+    found = await request.api.rooms.of(request.path[0], request.principal)
+    return given(StoppedForm(await found.interrupt(background=request.body.background)))
 
 
 class UserForm(Struct):

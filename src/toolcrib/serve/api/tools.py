@@ -97,17 +97,17 @@ Healths = dict[str, Health]
 NOT_TOLD = "Its source is not well; who looks after the server sees why"
 
 
-def _healths(asked: ApiRequest) -> Healths:
+def _healths(request: ApiRequest) -> Healths:
     """The tools that are not well: by how their last calls ended, and before that by the word of their source."""
-    stock, metrics = asked.api.crib.stock, asked.api.metrics
+    stock, metrics = request.api.crib.stock, request.api.metrics
     found = {} if metrics is None else {id: Health("degraded", why) for id, why in metrics.out_of_order().items()}
     told = ((tool.id, stock.health(tool)) for tool in stock.telling)
-    return found | {id: _for(asked, health) for id, health in told if health.status != "ok"}
+    return found | {id: _for(request, health) for id, health in told if health.status != "ok"}
 
 
-def _for(asked: ApiRequest, health: Health) -> Health:
+def _for(request: ApiRequest, health: Health) -> Health:
     """What a source says of itself holds addresses and words of servers: why it is unwell is for who looks after it."""
-    return health if asked.principal.admin else health._replace(reason=NOT_TOLD)
+    return health if request.principal.admin else health._replace(reason=NOT_TOLD)
 
 
 def _parts(tool: Tool, healths: Healths, model_name: str | None = None) -> dict[str, Any]:
@@ -134,8 +134,8 @@ def _parts(tool: Tool, healths: Healths, model_name: str | None = None) -> dict[
     }
 
 
-def _detail(asked: ApiRequest, tool: Tool) -> ToolDetail:
-    bounds, own = asked.api.crib.pipeline.limits, asdict(tool.limits)
+def _detail(request: ApiRequest, tool: Tool) -> ToolDetail:
+    bounds, own = request.api.crib.pipeline.limits, asdict(tool.limits)
     own["timeout_s"] = own["timeout_s"] or bounds.timeout_s
     own["output_bytes"] = own["output_bytes"] or bounds.output_bytes
     known = tool.knowledge
@@ -146,7 +146,7 @@ def _detail(asked: ApiRequest, tool: Tool) -> ToolDetail:
     if known.help is not None:
         told["help"] = known.help(None)
     return ToolDetail(
-        **_parts(tool, _healths(asked)),
+        **_parts(tool, _healths(request)),
         input_schema=dict(tool.input_schema),
         output_schema=None if tool.output_schema is None else dict(tool.output_schema),
         limits={name: value for name, value in own.items() if value is not None},
@@ -157,10 +157,10 @@ def _detail(asked: ApiRequest, tool: Tool) -> ToolDetail:
     )
 
 
-def open_tools(asked: ApiRequest) -> list[Tool]:
+def open_tools(request: ApiRequest) -> list[Tool]:
     """The tools of the crib that are open to whoever asks."""
-    api = asked.api
-    return list(api.crib.catalog.view(api.rooms.allowed(asked.principal)).tools)
+    api = request.api
+    return list(api.crib.catalog.view(api.rooms.allowed(request.principal)).tools)
 
 
 def _mention(tools: list[Tool], words: list[str]) -> list[Tool]:
@@ -186,46 +186,46 @@ def _sorted_out(query: Any, tools: list[Tool], healths: Healths) -> tuple[list[T
     return fitting, {name: dict(sorted(count.items())) for name, count in zip(FACETS, counts, strict=True)}
 
 
-def _unwell(asked: ApiRequest) -> list[SourceForm]:
+def _unwell(request: ApiRequest) -> list[SourceForm]:
     """The sources that are not well and whose tools whoever asks may use."""
-    allowed = asked.api.rooms.allowed(asked.principal)
+    allowed = request.api.rooms.allowed(request.principal)
     return [
-        SourceForm(source.name, health.status, _for(asked, health).reason)
-        for source, health in asked.api.crib.stock.unwell()
+        SourceForm(source.name, health.status, _for(request, health).reason)
+        for source, health in request.api.crib.stock.unwell()
         if any(fnmatchcase(name, one) for name in getattr(source, "namespaces", ()) for one in allowed)
     ]
 
 
-def _page(asked: ApiRequest, tools: list[Tool], names: dict[str, str]) -> ApiReply:
-    query = asked.query
+def _page(request: ApiRequest, tools: list[Tool], names: dict[str, str]) -> ApiReply:
+    query = request.query
     after = read_place(query.after, tuple[str])
-    healths = _healths(asked)
+    healths = _healths(request)
     wanted, facets = _sorted_out(query, tools, healths)
     rest = wanted if after is None else [tool for tool in wanted if tool.id > after[0]]
     page = rest[: query.limit]
     items = [ToolForm(**_parts(tool, healths, names.get(tool.id))) for tool in page]
-    more = {} if after is not None else {"facets": facets, "unwell": _unwell(asked)}
+    more = {} if after is not None else {"facets": facets, "unwell": _unwell(request)}
     return paged(items, place(page[-1].id) if len(rest) > len(page) else None, total=len(wanted), **more)
 
 
-async def tools(asked: ApiRequest) -> ApiReply:
+async def tools(request: ApiRequest) -> ApiReply:
     """The tools that are open to whoever asks."""
-    return _page(asked, open_tools(asked), {})
+    return _page(request, open_tools(request), {})
 
 
-async def tool(asked: ApiRequest) -> ApiReply:
+async def tool(request: ApiRequest) -> ApiReply:
     """All of one tool."""
-    found = next((tool for tool in open_tools(asked) if tool.id == asked.path[0]), None)
+    found = next((tool for tool in open_tools(request) if tool.id == request.path[0]), None)
     if found is None:
         raise missing("tool")
-    return given(_detail(asked, found))
+    return given(_detail(request, found))
 
 
-async def session_tools(asked: ApiRequest) -> ApiReply:
+async def session_tools(request: ApiRequest) -> ApiReply:
     """The tools of a session, with the names that a model sees."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    session = await request.api.rooms.of(request.path[0], request.principal)
     names = {tool.id: name for name, tool in session.model_tools().items()}
-    return _page(asked, session.tools(), names)
+    return _page(request, session.tools(), names)
 
 
 class ClientToolsForm(Struct, forbid_unknown_fields=True):
@@ -234,10 +234,10 @@ class ClientToolsForm(Struct, forbid_unknown_fields=True):
     tools: Annotated[list[dict[str, Any]], Meta(max_length=1000)]
 
 
-async def offer(asked: ApiRequest) -> ApiReply:
+async def offer(request: ApiRequest) -> ApiReply:
     """Takes tools that the client runs."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
-    await session.offer(asked.body.tools)
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    await session.offer(request.body.tools)
     items = [ToolForm(**_parts(tool, {})) for tool in session.client_tools]
     return paged(items, total=len(items))
 
@@ -260,9 +260,9 @@ class WhyForm(Struct):
     lines: list[str]
 
 
-async def why(asked: ApiRequest) -> ApiReply:
+async def why(request: ApiRequest) -> ApiReply:
     """The verdict on a call without making it."""
-    session, body = await asked.api.rooms.of(asked.path[0], asked.principal), asked.body
+    session, body = await request.api.rooms.of(request.path[0], request.principal), request.body
     explained = session.why(body.tool, b"{}" if body.args is UNSET else bytes(body.args))
     return given({**explained.data(), "lines": explained.lines()})
 

@@ -19,16 +19,16 @@ from toolcrib.serve.asgi import read
 LINES = (b"content-type", b"application/x-ndjson")
 
 
-async def export(asked: ApiRequest) -> ApiReply | None:
+async def export(request: ApiRequest) -> ApiReply | None:
     """Sends a session as lines."""
-    await asked.api.rooms.of(asked.path[0], asked.principal)
-    row = await asked.api.rooms.row(asked.path[0], asked.principal)
+    await request.api.rooms.of(request.path[0], request.principal)
+    row = await request.api.rooms.row(request.path[0], request.principal)
     name = f'attachment; filename="{row.id.replace(":", "_")}.jsonl"'
     headers = [LINES, (b"content-disposition", name.encode())]
-    await asked.send({"type": "http.response.start", "status": 200, "headers": headers})
-    async for line in asked.api.crib.export_session(row.id):
-        await asked.send({"type": "http.response.body", "body": line, "more_body": True})
-    await asked.send({"type": "http.response.body", "body": b""})
+    await request.send({"type": "http.response.start", "status": 200, "headers": headers})
+    async for line in request.api.crib.export_session(row.id):
+        await request.send({"type": "http.response.body", "body": line, "more_body": True})
+    await request.send({"type": "http.response.body", "body": b""})
     return None
 
 
@@ -39,12 +39,12 @@ class ImportQuery(Struct, forbid_unknown_fields=True):
     owner: Name | None = None
 
 
-async def take_in(asked: ApiRequest) -> ApiReply:
+async def take_in(request: ApiRequest) -> ApiReply:
     """Makes a session of the lines that were sent."""
-    limits = asked.api.limits
-    body = await read(asked.receive, limits.body_bytes, limits.body_s)
-    query = asked.query
-    row = await asked.api.crib.import_session(body.splitlines(keepends=True), id=query.id, owner=query.owner)
+    limits = request.api.limits
+    body = await read(request.receive, limits.body_bytes, limits.body_s)
+    query = request.query
+    row = await request.api.crib.import_session(body.splitlines(keepends=True), id=query.id, owner=query.owner)
     return given(forms.session(row, 0, 0), 201)
 
 
@@ -54,13 +54,13 @@ class DeleteQuery(Struct, forbid_unknown_fields=True):
     force: bool = False
 
 
-async def delete(asked: ApiRequest) -> ApiReply:
+async def delete(request: ApiRequest) -> ApiReply:
     """Deletes a session."""
-    session = await asked.api.rooms.of(asked.path[0], asked.principal)
+    session = await request.api.rooms.of(request.path[0], request.principal)
     if session is None:
         raise missing()
-    actor = asked.principal.name
-    return given(await asked.api.crib.delete_session(session.id, actor=actor, force=asked.query.force))
+    actor = request.principal.name
+    return given(await request.api.crib.delete_session(session.id, actor=actor, force=request.query.force))
 
 
 class Tombstones(Struct):
@@ -69,9 +69,9 @@ class Tombstones(Struct):
     items: list[SessionDeleted]
 
 
-async def tombstones(asked: ApiRequest) -> ApiReply:
+async def tombstones(request: ApiRequest) -> ApiReply:
     """What is left of deleted sessions."""
-    allowed, stones = bounds(asked.principal), await asked.api.crib.deleted_sessions(owner_of(asked))
+    allowed, stones = bounds(request.principal), await request.api.crib.deleted_sessions(owner_of(request))
     if allowed is not None:
         stones = [stone for stone in stones if stone.namespaces is not None and within(stone.namespaces, allowed)]
     return given(Tombstones(stones))

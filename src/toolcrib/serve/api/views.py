@@ -41,16 +41,16 @@ class ListsForm(Struct):
     completed: list[forms.EntryForm]
 
 
-async def lists(asked: ApiRequest) -> ApiReply:
+async def lists(request: ApiRequest) -> ApiReply:
     """The three lists of a session."""
-    found, at = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query.at
-    await asked.api.crib.store.flush()
-    rows = await _open(asked.api.crib.store, found.id, at) + await _done(asked, found.id)
+    found, at = await request.api.rooms.of(request.path[0], request.principal), request.query.at
+    await request.api.crib.store.flush()
+    rows = await _open(request.api.crib.store, found.id, at) + await _done(request, found.id)
     sorted_out: dict[str, list[forms.EntryForm]] = {"unresolved": [], "ongoing": [], "completed": []}
     rows.reverse()  # the newest results are given whole
     size = 0
     while rows:
-        stories = await asked.api.crib.store.stories(rows)
+        stories = await request.api.crib.store.stories(rows)
         del rows[: len(stories)]
         for story in stories:
             history = History(found.id, (event for event in story if at is None or event.seq <= at))
@@ -73,9 +73,9 @@ async def _open(store: Store, session: str, at: int | None) -> list[Row]:
     return [row for row in rows if row.accepted_seq <= at and (row.done_seq is None or row.done_seq > at)]
 
 
-async def _done(asked: ApiRequest, session: str) -> list[Row]:
+async def _done(request: ApiRequest, session: str) -> list[Row]:
     """The newest calls that are done, or were at that event, in order of completion."""
-    query, store, where, found = asked.query, asked.api.crib.store, WalkFilter("ended", session), dict[str, Row]()
+    query, store, where, found = request.query, request.api.crib.store, WalkFilter("ended", session), dict[str, Row]()
     past = None
     if query.at is not None:
         newest, _ = await store.walk(where, limit=1)
@@ -104,17 +104,17 @@ class StateForm(Struct, omit_defaults=True):
     agent: str | None = None
 
 
-async def state(asked: ApiRequest) -> ApiReply:
+async def state(request: ApiRequest) -> ApiReply:
     """The state of a session."""
-    found, crib = await asked.api.rooms.of(asked.path[0], asked.principal), asked.api.crib
+    found, crib = await request.api.rooms.of(request.path[0], request.principal), request.api.crib
     await crib.store.flush()
-    if asked.query.at is None:
+    if request.query.at is None:
         await found.reload_state()
         now = found.state.now
         return given(StateForm(dict(now), now.revision, dict(found.user), agent_of(found)))
     past, user, word = State(crib.state_keys), {}, ActiveAgent()
     row = await crib.store.session(found.id)
-    events = [] if row is None else await asked.api.pasts.until(crib.store, row, asked.query.at)
+    events = [] if row is None else await request.api.pasts.until(crib.store, row, request.query.at)
     word.take(events)
     for event in events:
         match event.data:
@@ -144,11 +144,11 @@ class OutputForm(Struct, omit_defaults=True):
     next: int | None = None
 
 
-async def output(asked: ApiRequest) -> ApiReply:
+async def output(request: ApiRequest) -> ApiReply:
     """A piece of an output that was too large for its result."""
-    found, query, id = await asked.api.rooms.of(asked.path[0], asked.principal), asked.query, asked.path[1]
+    found, query, id = await request.api.rooms.of(request.path[0], request.principal), request.query, request.path[1]
     text = await found.output(id, query.offset, query.limit)
-    total = len(await asked.api.crib.store.kept(found.id, id) or b"")
+    total = len(await request.api.crib.store.kept(found.id, id) or b"")
     end = query.offset + query.limit
     return given(OutputForm(id, query.offset, total, text, end if end < total else None))
 

@@ -38,12 +38,12 @@ class RpcError(Exception):
         self.code = code
 
 
-async def card(asked: ApiRequest) -> ApiReply:
+async def card(request: ApiRequest) -> ApiReply:
     """What an agent says of itself, to everybody."""
-    name = asked.path[0]
-    agent = agents_of(asked.api, name).book[name]
-    host = asked.headers.get(b"host", b"localhost").decode("latin-1")
-    scheme = "https" if asked.secure or asked.headers.get(b"x-forwarded-proto") == b"https" else "http"
+    name = request.path[0]
+    agent = agents_of(request.api, name).book[name]
+    host = request.headers.get(b"host", b"localhost").decode("latin-1")
+    scheme = "https" if request.secure or request.headers.get(b"x-forwarded-proto") == b"https" else "http"
     about = agent.description or f"The agent {name}"
     said: dict[str, Any] = {
         "name": name,
@@ -57,15 +57,15 @@ async def card(asked: ApiRequest) -> ApiReply:
         "defaultOutputModes": ["text/plain", "application/json"],
         "skills": [{"id": name, "name": name, "description": about, "tags": ["agent"]}],
     }
-    if asked.api.guard is not None:
+    if request.api.guard is not None:
         said["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
         said["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
     return given(said)
 
 
-async def rpc(asked: ApiRequest) -> ApiReply | None:
+async def rpc(request: ApiRequest) -> ApiReply | None:
     """One request of JSON-RPC; a stream answers with many results."""
-    body = asked.body
+    body = request.body
     if not isinstance(body, dict) or not isinstance(body.get("method"), str):
         return _failed(None, BAD_REQUEST, "This is no request of JSON-RPC")
     id, params = body.get("id"), body.get("params")
@@ -73,11 +73,11 @@ async def rpc(asked: ApiRequest) -> ApiReply | None:
         if not isinstance(params, dict | None):
             raise RpcError(BAD_PARAMS, "`params` must be an object")
         if (method := METHODS.get(body["method"])) is not None:
-            return given({"jsonrpc": "2.0", "id": id, "result": await method(asked, params or {})})
+            return given({"jsonrpc": "2.0", "id": id, "result": await method(request, params or {})})
         if (streams := STREAMS.get(body["method"])) is not None:
-            asked.api.gate.spare(asked.principal)
-            task, events = await streams(asked, params or {})
-            await stream(asked, Updates(task, id), events)
+            request.api.gate.spare(request.principal)
+            task, events = await streams(request, params or {})
+            await stream(request, Updates(task, id), events)
             return None
         push = "PushNotification" in body["method"]
         known = ", ".join((*METHODS, *STREAMS))
@@ -110,22 +110,22 @@ async def _folded(talk: FrontendSession, run: str) -> Task:
     return task
 
 
-async def _task(asked: ApiRequest, params: Mapping[str, Any]) -> tuple[FrontendSession, Task]:
+async def _task(request: ApiRequest, params: Mapping[str, Any]) -> tuple[FrontendSession, Task]:
     """The task that a request names, and the conversation that it is part of."""
     run, at, session = str(params.get("id")).partition("@")
     if not at:
         raise RpcError(NOT_FOUND, "There is no such task")
-    row = await asked.api.rooms.row(session, asked.principal)
-    if row.owner != asked.principal.name:  # who looks after the server sees it, and does not speak in it
+    row = await request.api.rooms.row(session, request.principal)
+    if row.owner != request.principal.name:  # who looks after the server sees it, and does not speak in it
         raise RpcError(NOT_FOUND, "There is no such task")
-    talk = await FrontendSession.open(asked.api, asked.principal, session, asked.path[0])
+    talk = await FrontendSession.open(request.api, request.principal, session, request.path[0])
     return talk, await _folded(talk, run)
 
 
 # Methods
 
 
-async def _sent(asked: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:
+async def _sent(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:
     """Takes a message: to a task that waits, or for a new one."""
     message = params.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
@@ -135,7 +135,7 @@ async def _sent(asked: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, Asy
     if not text and data is None:
         raise RpcError(BAD_PARAMS, "The message has no text and no data")
     if message.get("taskId"):
-        talk, task = await _task(asked, {"id": message["taskId"]})
+        talk, task = await _task(request, {"id": message["taskId"]})
         if task.state != "INPUT_REQUIRED":
             raise RpcError(UNSUPPORTED, f"The task does not wait for a message: it is {task.state}")
         before = await talk.seen()
@@ -143,10 +143,10 @@ async def _sent(asked: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, Asy
         task.state, task.said = "WORKING", None
         return task, await talk.rest(before)
     context = message.get("contextId") or f"a2a-{secrets.token_hex(8)}"
-    talk = await FrontendSession.open(asked.api, asked.principal, str(context), asked.path[0])
+    talk = await FrontendSession.open(request.api, request.principal, str(context), request.path[0])
     key = f"{KEY}{message['messageId']}" if message.get("messageId") else None
-    events = await talk.say(text or encode(data).decode(), asked.path[0], key)
-    first = await _while_here(asked, _first(events))
+    events = await talk.say(text or encode(data).decode(), request.path[0], key)
+    first = await _while_here(request, _first(events))
     task = Task(talk.session.id, first.fields["run"])
     task.take(first)
     return task, events
@@ -176,14 +176,14 @@ async def _answer(talk: FrontendSession, task: Task, text: str, data: Any) -> No
             await talk.answer(question["id"], "accept" if yes else "decline", reason=reason and str(reason))
 
 
-async def _send(asked: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+async def _send(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
     wanted = params.get("configuration") or {}
     if not isinstance(wanted, dict):
         raise RpcError(BAD_PARAMS, "`configuration` must be an object")
     shown = _shown(wanted)
-    task, events = await _sent(asked, params)
+    task, events = await _sent(request, params)
     if not wanted.get("returnImmediately"):
-        await _while_here(asked, _rest(task, events))
+        await _while_here(request, _rest(task, events))
     return {"task": task.form(shown)}
 
 
@@ -192,7 +192,7 @@ async def _rest(task: Task, events: AsyncIterator[Event]) -> None:
         task.take(event)
 
 
-async def _while_here(asked: ApiRequest, work: Coroutine[Any, Any, T]) -> T:
+async def _while_here(request: ApiRequest, work: Coroutine[Any, Any, T]) -> T:
     """Waits for something as long as whoever asked does.
 
     Raises:
@@ -200,7 +200,7 @@ async def _while_here(asked: ApiRequest, work: Coroutine[Any, Any, T]) -> T:
     """
     waiting = asyncio.ensure_future(work)
     try:
-        await attend(waiting, asked, None)
+        await attend(waiting, request, None)
         return waiting.result()
     finally:
         waiting.cancel()
@@ -214,13 +214,13 @@ def _shown(params: Mapping[str, Any]) -> int | None:
     return length
 
 
-async def _get(asked: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+async def _get(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
     shown = _shown(params)
-    return (await _task(asked, params))[1].form(shown)
+    return (await _task(request, params))[1].form(shown)
 
 
-async def _cancel(asked: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-    talk, task = await _task(asked, params)
+async def _cancel(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+    talk, task = await _task(request, params)
     if task.state not in ("WORKING", "INPUT_REQUIRED"):
         raise RpcError(NOT_CANCELABLE, f"The task is over: {task.state}")
     await talk.session.interrupt()
@@ -228,12 +228,12 @@ async def _cancel(asked: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any
     return (await _folded(talk, task.run)).form()
 
 
-async def _list(asked: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-    return await listed(asked, params, _shown(params))
+async def _list(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+    return await listed(request, params, _shown(params))
 
 
-async def _subscribe(asked: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:
-    talk, task = await _task(asked, params)
+async def _subscribe(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:
+    talk, task = await _task(request, params)
     if task.state != "WORKING":
         raise RpcError(UNSUPPORTED, f"Nothing goes on in the task: it is {task.state}")
     return task, await talk.rest()

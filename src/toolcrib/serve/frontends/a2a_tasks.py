@@ -127,7 +127,7 @@ class TaskQuery(Struct, rename="camel"):
         return since is None or task.changed >= (since if since.tzinfo else since.replace(tzinfo=UTC))
 
 
-async def listed(asked: ApiRequest, params: Mapping[str, Any], history: int | None) -> dict[str, Any]:
+async def listed(request: ApiRequest, params: Mapping[str, Any], history: int | None) -> dict[str, Any]:
     """Tasks of whoever asks, the last changed first. The place in a token is a time and the id of a task, and is looked
     for among their own alone: what others have is not in any page.
 
@@ -142,8 +142,8 @@ async def listed(asked: ApiRequest, params: Mapping[str, Any], history: int | No
         last = read_place(wanted.page_token or None, tuple[float, str])
     except ApiError:
         raise ApiError("invalid_arguments", "`pageToken` is none of this server's: begin without it") from None
-    agents_of(asked.api, asked.path[0])
-    tasks = [task for session in await _sessions(asked, wanted.context_id) for task in await _tasks(session)]
+    agents_of(request.api, request.path[0])
+    tasks = [task for session in await _sessions(request, wanted.context_id) for task in await _tasks(session)]
     found = sorted((task for task in tasks if wanted.fits(task)), key=_place, reverse=True)
     size = wanted.page_size or 50
     rest = [task for task in found if last is None or _place(task) < last]
@@ -158,13 +158,13 @@ def _place(task: Task) -> tuple[float, str]:
     return task.at, task.id
 
 
-async def _sessions(asked: ApiRequest, context: str) -> list[Session]:
+async def _sessions(request: ApiRequest, context: str) -> list[Session]:
     """One context, or those of whoever asks that they may still use."""
-    rooms, principal = asked.api.rooms, asked.principal
+    rooms, principal = request.api.rooms, request.principal
     if context:
-        return [await rooms.of(await session_of(asked.api, principal, context), principal)]
+        return [await rooms.of(await session_of(request.api, principal, context), principal)]
     found = []
-    for row in await asked.api.crib.store.sessions(principal.name, limit=CONTEXTS):
+    for row in await request.api.crib.store.sessions(principal.name, limit=CONTEXTS):
         try:
             found.append(await rooms.of(row.id, principal))
         except ApiError:

@@ -62,34 +62,34 @@ class RunInput(Struct):
     resume: list[Resume] = []
 
 
-async def post(asked: ApiRequest) -> None:
+async def post(request: ApiRequest) -> None:
     """Takes the newest message, results or answers; streams the run that goes on with them."""
-    body: RunInput = asked.body
-    asked.api.gate.spare(asked.principal)
+    body: RunInput = request.body
+    request.api.gate.spare(request.principal)
     said = _said(body.messages)
-    talk = await FrontendSession.open(asked.api, asked.principal, body.threadId, asked.path[0], whole=True)
+    talk = await FrontendSession.open(request.api, request.principal, body.threadId, request.path[0], whole=True)
     await _prepare(talk, body)
     before = await talk.seen()
     if await _answered(talk, body):
         events = await talk.rest(before)
     elif said is not None:
-        events = await talk.say(said[1], asked.path[0], said[0])
+        events = await talk.say(said[1], request.path[0], said[0])
     else:
         begun = await talk.going()
         if begun is None:
             raise ApiError("invalid_arguments", "There is nothing to do", "send a message of the user, or `resume`")
         events = await talk.rest(begun)
-    await stream(asked, AguiRun(talk, body.threadId, body.runId), events)
+    await stream(request, AguiRun(talk, body.threadId, body.runId), events)
 
 
-async def attach(asked: ApiRequest) -> ApiReply | None:
+async def attach(request: ApiRequest) -> ApiReply | None:
     """The run of a thread that goes on right now, from its beginning."""
-    thread = asked.path[1]
-    talk = await FrontendSession.found(asked.api, asked.principal, thread, asked.path[0], whole=True)
+    thread = request.path[1]
+    talk = await FrontendSession.found(request.api, request.principal, thread, request.path[0], whole=True)
     begun = None if talk is None else await talk.going()
     if talk is None or begun is None:
         return ApiReply(b"", 204)
-    await stream(asked, AguiRun(talk, thread, f"attached-{begun}"), await talk.rest(begun))
+    await stream(request, AguiRun(talk, thread, f"attached-{begun}"), await talk.rest(begun))
     return None
 
 

@@ -41,32 +41,32 @@ class ChatRequest(Struct):
     trigger: str | None = None
 
 
-async def post(asked: ApiRequest) -> None:
+async def post(request: ApiRequest) -> None:
     """Takes the last message, or the answers in it; streams the run that goes on with it."""
-    body: ChatRequest = asked.body
+    body: ChatRequest = request.body
     if not body.messages:
         raise ApiError("invalid_arguments", "There is no message", "send the messages of the chat")
-    asked.api.gate.spare(asked.principal)
+    request.api.gate.spare(request.principal)
     last = body.messages[-1]
     text = _text(last) if last.role == "user" else ""
-    talk = await FrontendSession.open(asked.api, asked.principal, body.id, asked.path[0])
+    talk = await FrontendSession.open(request.api, request.principal, body.id, request.path[0])
     if text:
         key = None if body.trigger == "regenerate-message" or last.id is None else f"ai-sdk:{last.id}"
-        events = await talk.say(text, asked.path[0], key)
+        events = await talk.say(text, request.path[0], key)
     else:
         before = await talk.seen()
         await _answer(talk, last.parts)
         events = await talk.rest(before)
-    await stream(asked, MessageParts(asked.path[0]), events, HEADERS)
+    await stream(request, MessageParts(request.path[0]), events, HEADERS)
 
 
-async def attach(asked: ApiRequest) -> ApiReply | None:
+async def attach(request: ApiRequest) -> ApiReply | None:
     """The run of a chat that goes on right now, from its beginning."""
-    talk = await FrontendSession.found(asked.api, asked.principal, asked.path[1], asked.path[0])
+    talk = await FrontendSession.found(request.api, request.principal, request.path[1], request.path[0])
     begun = None if talk is None else await talk.going()
     if talk is None or begun is None:
         return ApiReply(b"", 204)
-    await stream(asked, MessageParts(asked.path[0]), await talk.rest(begun), HEADERS)
+    await stream(request, MessageParts(request.path[0]), await talk.rest(begun), HEADERS)
     return None
 
 

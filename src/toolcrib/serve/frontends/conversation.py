@@ -291,20 +291,20 @@ def approved(said: Any) -> bool:
 
 
 async def stream(
-    asked: ApiRequest, reader: Reader, events: AsyncIterator[Event], headers: Iterable[Header] = ()
+    request: ApiRequest, reader: Reader, events: AsyncIterator[Event], headers: Iterable[Header] = ()
 ) -> None:
     """Sends what a reader makes of events, as they come. Who hangs up ends the stream, and nothing else."""
-    async with asked.api.readers.of(asked):
-        await asked.send({"type": "http.response.start", "status": 200, "headers": [*STREAM, *headers]})
-        sending = asyncio.ensure_future(_send(asked.send, _pieces(reader, events)))
-        left = asyncio.ensure_future(gone(asked.receive))
+    async with request.api.readers.of(request):
+        await request.send({"type": "http.response.start", "status": 200, "headers": [*STREAM, *headers]})
+        sending = asyncio.ensure_future(_send(request.send, _pieces(reader, events)))
+        left = asyncio.ensure_future(gone(request.receive))
         try:
             while not (sending.done() or left.done()):
                 await asyncio.wait(
-                    {sending, left}, timeout=asked.api.limits.ping_s, return_when=asyncio.FIRST_COMPLETED
+                    {sending, left}, timeout=request.api.limits.ping_s, return_when=asyncio.FIRST_COMPLETED
                 )
                 if not (sending.done() or left.done()):
-                    await _piece(asked.send, STILL_HERE)
+                    await _piece(request.send, STILL_HERE)
         finally:
             sending.cancel()
             left.cancel()

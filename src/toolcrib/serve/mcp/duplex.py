@@ -87,8 +87,8 @@ class Duplex:
         self._write(wire.answer(id, self._modern.answered(found)))
         return None
 
-    async def _rest(self, asked: McpRequest, work: Awaitable[Any]) -> bytes:
-        return wire.answer(asked.id, self._modern.answered(await self._done(asked, work)))
+    async def _rest(self, request: McpRequest, work: Awaitable[Any]) -> bytes:
+        return wire.answer(request.id, self._modern.answered(await self._done(request, work)))
 
     def _start(self, work: Any, id: Id | None) -> None:
         task = self._starter.start(work)
@@ -144,8 +144,8 @@ class Duplex:
             self._connection.requests.pop(id, None)
         return wire.answer(id, self._legacy.answered(reply))
 
-    async def _done(self, asked: McpRequest, work: Awaitable[Any]) -> McpReply:
-        asked.line = self
+    async def _done(self, request: McpRequest, work: Awaitable[Any]) -> McpReply:
+        request.line = self
         answer = await work
         if isinstance(answer, McpReply):
             return answer

@@ -201,9 +201,9 @@ class LegacyHandler:
         asked.connection = connection.id
         return asked
 
-    async def do(self, asked: McpRequest) -> McpReply | Later:
+    async def do(self, request: McpRequest) -> McpReply | Later:
         """Does what a request asks for."""
-        return await self._methods[asked.method](asked)
+        return await self._methods[request.method](request)
 
     def answered(self, reply: McpReply) -> bytes:
         """The result of a request."""
@@ -260,26 +260,26 @@ class LegacyHandler:
 
     # Methods of their own
 
-    async def _ping(self, asked: McpRequest) -> McpReply:
+    async def _ping(self, request: McpRequest) -> McpReply:
         return McpReply(b"{}")
 
-    async def _set_level(self, asked: McpRequest) -> McpReply:
-        level = asked.needs("level")
+    async def _set_level(self, request: McpRequest) -> McpReply:
+        level = request.needs("level")
         if level not in LEVELS:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: level must be one of {', '.join(LEVELS)}")
-        self.connections[asked.connection].level = level
+        self.connections[request.connection].level = level
         return McpReply(b"{}")
 
-    async def _subscribe(self, asked: McpRequest) -> McpReply:
-        uri, uris = asked.needs("uri"), self.connections[asked.connection].uris
+    async def _subscribe(self, request: McpRequest) -> McpReply:
+        uri, uris = request.needs("uri"), self.connections[request.connection].uris
         if len(uri) > LONGEST or (len(uris) >= MOST_URIS and uri not in uris):
             told = f"Invalid params: {MOST_URIS} addresses of {LONGEST} characters can be subscribed to"
             raise ProtocolError(INVALID_PARAMS, told)
         uris.add(uri)
         return McpReply(b"{}")
 
-    async def _unsubscribe(self, asked: McpRequest) -> McpReply:
-        self.connections[asked.connection].uris.discard(asked.needs("uri"))
+    async def _unsubscribe(self, request: McpRequest) -> McpReply:
+        self.connections[request.connection].uris.discard(request.needs("uri"))
         return McpReply(b"{}")
 
 

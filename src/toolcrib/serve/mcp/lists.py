@@ -25,46 +25,48 @@ class McpLists:
         self._settings = settings
         self._shelf = library
 
-    def cache(self, asked: McpRequest, body: bytes) -> bytes:
+    def cache(self, request: McpRequest, body: bytes) -> bytes:
         """A result with how long it may be kept, and for whom: a list is that of whoever asked."""
-        if not asked.modern:
+        if not request.modern:
             return body
         return b'%b,"ttlMs":%d,"cacheScope":"private"}' % (body[:-1], self._settings.ttl_ms)
 
-    def tools(self, asked: McpRequest, room: McpSession) -> McpReply:
+    def tools(self, request: McpRequest, room: McpSession) -> McpReply:
         """The tools that the principal may use."""
 
         def all_of_them() -> Iterable[Listed]:
-            return (description(name, tool, modern=asked.modern) for name, tool in room.sight.named.items())
+            return (description(name, tool, modern=request.modern) for name, tool in room.sight.named.items())
 
-        return self._page(asked, room, "tools", all_of_them)
+        return self._page(request, room, "tools", all_of_them)
 
-    def prompts(self, asked: McpRequest, room: McpSession) -> McpReply:
+    def prompts(self, request: McpRequest, room: McpSession) -> McpReply:
         """The prompts on the library."""
 
         def all_of_them() -> Iterable[Listed]:
             found = () if self._shelf is None else sorted(self._shelf.prompts.values(), key=lambda one: one.name)
             return (one.listed for one in found if room.session.sees(one.tool))
 
-        return self._page(asked, room, "prompts", all_of_them)
+        return self._page(request, room, "prompts", all_of_them)
 
-    def resources(self, asked: McpRequest, room: McpSession) -> McpReply:
+    def resources(self, request: McpRequest, room: McpSession) -> McpReply:
         """The resources on the library."""
-        return self._page(asked, room, "resources", lambda: self._resources(room, template=False))
+        return self._page(request, room, "resources", lambda: self._resources(room, template=False))
 
-    def templates(self, asked: McpRequest, room: McpSession) -> McpReply:
+    def templates(self, request: McpRequest, room: McpSession) -> McpReply:
         """The templates on the library."""
-        return self._page(asked, room, "resourceTemplates", lambda: self._resources(room, template=True))
+        return self._page(request, room, "resourceTemplates", lambda: self._resources(room, template=True))
 
     def _resources(self, room: McpSession, *, template: bool) -> Iterable[Listed]:
         found: list[Resource] = [] if self._shelf is None else [*self._shelf.resources.values()]
         found.sort(key=lambda one: one.uri)
         return (one.listed for one in found if (one.pattern is not None) == template and room.session.sees(one.tool))
 
-    def _page(self, asked: McpRequest, room: McpSession, name: str, items: Callable[[], Iterable[Listed]]) -> McpReply:
+    def _page(
+        self, request: McpRequest, room: McpSession, name: str, items: Callable[[], Iterable[Listed]]
+    ) -> McpReply:
         pages = room.sight.pages
-        begin = _place(asked, self._settings.page)
-        key = (name, asked.modern, begin)
+        begin = _place(request, self._settings.page)
+        key = (name, request.modern, begin)
         page = pages.get(key)
         if page is None:
             all_items = list(items())
@@ -74,12 +76,12 @@ class McpLists:
             made: dict[str, Any] = {name: all_items[begin:end]}
             if end < len(all_items):
                 made["nextCursor"] = urlsafe_b64encode(b"%d" % end).decode()
-            page = pages[key] = self.cache(asked, encode(made))
+            page = pages[key] = self.cache(request, encode(made))
         return McpReply(page)
 
 
-def _place(asked: McpRequest, page: int) -> int:
-    cursor = asked.params.cursor
+def _place(request: McpRequest, page: int) -> int:
+    cursor = request.params.cursor
     if cursor is UNSET or cursor is None:
         return 0
     try:

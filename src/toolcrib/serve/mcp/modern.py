@@ -71,9 +71,9 @@ class ModernHandler:
             asked.level = meta.level
         return asked
 
-    def do(self, asked: McpRequest) -> Awaitable[McpReply | Later]:
+    def do(self, request: McpRequest) -> Awaitable[McpReply | Later]:
         """Does what a request asks for."""
-        return self._methods[asked.method](asked)
+        return self._methods[request.method](request)
 
     def answered(self, reply: McpReply) -> bytes:
         """The result of a request."""
@@ -81,23 +81,23 @@ class ModernHandler:
 
     # Subscriptions
 
-    async def listen(self, asked: McpRequest) -> Later:
+    async def listen(self, request: McpRequest) -> Later:
         """A stream of what changes."""
-        wanted = asked.params.notifications
+        wanted = request.params.notifications
         if wanted is UNSET:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: notifications is missing")
-        return self._listening(asked, wanted)
+        return self._listening(request, wanted)
 
-    async def _listening(self, asked: McpRequest, wanted: dict[str, Any]) -> McpReply:
-        room = await self._server.room(asked)
-        assert asked.line is not None
-        subscriber = Subscriber(room, asked.line, asked.id)
+    async def _listening(self, request: McpRequest, wanted: dict[str, Any]) -> McpReply:
+        room = await self._server.room(request)
+        assert request.line is not None
+        subscriber = Subscriber(room, request.line, request.id)
         shelved = self._server.library is not None
         lists = {key: name for key, name in LISTS.items() if wanted.get(key) is True and (shelved or name == "tools")}
         uris = _texts(wanted.get("resourceSubscriptions"))[:MOST_URIS] if shelved else []
         uris = [uri for uri in uris if len(uri) <= LONGEST]
-        tasks = _texts(wanted.get("taskIds"))[:MOST_TASKS] if asked.knows_tasks else []
-        tasks = [task for task in tasks if await self._server.rooms.task(task, asked.principal) is not None]
+        tasks = _texts(wanted.get("taskIds"))[:MOST_TASKS] if request.knows_tasks else []
+        tasks = [task for task in tasks if await self._server.rooms.task(task, request.principal) is not None]
         honoured = {**dict.fromkeys(lists, True), "resourceSubscriptions": uris, "taskIds": tasks}
         shown = {name: value for name, value in honoured.items() if value}
         subscriber.wants(frozenset(lists.values()))
@@ -106,19 +106,19 @@ class ModernHandler:
             await subscriber.send("notifications/subscriptions/acknowledged", {"notifications": shown})
             async with asyncio.TaskGroup() as group:
                 for task in tasks:
-                    group.create_task(self._follow(asked, subscriber, task))
+                    group.create_task(self._follow(request, subscriber, task))
                 await subscriber.run()
         raise AssertionError("who listens does so until it is cancelled")
 
-    async def _follow(self, asked: McpRequest, subscriber: Subscriber, task: str) -> None:
+    async def _follow(self, request: McpRequest, subscriber: Subscriber, task: str) -> None:
         """Tells how a task stands whenever that changes, and as it ends."""
-        found = await self._server.rooms.task(task, asked.principal)
+        found = await self._server.rooms.task(task, request.principal)
         if found is None:
             return
         session, row = found
         last = b""
         async for _ in states(session, row.id):
-            shown = await self._server.tasks.detailed(session, await session.row(row.id), asked.capabilities)
+            shown = await self._server.tasks.detailed(session, await session.row(row.id), request.capabilities)
             if digest(shown) != last:
                 last = digest(shown)
                 await subscriber.send("notifications/tasks", shown)

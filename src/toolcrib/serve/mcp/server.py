@@ -85,12 +85,12 @@ class McpServer:
             has["extensions"] = {TASKS: {}}
         return has
 
-    async def discover(self, asked: McpRequest) -> McpReply:
+    async def discover(self, request: McpRequest) -> McpReply:
         """Who the server is and what it can do."""
         made: dict[str, Any] = {"supportedVersions": list(SUPPORTED), "capabilities": self.capabilities(modern=True)}
         if self.settings.instructions:
             made["instructions"] = self.settings.instructions
-        return McpReply(self.lists.cache(asked, encode(made)))
+        return McpReply(self.lists.cache(request, encode(made)))
 
     def welcome(self, version: str) -> bytes:
         """What answers the greeting of a client of an older revision."""
@@ -103,104 +103,108 @@ class McpServer:
             made["instructions"] = self.settings.instructions
         return encode(made)
 
-    async def room(self, asked: McpRequest) -> McpSession:
+    async def room(self, request: McpRequest) -> McpSession:
         """What whoever asks can see."""
-        return await self.rooms.of(asked.principal)
+        return await self.rooms.of(request.principal)
 
-    async def _call(self, asked: McpRequest, room: McpSession, tool: Tool, arguments: bytes) -> McpReply | Later:
-        session = await self.rooms.session(asked.principal, asked.connection) if asked.connection else room.session
-        return await self.running.call(asked, session, tool, arguments, self.shape(asked))
+    async def _call(self, request: McpRequest, room: McpSession, tool: Tool, arguments: bytes) -> McpReply | Later:
+        session = (
+            await self.rooms.session(request.principal, request.connection) if request.connection else room.session
+        )
+        return await self.running.call(request, session, tool, arguments, self.shape(request))
 
-    def shape(self, asked: McpRequest) -> Shape:
+    def shape(self, request: McpRequest) -> Shape:
         """How the result of a call is told to who asked for it in that way."""
-        match asked.method:
+        match request.method:
             case "tools/call":
                 return _tool_shape
             case "prompts/get":
                 return _prompt_shape
             case _:
-                return lambda result, tool, modern: self.lists.cache(asked, _read_shape(result, asked.needs("uri")))
+                return lambda result, tool, modern: self.lists.cache(request, _read_shape(result, request.needs("uri")))
 
     # Tools
 
-    async def list_tools(self, asked: McpRequest) -> McpReply:
+    async def list_tools(self, request: McpRequest) -> McpReply:
         """The tools that the principal may use."""
-        return self.lists.tools(asked, await self.room(asked))
+        return self.lists.tools(request, await self.room(request))
 
-    async def call_tool(self, asked: McpRequest) -> McpReply | Later:
+    async def call_tool(self, request: McpRequest) -> McpReply | Later:
         """Calls a tool."""
-        room = await self.room(asked)
-        tool, arguments = self._tool(asked, room)
-        return await self._call(asked, room, tool, arguments)
+        room = await self.room(request)
+        tool, arguments = self._tool(request, room)
+        return await self._call(request, room, tool, arguments)
 
-    def _tool(self, asked: McpRequest, room: McpSession) -> tuple[Tool, bytes]:
+    def _tool(self, request: McpRequest, room: McpSession) -> tuple[Tool, bytes]:
         """The tool that a request names, and its arguments."""
-        name = asked.needs("name")
+        name = request.needs("name")
         tool = room.tool(name)
         if tool is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
-        arguments = _arguments(asked)
-        if asked.tool is not None:
-            asked.tool(tool, arguments)
+        arguments = _arguments(request)
+        if request.tool is not None:
+            request.tool(tool, arguments)
         return tool, arguments
 
-    def call_at_once(self, asked: McpRequest, starter: Starter) -> McpReply | Awaitable[McpReply | Later] | None:
+    def call_at_once(self, request: McpRequest, starter: Starter) -> McpReply | Awaitable[McpReply | Later] | None:
         """The same without a task, as far as it goes without a pause; None where it does not go that way at all."""
-        room = self.rooms.known(asked.principal)
-        if room is None or asked.connection or asked.params.request_state is not UNSET:
+        room = self.rooms.known(request.principal)
+        if room is None or request.connection or request.params.request_state is not UNSET:
             return None
-        tool, arguments = self._tool(asked, room)
-        live = self.running.new_call(asked, room.session, tool, arguments)
+        tool, arguments = self._tool(request, room)
+        live = self.running.new_call(request, room.session, tool, arguments)
         task = starter.start(room.session.accept(live))
         if live.result is not None and task is None:
-            return McpReply(tool_result(live.result, tool, modern=asked.modern))
-        return self._go_on(asked, live, tool, task)
+            return McpReply(tool_result(live.result, tool, modern=request.modern))
+        return self._go_on(request, live, tool, task)
 
     async def _go_on(
-        self, asked: McpRequest, live: LiveCall, tool: Tool, task: Awaitable[None] | None
+        self, request: McpRequest, live: LiveCall, tool: Tool, task: Awaitable[None] | None
     ) -> McpReply | Later:
         if task is not None:
             await task
-        return self.running.answer(asked, live, tool, _tool_shape)
+        return self.running.answer(request, live, tool, _tool_shape)
 
     # Prompts, resources, completion
 
-    async def list_prompts(self, asked: McpRequest) -> McpReply:
+    async def list_prompts(self, request: McpRequest) -> McpReply:
         """The prompts on the library."""
-        return self.lists.prompts(asked, await self.room(asked))
+        return self.lists.prompts(request, await self.room(request))
 
-    async def list_resources(self, asked: McpRequest) -> McpReply:
+    async def list_resources(self, request: McpRequest) -> McpReply:
         """The resources on the library."""
-        return self.lists.resources(asked, await self.room(asked))
+        return self.lists.resources(request, await self.room(request))
 
-    async def list_templates(self, asked: McpRequest) -> McpReply:
+    async def list_templates(self, request: McpRequest) -> McpReply:
         """The templates on the library."""
-        return self.lists.templates(asked, await self.room(asked))
+        return self.lists.templates(request, await self.room(request))
 
-    async def get_prompt(self, asked: McpRequest) -> McpReply | Later:
+    async def get_prompt(self, request: McpRequest) -> McpReply | Later:
         """The messages of a prompt."""
-        name = asked.needs("name")
+        name = request.needs("name")
         prompt = None if self.library is None else self.library.prompts.get(name)
         if prompt is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
-        return await self._call(asked, await self.room(asked), prompt.tool, _arguments(asked))
+        return await self._call(request, await self.room(request), prompt.tool, _arguments(request))
 
-    async def read_resource(self, asked: McpRequest) -> McpReply | Later:
+    async def read_resource(self, request: McpRequest) -> McpReply | Later:
         """What a resource holds."""
-        uri = asked.needs("uri")
+        uri = request.needs("uri")
         found = None if self.library is None else self.library.find(uri)
         if found is None:
-            raise ProtocolError(INVALID_PARAMS if asked.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri})
+            raise ProtocolError(
+                INVALID_PARAMS if request.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri}
+            )
         resource, variables = found
-        return await self._call(asked, await self.room(asked), resource.tool, canonical(variables))
+        return await self._call(request, await self.room(request), resource.tool, canonical(variables))
 
-    async def complete(self, asked: McpRequest) -> McpReply:
+    async def complete(self, request: McpRequest) -> McpReply:
         """What may stand for an argument of a prompt or of a template."""
-        ref, argument = asked.params.ref, asked.params.argument
+        ref, argument = request.params.ref, request.params.argument
         if ref is UNSET or argument is UNSET:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: ref and argument are needed")
         found = await completed(
-            self._completions(ref).get(str(argument.get("name"))), str(argument.get("value", "")), _others(asked)
+            self._completions(ref).get(str(argument.get("name"))), str(argument.get("value", "")), _others(request)
         )
         shown = {"values": found[:MOST_COMPLETIONS], "total": len(found), "hasMore": len(found) > MOST_COMPLETIONS}
         return McpReply(encode({"completion": shown}))
@@ -217,13 +221,13 @@ class McpServer:
         raise ProtocolError(INVALID_PARAMS, "Invalid params: ref is of no prompt or template of this server")
 
 
-def _arguments(asked: McpRequest) -> bytes:
-    given = asked.params.arguments
+def _arguments(request: McpRequest) -> bytes:
+    given = request.params.arguments
     return bytes(given) if isinstance(given, Raw) else b"{}"
 
 
-def _others(asked: McpRequest) -> dict[str, str]:
-    context = asked.params.context
+def _others(request: McpRequest) -> dict[str, str]:
+    context = request.params.context
     given = {} if context is UNSET else context.get("arguments")
     return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
 

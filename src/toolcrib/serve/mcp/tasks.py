@@ -41,34 +41,34 @@ class Tasks:
         history = await session.history(await session.row(call))
         return McpReply(encode(self._described(session, history, "working")), b"task")
 
-    async def get(self, asked: McpRequest) -> McpReply:
+    async def get(self, request: McpRequest) -> McpReply:
         """Where a task stands, with its result, error or questions."""
-        session, row = await self._mine(asked)
-        return McpReply(encode(await self.detailed(session, row, asked.capabilities)))
+        session, row = await self._mine(request)
+        return McpReply(encode(await self.detailed(session, row, request.capabilities)))
 
-    async def update(self, asked: McpRequest) -> McpReply:
+    async def update(self, request: McpRequest) -> McpReply:
         """Takes responses; what nobody asked for is ignored."""
-        session, row = await self._mine(asked)
-        given = asked.params.input_responses
+        session, row = await self._mine(request)
+        given = request.params.input_responses
         if isinstance(given, dict) and given:
-            opened = await open_questions(session, row.id, asked.capabilities, asked.principal)
-            await give(session, opened, given, asked.principal.name)
+            opened = await open_questions(session, row.id, request.capabilities, request.principal)
+            await give(session, opened, given, request.principal.name)
         return McpReply(b"{}")
 
-    async def cancel(self, asked: McpRequest) -> McpReply:
+    async def cancel(self, request: McpRequest) -> McpReply:
         """Asks a task to stop; one that has ended stays as it is."""
-        session, row = await self._mine(asked)
+        session, row = await self._mine(request)
         try:
             await session.cancel(row.id)
         except Refused as refused:
             raise ProtocolError(INTERNAL, refused.message) from None
         return McpReply(b"{}")
 
-    async def _mine(self, asked: McpRequest) -> tuple[Session, Row]:
-        if not asked.knows_tasks:
+    async def _mine(self, request: McpRequest) -> tuple[Session, Row]:
+        if not request.knows_tasks:
             raise lacking(extension=TASKS)
-        task = asked.needs("task_id")
-        found = await self._rooms.task(task, asked.principal)
+        task = request.needs("task_id")
+        found = await self._rooms.task(task, request.principal)
         if found is None:
             raise ProtocolError(INVALID_PARAMS, "There is no such task", {"taskId": task})
         return found

@@ -39,16 +39,16 @@ class CallRunner:
         self._tasks = tasks
 
     async def call(
-        self, asked: McpRequest, session: Session, tool: Tool, arguments: bytes, shape: Shape
+        self, request: McpRequest, session: Session, tool: Tool, arguments: bytes, shape: Shape
     ) -> McpReply | Later:
         """Calls a tool, or goes on with the call that an earlier request made."""
-        if asked.params.request_state is not UNSET:
-            return await self._resume(asked, session.crib, tool, shape)
-        live = self.new_call(asked, session, tool, arguments)
+        if request.params.request_state is not UNSET:
+            return await self._resume(request, session.crib, tool, shape)
+        live = self.new_call(request, session, tool, arguments)
         await session.accept(live)
-        return self.answer(asked, live, tool, shape)
+        return self.answer(request, live, tool, shape)
 
-    def new_call(self, asked: McpRequest, session: Session, tool: Tool, arguments: bytes) -> LiveCall:
+    def new_call(self, request: McpRequest, session: Session, tool: Tool, arguments: bytes) -> LiveCall:
         """A call that nobody has looked at yet.
 
         Raises:
@@ -56,20 +56,20 @@ class CallRunner:
         """
         background = None
         if tool.background or tool.metadata:
-            tasks = asked.takes_task
-            if not tasks and asked.modern and _needs_task(tool):
+            tasks = request.takes_task
+            if not tasks and request.modern and _needs_task(tool):
                 raise lacking(extension=TASKS)
             background = tasks if tool.background else None
-        return session.new_call(tool.id, arguments, CallOptions(by=asked.by, background=background))
+        return session.new_call(tool.id, arguments, CallOptions(by=request.by, background=background))
 
-    def answer(self, asked: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
+    def answer(self, request: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
         """The answer of a call that was accepted, at once where it is over."""
         if live.result is not None:
-            return McpReply(shape(live.result, tool, asked.modern))
-        asked.call = live.id if live.row is None else live.row.id
+            return McpReply(shape(live.result, tool, request.modern))
+        request.call = live.id if live.row is None else live.row.id
         if live.background:
-            return self._tasks.created(live.session, asked.call)
-        return self._later(_CallFollow(self, asked, live.session, tool, shape))
+            return self._tasks.created(live.session, request.call)
+        return self._later(_CallFollow(self, request, live.session, tool, shape))
 
     async def _later(self, pursuit: _CallFollow) -> McpReply:
         """Follows a call; one that takes long becomes a task, one that nobody waits for any more is stopped.
@@ -101,28 +101,28 @@ class CallRunner:
 
     # Questions
 
-    def state(self, asked: McpRequest, session: Session, call: str, tool: Tool, opened: list[Open]) -> str:
+    def state(self, request: McpRequest, session: Session, call: str, tool: Tool, opened: list[Open]) -> str:
         """What the client has to bring back: which call waits for which questions."""
         now = session.pipeline.clock.now()
         expires = min(now + self._settings.state_s, *(one.question.expires_at for one in opened))
         value = {"session": session.id, "call": call, "questions": [one.question.id for one in opened]}
-        return self._seal.close(_bound(asked, tool), value | {"left": sorted(requests(opened))}, expires)
+        return self._seal.close(_bound(request, tool), value | {"left": sorted(requests(opened))}, expires)
 
-    async def _resume(self, asked: McpRequest, crib: Crib, tool: Tool, shape: Shape) -> McpReply | Later:
+    async def _resume(self, request: McpRequest, crib: Crib, tool: Tool, shape: Shape) -> McpReply | Later:
         """Goes on where a client was asked something."""
-        state = self._seal.open(_bound(asked, tool), asked.needs("request_state"), crib.pipeline.clock.now())
+        state = self._seal.open(_bound(request, tool), request.needs("request_state"), crib.pipeline.clock.now())
         session = await crib.attached(state["session"])
         place = await crib.store.session(state["session"])
-        if session is None or place is None or not self._tasks.owns(session, asked.principal):
+        if session is None or place is None or not self._tasks.owns(session, request.principal):
             raise ProtocolError(INVALID_PARAMS, "requestState belongs to a call that is gone")
-        asked.call = state["call"]
-        return self._later(_CallFollow(self, asked, session, tool, shape, place.seq))
+        request.call = state["call"]
+        return self._later(_CallFollow(self, request, session, tool, shape, place.seq))
 
     async def follow(
-        self, asked: McpRequest, session: Session, tool: Tool | None, shape: Shape, after: int
+        self, request: McpRequest, session: Session, tool: Tool | None, shape: Shape, after: int
     ) -> McpReply:
         """Reads on in a call whose stream was lost, past the last event that arrived."""
-        pursuit = _CallFollow(self, asked, session, tool, shape, after)
+        pursuit = _CallFollow(self, request, session, tool, shape, after)
         return await pursuit.follow(after or None)
 
     async def created(self, session: Session, call: str) -> McpReply:
@@ -136,16 +136,16 @@ class _CallFollow:
     def __init__(
         self,
         running: CallRunner,
-        asked: McpRequest,
+        request: McpRequest,
         session: Session,
         tool: Tool | None,
         shape: Shape,
         after: int | None = None,
     ) -> None:
         self.running = running
-        self.asked = asked
+        self.asked = request
         self.session = session
-        self.call = asked.call
+        self.call = request.call
         self.tool = tool
         self.shape = shape
         self.after = after
@@ -285,15 +285,15 @@ def _needs_task(tool: Tool) -> bool:
     return isinstance(said, Mapping) and said.get("task") == "required"
 
 
-def _bound(asked: McpRequest, tool: Tool) -> list[Any]:
+def _bound(request: McpRequest, tool: Tool) -> list[Any]:
     """What a request that brings a state back has to have in common with the one that got it."""
-    given = asked.params.arguments
+    given = request.params.arguments
     try:
         arguments = decode(given) if isinstance(given, Raw) else None
     except (ValueError, RecursionError) as error:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: arguments cannot be read: {error}") from None
-    return [asked.principal.name, asked.method, tool.id, arguments or {}, _uri(asked)]
+    return [request.principal.name, request.method, tool.id, arguments or {}, _uri(request)]
 
 
-def _uri(asked: McpRequest) -> str | None:
-    return None if asked.params.uri is UNSET else asked.params.uri
+def _uri(request: McpRequest) -> str | None:
+    return None if request.params.uri is UNSET else request.params.uri
