@@ -19,14 +19,19 @@ from toolcrib._session.repeated_calls import RepeatedCalls
 from toolcrib.catalog import CatalogView
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import (
+    Approved,
     Done,
     ErrorNotice,
     Event,
     EventData,
     Interrupted,
+    NamespacesChanged,
     Notice,
+    Opened,
     RunEnded,
+    SessionClosing,
     StateRecord,
+    StopWanted,
     ToolsChanged,
     UserState,
 )
@@ -161,31 +166,35 @@ class Session(Lists):
         if event.seq <= self.seen:
             return
         self.seen = event.seq
-        if event.kind in ("opened", "namespaces"):
-            self.namespaces = tuple(event.fields["namespaces"])
-            self.grants = tuple(event.fields.get("grants", self.grants))
-            self.ceiling = self.namespaces if event.fields.get("narrowed") else self.ceiling
-            self.ceiling = None if event.fields.get("widened") else self.ceiling
-            self.judge = None
-            self.shut = self.shut and event.kind != "opened"
-        elif event.kind == "closing":
-            self.shut = True
-            if self.crib.agents is not None and self.room is not None:
-                self.crib.agents.leave(self)
-        elif event.kind == "stop_wanted":
-            self._stop_wanted(event.fields)
-        elif event.kind == "approved":
-            self.approved(event.fields["offer"])
-        elif event.kind == "user_state":
-            self.user = event.fields
-        elif event.kind == "tools_changed" and "client" in event.fields:
-            self.client_tools = tuple(answers.offered(said) for said in event.fields["client"])
+        match event.data:
+            case Opened() as opened:
+                self._take_rights(opened)
+                self.shut = False
+            case NamespacesChanged() as changed:
+                self._take_rights(changed)
+                self.ceiling = self.namespaces if changed.narrowed else None if changed.widened else self.ceiling
+            case SessionClosing():
+                self._take_logout()
+            case StopWanted(call=call, failure=failure) if call in self.live:  # another process asks to stop it
+                self.live[call].stop(failure)
+            case Approved(offer=offer):
+                self.approved(offer)
+            case UserState(values=values):
+                self.user = values
+            case ToolsChanged(client=list() as client):
+                self.client_tools = tuple(answers.offered(said) for said in client)
 
-    def _stop_wanted(self, data: Mapping[str, Any]) -> None:
-        """Another process asks to stop a call that runs here."""
-        live = self.live.get(data["call"])
-        if live is not None:
-            live.stop(Failure(**data["failure"]))
+    def _take_logout(self) -> None:
+        """A logout began, here or in another process."""
+        self.shut = True
+        if self.crib.agents is not None and self.room is not None:
+            self.crib.agents.leave(self)
+
+    def _take_rights(self, said: Opened | NamespacesChanged) -> None:
+        """Takes what is open from an event that says so."""
+        self.namespaces = tuple(said.namespaces)
+        self.grants = self.grants if said.grants is None else tuple(said.grants)
+        self.judge = None
 
     # Policy
 

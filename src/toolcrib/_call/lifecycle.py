@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from toolcrib.events import Event
+from toolcrib.events import Done, Event, Started
 from toolcrib.store import Draft, Row, State, Write
 from toolcrib.store.codec import CompactWrite
 
@@ -99,7 +99,9 @@ class Life:
         if kind in ENDS:
             self._end(event)
         elif kind == "started":
-            self.attempt, self.answered = event.fields.get("attempt", 1), False
+            started = event.data
+            self.attempt = (started.attempt if isinstance(started, Started) else None) or 1
+            self.answered = False
         elif kind == "waiting" and before == "queued" and self.answered:
             self.attempt += 1  # it never started since its last question, and yet both are told apart
         elif kind == "answered":
@@ -107,11 +109,7 @@ class Life:
             self.attempt += before != "asked"  # going on is an attempt of its own where it had started before
 
     def _end(self, event: Event) -> None:
-        if (
-            event.kind == "settled"
-            and self.ends
-            and (self.ends[-1].fields.get("failure") or {}).get("code") != "unknown"
-        ):
+        if event.kind == "settled" and self.ends and not _is_unknown(self.ends[-1]):
             self.faults.append(f"settled at {event.seq} though its end was known")
         self.ends.append(event)
 
@@ -199,3 +197,9 @@ def _moved(old: Row, row: Row, events: Sequence[Draft]) -> Write:
 def waits_for_children(row: Row) -> bool:
     """True if a call asks nobody itself, but waits for calls that it made."""
     return row.state == "waiting" and row.question is None
+
+
+def _is_unknown(end: Event) -> bool:
+    """Return whether a call ended without anybody knowing how."""
+    failure = end.data.failure if isinstance(end.data, Done) else None
+    return failure is not None and failure.code == "unknown"

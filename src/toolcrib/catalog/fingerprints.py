@@ -66,10 +66,10 @@ class Fingerprints:
         while page := await self.store().read(LOG, self._seq):
             for event in page:
                 self._seq = event.seq
-                said = event.fields
-                if event.kind == "pinned" and (said.get("by") or said["tool"] not in self._accepted):
-                    others = others or said["parts"] != self._expected(said["tool"])
-                    self._accepted[said["tool"]] = said["parts"]
+                pinned = event.data
+                if isinstance(pinned, ToolPinned) and (pinned.by or pinned.tool not in self._accepted):
+                    others = others or pinned.parts != self._expected(pinned.tool)
+                    self._accepted[pinned.tool] = pinned.parts
         return others
 
     def _expected(self, tool: str) -> dict[str, str] | None:

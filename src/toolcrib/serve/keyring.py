@@ -106,16 +106,17 @@ class Keyring:
                     self._take(event)
 
     def _take(self, event: Event) -> None:
-        said = event.fields
-        if event.kind == "key_added":
-            fields = {name: value for name, value in said.items() if name not in ("digest", "id")}
-            key = msgspec.convert({"id": said["id"], "created_at": event.at, **fields}, ApiKey)
-            self._keys[key.id] = key
-            self._holders[said["digest"]] = key, key.principal()
-        elif (known := self._keys.get(said.get("id", ""))) is not None and event.kind == "key_revoked":
-            known.revoked_at = known.revoked_at or event.at
-        elif known is not None and event.kind == "key_used":
-            known.last_used = event.at
+        match event.data:
+            case KeyAdded() as added:
+                key = ApiKey(added.id, added.name, added.owner, event.at, added.by, added.scopes, added.namespaces)
+                key.expires_at = added.expires_at
+                self._keys[key.id] = key
+                self._holders[added.digest] = key, key.principal()
+            case KeyRevoked(id=id) if id in self._keys:
+                known = self._keys[id]
+                known.revoked_at = known.revoked_at or event.at
+            case KeyUsed(id=id) if id in self._keys:
+                self._keys[id].last_used = event.at
 
     @property
     def keys(self) -> list[ApiKey]:
