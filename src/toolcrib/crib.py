@@ -589,15 +589,15 @@ class Crib:
     async def questions(self, owner: str | None = None) -> list[Question]:
         """What is open in all sessions, or in those of one owner."""
         rows = await self.store.calls(None, ("waiting",), limit=10_000)
-        found: list[Question] = []
+        questions: list[Question] = []
         for row in rows:
             session = await self.store.session(row.session)
             if session is not None and owner in (None, session.owner):
                 loaded = self._sessions.get(row.session) or await self.load(session)
                 question = (await loaded.history(row)).question
                 if question is not None:
-                    found.append(question)
-        return found
+                    questions.append(question)
+        return questions
 
     # What happens by itself
 

@@ -215,10 +215,10 @@ class _Derived:
             if not isinstance(getattr(self.tool, name), str):
                 raise self._bad(name, f"{getattr(self.tool, name)!r} is no text")
 
-    def _schema(self, name: str, given: Any) -> dict[str, Any]:
+    def _schema(self, name: str, value: Any) -> dict[str, Any]:
         """A copy of its own, so that nobody changes a tool that was checked."""
         try:
-            return plain_schema(given)
+            return plain_schema(value)
         except SchemaError as error:
             raise self._bad(name, str(error)) from None
 

@@ -30,17 +30,17 @@ def tools(chains: Settings) -> ChainKit:
         BadChain: a setting does not hold.
     """
     made = _Account(as_chains(chains))
-    said: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60}
+    data: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60}
     partial = AntiPattern("limits our requests", "Ask again later, or give current_nonce to use what is known.")
     given = [
         (
             made.get_account_info,
-            {**said, "anti_patterns": [ADDRESS, CHAIN], "examples": [Example({"address": HOLDER, "chain_id": 1})]},
+            {**data, "anti_patterns": [ADDRESS, CHAIN], "examples": [Example({"address": HOLDER, "chain_id": 1})]},
         ),
         (
             made.get_account_transaction_history,
             {
-                **said,
+                **data,
                 "anti_patterns": [ADDRESS, CHAIN, partial],
                 "examples": [Example({"address": HOLDER, "chain_id": 1, "limit": 10}, "The ten newest")],
             },

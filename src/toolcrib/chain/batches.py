@@ -60,10 +60,10 @@ def answers() -> dict[str, Any]:
     return {"type": "object", "required": ["id", "status"], "properties": properties, "anyOf": [unsent, sent]}
 
 
-def sent_of(told: Mapping[str, Any], count: int) -> SentBatch:
+def sent_of(data: Mapping[str, Any], count: int) -> SentBatch:
     """What a final status tells."""
-    hashes = list(dict.fromkeys(one["transactionHash"].lower() for one in told.get("receipts") or ()))
-    return SentBatch(hashes, bool(told.get("atomic")) or len(hashes) != count, told["status"])
+    hashes = list(dict.fromkeys(one["transactionHash"].lower() for one in data.get("receipts") or ()))
+    return SentBatch(hashes, bool(data.get("atomic")) or len(hashes) != count, data["status"])
 
 
 def difference(found: Sequence[Mapping[str, Any]], request: Mapping[str, Any]) -> str | None:

@@ -58,13 +58,13 @@ def tools(chains: Settings) -> ChainKit:
     """
     made = _Cast(as_chains(chains))
     wrong = [ADDRESS, CHAIN, _NETWORK, _AWAY]
-    said: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60, "anti_patterns": wrong}
-    calling = {**said, "anti_patterns": [*wrong, _ARGUMENTS, _DATA]}
+    data: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60, "anti_patterns": wrong}
+    calling = {**data, "anti_patterns": [*wrong, _ARGUMENTS, _DATA]}
     who, what = {"address": HOLDER}, {"to": USDC, "function": "totalSupply()(uint256)"}
     given: list[Given] = [
-        (made.get_account_balance, {**said, "examples": [Example({**who, "network": "ethereum"})]}),
-        (made.get_contract_code, {**said, "examples": [Example({"address": USDC})], "output_bytes": 200_000}),
-        (made.get_contract_code_size, {**said, "examples": [Example({"address": USDC})]}),
+        (made.get_account_balance, {**data, "examples": [Example({**who, "network": "ethereum"})]}),
+        (made.get_contract_code, {**data, "examples": [Example({"address": USDC})], "output_bytes": 200_000}),
+        (made.get_contract_code_size, {**data, "examples": [Example({"address": USDC})]}),
         by_schema(
             made.call_view_function,
             {**calling, "examples": [Example(what, "How much USDC there is")]},
@@ -77,8 +77,8 @@ def tools(chains: Settings) -> ChainKit:
             _CALLED,
             "to",
         ),
-        (made.get_transaction_details, {**said, "examples": [Example({"tx_hash": "0x" + "ab" * 32})]}),
-        (made.get_block_details, {**said, "examples": [Example({"block": "latest", "field": "timestamp"})]}),
+        (made.get_transaction_details, {**data, "examples": [Example({"tx_hash": "0x" + "ab" * 32})]}),
+        (made.get_block_details, {**data, "examples": [Example({"block": "latest", "field": "timestamp"})]}),
     ]
     if any(chain.local for chain in made.chains.all.values()):
         sending = {"effect": "once", "timeout": 60, "anti_patterns": wrong, "reconcile": made.reconcile}
@@ -130,8 +130,8 @@ class _Cast:
         chain, where, code = await self._code(ctx, address, network)
         return {"address": where, "size": len(code) // 2 - 1, "chain_id": chain.id}
 
-    async def _code(self, ctx: Context, given: str, network: int | str | None) -> tuple[Chain, str, str]:
-        chain, where = self.chains.pick(ctx, network), address(given)
+    async def _code(self, ctx: Context, text: str, network: int | str | None) -> tuple[Chain, str, str]:
+        chain, where = self.chains.pick(ctx, network), address(text)
         code = await _there(chain, self.chains.node(chain, "eth_getCode").data("eth_getCode", where, "latest"))
         return chain, where, code
 

@@ -180,10 +180,10 @@ def chain_kit(namespace: str, chains: Chains, given: Iterable[Given]) -> ChainKi
     return ChainKit(kit(namespace, given), chains)
 
 
-def by_schema(function: Any, said: Mapping[str, Any], properties: Mapping[str, Any], *required: str) -> Given:
+def by_schema(function: Any, data: Mapping[str, Any], properties: Mapping[str, Any], *required: str) -> Given:
     """A tool whose arguments are written out, since Python cannot name them so: its body takes them as one object."""
     schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-    return function, {**said, "input_schema": schema, "parser": None, "run": function}
+    return function, {**data, "input_schema": schema, "parser": None, "run": function}
 
 
 Settings = Chains | Mapping[str, Any] | Iterable[Chain | Mapping[str, Any]]
@@ -213,9 +213,9 @@ def as_chains(given: Settings) -> Chains:
 _MADE: WeakValueDictionary[str, Chains] = WeakValueDictionary()
 
 
-def _read(given: Mapping[str, Any]) -> Chains:
+def _read(data: Mapping[str, Any]) -> Chains:
     try:
-        settings = dict(given)
+        settings = dict(data)
         chains = [Chain(**one) for one in settings.pop("chains")]
         if settings.get("limits") is not None:
             settings["limits"] = ChainLimits(**settings["limits"])

@@ -84,23 +84,23 @@ def _unverified() -> ToolFailure:
     return ToolFailure("not_found", UNVERIFIED, hint="Ask for the ABI, or read it with call_view_function.")
 
 
-async def described(chains: Chains, chain: Chain, where: str, found: Contract) -> dict[str, Any]:
+async def described(chains: Chains, chain: Chain, where: str, contract: Contract) -> dict[str, Any]:
     """A contract as the tools show it, without ABI and source."""
     return {
         "address": where,
         "chain": chain.name,
         "chain_id": chain.id,
-        "name": found["name"] or None,
-        "symbol": await _symbol(chains, chain, where, found),
-        "is_proxy": found["is_proxy"],
-        "implementation_address": found["implementation_address"],
-        "fetched_from": found["fetched_from"],
+        "name": contract["name"] or None,
+        "symbol": await _symbol(chains, chain, where, contract),
+        "is_proxy": contract["is_proxy"],
+        "implementation_address": contract["implementation_address"],
+        "fetched_from": contract["fetched_from"],
     }
 
 
-async def _symbol(chains: Chains, chain: Chain, where: str, found: Contract) -> str | None:
+async def _symbol(chains: Chains, chain: Chain, where: str, contract: Contract) -> str | None:
     """A token's symbol, once its node has told it."""
-    if not any(isinstance(one, Mapping) and one.get("name") == "symbol" for one in found["abi"]):
+    if not any(isinstance(one, Mapping) and one.get("name") == "symbol" for one in contract["abi"]):
         return None
     known = chains.cache.get("symbol", f"{chain.id}:{where}")
     if known is not None:

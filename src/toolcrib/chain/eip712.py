@@ -136,8 +136,8 @@ def read(given: Any) -> Typed:
     return made
 
 
-def _fields(name: Any, given: Any) -> Fields:
-    match given:
+def _fields(name: Any, value: Any) -> Fields:
+    match value:
         case [*some] if _NAME.fullmatch(str(name)):
             found = tuple((str(one.get("name")), str(one.get("type"))) for one in some if isinstance(one, Mapping))
             names = [field for field, _ in found]

@@ -40,18 +40,18 @@ def tools(chains: Settings) -> ChainKit:
         BadChain: a setting does not hold.
     """
     made = _Ethereum(as_chains(chains))
-    said: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60}
+    data: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60}
     at = {"address": USDC, "chain_id": 1}
-    looking: dict[str, Any] = {**said, "anti_patterns": [ADDRESS, CHAIN, _UNVERIFIED], "output_bytes": 4_000_000}
+    looking: dict[str, Any] = {**data, "anti_patterns": [ADDRESS, CHAIN, _UNVERIFIED], "output_bytes": 4_000_000}
     given: list[Given] = [
-        (made.get_time_and_onchain_context, {**said, "repeat": None, "examples": [Example({}, "Where are we?")]}),
-        (made.encode_function_call, {**said, "open_world": False, "timeout": 5, **_ENCODING}),
-        (made.decode_abi, {**said, "open_world": False, "timeout": 5, **_DECODING}),
+        (made.get_time_and_onchain_context, {**data, "repeat": None, "examples": [Example({}, "Where are we?")]}),
+        (made.encode_function_call, {**data, "open_world": False, "timeout": 5, **_ENCODING}),
+        (made.decode_abi, {**data, "open_world": False, "timeout": 5, **_DECODING}),
         (made.get_contract_abi, {**looking, "examples": [Example({**at, "format": "signatures"})]}),
         (made.get_contract_source_code, {**looking, "examples": [Example(at)]}),
         (made.get_contract_from_etherscan, {**looking, "examples": [Example(at)]}),
-        (made.get_erc20_balance, {**said, "anti_patterns": [ADDRESS, CHAIN], **_BALANCE}),
-        (made.resolve_name, {**said, **_NAMES}),
+        (made.get_erc20_balance, {**data, "anti_patterns": [ADDRESS, CHAIN], **_BALANCE}),
+        (made.resolve_name, {**data, **_NAMES}),
     ]
     return chain_kit("ethereum", made.chains, given)
 
@@ -281,8 +281,8 @@ class _Ethereum:
 _address = address
 
 
-def _listed(found: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"found": bool(found), "count": len(found), "contracts": found}
+def _listed(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"found": bool(entries), "count": len(entries), "contracts": entries}
 
 
 async def _no_token(rpc: Rpc, token: str, block: Any) -> ToolFailure:

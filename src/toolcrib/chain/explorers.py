@@ -110,11 +110,11 @@ class Etherscan:
                 await asyncio.sleep(PAUSE_S)
         raise ToolFailure("rate_limited", "Etherscan limits our requests", hint="Wait a while before the next call.")
 
-    def _result(self, chain: int, reply: Response, said: Mapping[str, Any]) -> Any:
-        result = said.get("result")
-        if said.get("status") == "1":
+    def _result(self, chain: int, reply: Response, data: Mapping[str, Any]) -> Any:
+        result = data.get("result")
+        if data.get("status") == "1":
             return result or []
-        if said.get("status") == "0" and (result == [] or str(said.get("message", "")).startswith("No ")):
+        if data.get("status") == "0" and (result == [] or str(data.get("message", "")).startswith("No ")):
             return []
         text = str(result)
         if "not verified" in text:
@@ -134,8 +134,8 @@ _REFUSALS = {
 }
 
 
-def _limited(said: Mapping[str, Any]) -> bool:
-    return said.get("status") == "0" and "rate limit" in str(said.get("result")).lower()
+def _limited(data: Mapping[str, Any]) -> bool:
+    return data.get("status") == "0" and "rate limit" in str(data.get("result")).lower()
 
 
 def _json(reply: Response) -> Any:
@@ -145,22 +145,22 @@ def _json(reply: Response) -> Any:
         return None
 
 
-def _map(given: Any) -> Mapping[str, Any]:
-    return given if isinstance(given, Mapping) else {}
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _address(given: Any) -> str | None:
+def _address(value: Any) -> str | None:
     try:
-        return address(given)
+        return address(value)
     except ToolFailure:
         return None
 
 
-def _files(given: Mapping[str, Any]) -> dict[str, str]:
+def _files(data: Mapping[str, Any]) -> dict[str, str]:
     """`{file: {"content": text}}` as `{file: text}`."""
     return {
         clean(name, 300): clean(one["content"], len(one["content"]))
-        for name, one in given.items()
+        for name, one in data.items()
         if isinstance(one, Mapping) and isinstance(one.get("content"), str)
     }
 

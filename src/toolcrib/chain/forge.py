@@ -360,11 +360,11 @@ class _Run:
         """What became of a group, as `next_groups` tells it."""
         index, notes = group.index, [one.note or one.function or f"pay {one.value} wei" for one in group.calls]
         transactions = self.mined.get(index, [])
-        told: dict[str, Any] = {"group_index": index, "description": group.description}
-        told["operations"] = list(group.operations) or notes
+        data: dict[str, Any] = {"group_index": index, "description": group.description}
+        data["operations"] = list(group.operations) or notes
         if self.status[index] == "done":
-            return {**told, "inner": {"Done": {"transactions": transactions}}}
+            return {**data, "inner": {"Done": {"transactions": transactions}}}
         if self.status[index] == "failed":
-            return {**told, "inner": {"Failed": {"error": self.errors[index].message, "transactions": transactions}}}
+            return {**data, "inner": {"Failed": {"error": self.errors[index].message, "transactions": transactions}}}
         failed = [one for one in self.errors if index in behind(self.groups, one)]
-        return {**told, "inner": {"Skipped": {"because": failed}}}
+        return {**data, "inner": {"Skipped": {"because": failed}}}

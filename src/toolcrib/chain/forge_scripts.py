@@ -114,15 +114,15 @@ async def _nobody(text: str) -> None:
     """What forge tells is heard at the end."""
 
 
-def _why(said: str) -> str:
-    lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines() if line.strip()]
+def _why(text: str) -> str:
+    lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
     found = next((i for i, line in enumerate(lines) if "rror" in line), 0)
     return clean(" ".join(lines[found : found + 8]) or "it said nothing")
 
 
-def _transactions(said: Mapping[str, Any], sender: str, chain: int) -> list[dict[str, Any]]:
-    listed = said.get("transactions") or []
-    if not listed or said.get("chain") != chain:
+def _transactions(data: Mapping[str, Any], sender: str, chain: int) -> list[dict[str, Any]]:
+    listed = data.get("transactions") or []
+    if not listed or data.get("chain") != chain:
         raise ToolFailure("failed", f"The script sends nothing on chain {chain}", hint="Use vm.startBroadcast().")
     if len(listed) > MOST:
         raise invalid(f"A script sends at most {MOST} transactions; there are {len(listed)}")

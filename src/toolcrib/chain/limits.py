@@ -92,9 +92,9 @@ class ChainLimits:
         if to in self.deny_to or (self.allow_to is not None and to not in self.allow_to):
             raise denied(f"Target {to} is not allowed")
 
-    def _check_bound(self, found: Mapping[str, Any]) -> None:
-        if found["infinite"] and not self.infinite_approvals:
-            raise denied(f"{found['function']} without a bound is not allowed", "Approve the amount that is needed.")
+    def _check_bound(self, data: Mapping[str, Any]) -> None:
+        if data["infinite"] and not self.infinite_approvals:
+            raise denied(f"{data['function']} without a bound is not allowed", "Approve the amount that is needed.")
 
     def _check_units(self, token: str | None, units: int) -> None:
         if token is not None and units > self.token.get(token, units):

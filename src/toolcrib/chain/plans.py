@@ -58,17 +58,17 @@ def behind(groups: Sequence[PlanGroup], failed: int) -> set[int]:
     return found - {failed}
 
 
-def read_plan(given: Any, chain: Any = None) -> tuple[int | None, list[PlanGroup]]:
+def read_plan(value: Any, chain: Any = None) -> tuple[int | None, list[PlanGroup]]:
     """The groups of a plan, and its chain where it says one.
 
     Raises:
         ToolFailure: `invalid_arguments`, saying which group does not hold and why.
     """
-    if not isinstance(given, list) or not given:
+    if not isinstance(value, list) or not value:
         raise invalid("A plan needs at least one group")
-    if len(given) > MOST:
-        raise invalid(f"A plan has at most {MOST} groups; there are {len(given)}")
-    groups = [_group(index, one) for index, one in enumerate(given)]
+    if len(value) > MOST:
+        raise invalid(f"A plan has at most {MOST} groups; there are {len(value)}")
+    groups = [_group(index, one) for index, one in enumerate(value)]
     _check_order(groups)
     found = {one for group in groups for one, _ in group.contracts if one is not None}
     if chain is not None:
@@ -124,14 +124,14 @@ def _group(index: int, given: Any) -> PlanGroup:
     )
 
 
-def _object(given: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise invalid(f"{where}: expected an object, got {shown(given)}")
-    return given
+def _object(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise invalid(f"{where}: expected an object, got {shown(value)}")
+    return value
 
 
-def _list(given: Mapping[str, Any], name: str, where: str) -> list[Any]:
-    found = given.get(name) or []
+def _list(data: Mapping[str, Any], name: str, where: str) -> list[Any]:
+    found = data.get(name) or []
     if not isinstance(found, list):
         raise invalid(f"{where}: {name} must be an array")
     if len(found) > MOST:

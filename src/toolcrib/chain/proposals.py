@@ -384,15 +384,15 @@ async def _receipt(rpc: Rpc, hash: str) -> Mapping[str, Any]:
         pause = min(pause * 1.5, LONGEST_PAUSE_S)
 
 
-def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+def _difference(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
     """The first field in which a mined transaction is not what was asked for; gas, fee and nonce are the wallet's."""
     for field in ("from", "to"):
-        if str(found.get(field)).lower() != wanted[field].lower():
+        if str(data.get(field)).lower() != wanted[field].lower():
             return field
     for field in ("value", "chainId"):
-        if quantity(found.get(field)) != int(wanted[field], 16):
+        if quantity(data.get(field)) != int(wanted[field], 16):
             return field
-    return None if str(found.get("input")).lower() == wanted["data"] else "data"
+    return None if str(data.get("input")).lower() == wanted["data"] else "data"
 
 
 def _answers(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,8 @@ class Unreachable(ToolFailure):
 class Reverted(ToolFailure):
     """The contract said no; `data` is what it gave as a reason, as hex."""
 
-    def __init__(self, said: str, data: str | None) -> None:
-        super().__init__("failed", said, retryable=False)
+    def __init__(self, text: str, data: str | None) -> None:
+        super().__init__("failed", text, retryable=False)
         self.data = data
 
 
@@ -160,8 +160,8 @@ class RpcNode:
     def _unknown(self, method: str) -> NoMethod:
         return NoMethod("unavailable", f"The node of chain {self.id} does not know {method}", retryable=False)
 
-    def _limited(self, said: str) -> ToolFailure:
-        message = f"The node of chain {self.id} limits our requests: {said}"
+    def _limited(self, text: str) -> ToolFailure:
+        message = f"The node of chain {self.id} limits our requests: {text}"
         return ToolFailure("rate_limited", message, hint="Wait a while before the next call.")
 
     def nonsense(self, status: int = 200) -> NoReturn:

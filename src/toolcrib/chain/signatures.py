@@ -200,20 +200,20 @@ def of_abi(entry: Mapping[str, Any]) -> Signature:
     return parse_signature(f"{entry.get('name') or '_'}{inputs}{outputs}")
 
 
-def _of_list(given: Any) -> str:
-    return f"({','.join(map(_of_one, _maps(given)))})"
+def _of_list(value: Any) -> str:
+    return f"({','.join(map(_of_one, _maps(value)))})"
 
 
-def _of_one(given: Mapping[str, Any]) -> str:
-    kind = str(given.get("type", ""))
+def _of_one(data: Mapping[str, Any]) -> str:
+    kind = str(data.get("type", ""))
     if kind.startswith("tuple"):
-        kind = _of_list(given.get("components")) + kind.removeprefix("tuple")
-    name = str(given.get("name") or "")
+        kind = _of_list(data.get("components")) + kind.removeprefix("tuple")
+    name = str(data.get("name") or "")
     return f"{kind} {name}" if _WORD.fullmatch(name) else kind
 
 
-def _maps(given: Any) -> Iterable[Mapping[str, Any]]:
-    return [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+def _maps(value: Any) -> Iterable[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
 def functions(abi: Any) -> list[str]:

@@ -34,7 +34,7 @@ def tools(chains: Settings) -> ChainKit:
         BadChain: a setting does not hold.
     """
     made = _Wallet(as_chains(chains))
-    said: dict[str, Any] = {
+    data: dict[str, Any] = {
         "capabilities": ("payments:initiate",),
         "effect": "idempotent",
         "open_world": True,
@@ -48,15 +48,15 @@ def tools(chains: Settings) -> ChainKit:
         ],
     }
     signing = {
-        **said,
+        **data,
         "examples": [Example({"typed_data": _GREETING, "description": "Sign in"})],
         "anti_patterns": [
-            *said["anti_patterns"][1:3],
+            *data["anti_patterns"][1:3],
             AntiPattern("Invalid typed data", "Copy the typed data as it was given, with all of its types."),
             AntiPattern("The typed data is for chain", "Ask the user to switch the wallet to that chain."),
         ],
     }
-    given: list[Given] = [(made.send_transaction_to_wallet, said), (made.sign_typed_data, signing)]
+    given: list[Given] = [(made.send_transaction_to_wallet, data), (made.sign_typed_data, signing)]
     return chain_kit("wallet", made.chains, given)
 
 

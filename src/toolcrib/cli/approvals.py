@@ -52,16 +52,16 @@ async def list_questions(
     from toolcrib.cli.crib_choice import chosen, missing, opened
 
     crib = chosen(terminal.crib)
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     if session is not None or missing(crib) is None:
         async with opened(crib):
-            found = [await data(crib, question) for question in await _open(crib, owner, session)]
+            entries = [await data(crib, question) for question in await _open(crib, owner, session)]
     if terminal.json:
-        terminal.data(found)
-    elif any(question["demands"] for question in found):
-        terminal.table((*COLUMNS, "Needs"), [(*_row(question), _needs(question)) for question in found])
-    elif found:
-        terminal.table(COLUMNS, [_row(question) for question in found])
+        terminal.data(entries)
+    elif any(question["demands"] for question in entries):
+        terminal.table((*COLUMNS, "Needs"), [(*_row(question), _needs(question)) for question in entries])
+    elif entries:
+        terminal.table(COLUMNS, [_row(question) for question in entries])
     else:
         terminal.say("Nothing waits for an answer.")
 
@@ -126,12 +126,12 @@ async def _verdict(crib: Crib, question: PendingQuestion) -> dict[str, Any]:
     return {}
 
 
-def _show(terminal: Terminal, asked: PendingQuestion, said: Mapping[str, Any]) -> None:
-    question, answer = asked.question, asked.answer
+def _show(terminal: Terminal, pending: PendingQuestion, said: Mapping[str, Any]) -> None:
+    question, answer = pending.question, pending.answer
     left = question.expires_at - time.time()
     by = said["by"] or {}
     lines: dict[str, Any] = {
-        "Question": f"{question.id} ({question.kind}, {asked.state})",
+        "Question": f"{question.id} ({question.kind}, {pending.state})",
         "Session": f"{question.session}, of {said['owner']}",
         "Tool": question.tool,
         "Asked by": " > ".join((*question.path, " ".join(filter(None, (by.get("kind"), by.get("name")))))),
@@ -151,7 +151,7 @@ def _show(terminal: Terminal, asked: PendingQuestion, said: Mapping[str, Any]) -
             terminal.text(f"{name:<10}{value}")
     terminal.text("\nArguments", "bold")
     terminal.pretty(dict(question.arguments))
-    if asked.state == "open":
+    if pending.state == "open":
         terminal.say(f"\nNext:  {_next(terminal, question)}")
 
 
@@ -249,7 +249,7 @@ async def _go_on(terminal: Terminal, question: str, said: AnswerInput, changes: 
         return await _outcome(terminal, asked)
 
 
-async def _edit_by_hand(terminal: Terminal, question: str, said: AnswerInput) -> int:
+async def _edit_by_hand(terminal: Terminal, question: str, answer: AnswerInput) -> int:
     """Opens an editor until the arguments fit, or the person gives up."""
     from toolcrib.cli.crib_choice import at_work
     from toolcrib.cli.editor import again, edited
@@ -259,12 +259,12 @@ async def _edit_by_hand(terminal: Terminal, question: str, said: AnswerInput) ->
         raise CommandError("There is no terminal for an editor", """say what changes: --args '{"name": value}'""")
     async with at_work(terminal.crib) as crib:
         asked = await asked_by_id(crib, question)
-        _may_approve(terminal, asked, said)
+        _may_approve(terminal, asked, answer)
         arguments: Mapping[str, Any] = asked.question.arguments
         while True:
             arguments = await edited(terminal, arguments)
             try:
-                await give(asked.session, question, said._replace(arguments=arguments))
+                await give(asked.session, question, answer._replace(arguments=arguments))
             except Refused as refused:
                 if refused.code not in ("invalid_arguments", "denied"):
                     raise refusal(terminal, asked, refused) from None
@@ -297,13 +297,13 @@ def _tell_open(terminal: Terminal, question: PendingQuestion) -> None:
         terminal.text(f"{agreed(said)}: {question.question.tool} waits for {wanted(said)}")
 
 
-def _may_approve(terminal: Terminal, question: PendingQuestion, said: AnswerInput) -> None:
+def _may_approve(terminal: Terminal, question: PendingQuestion, answer: AnswerInput) -> None:
     """Approving says yes to a call; a question that wants a value needs more, and one without an offer can no more."""
     if question.question.resume != "run":
         what = "an answer" if question.question.kind == "input" else "a result"
         advice = f"{terminal.command('answer', question.question.id, 'accept')} VALUE"
         raise CommandError(f"The question wants {what}, not an approval", advice, exit_code=1, code="invalid_arguments")
-    if said.scope == "session" and question.question.offer is None and question.state == "open":
+    if answer.scope == "session" and question.question.offer is None and question.state == "open":
         advice = "approve this call alone, without --scope; it is still open"
         raise CommandError("The question offers nothing for the session", advice, exit_code=1, code="invalid_arguments")
 

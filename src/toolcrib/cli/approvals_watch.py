@@ -74,37 +74,37 @@ class _ApprovalWatch:
         self.crib = crib
         self._going: set[asyncio.Task[None]] = set()
 
-    async def settle(self, asked: PendingQuestion) -> None:
+    async def settle(self, pending: PendingQuestion) -> None:
         """Asks until the question is answered or skipped, here or elsewhere."""
-        if asked.state != "open":
+        if pending.state != "open":
             return
-        question, terminal = asked.question, self.terminal
+        question, terminal = pending.question, self.terminal
         left = span(question.expires_at - time.time())
-        terminal.say(f"\n{question.tool} in session {question.session} of {asked.session.owner}, {left} left", "cyan")
+        terminal.say(f"\n{question.tool} in session {question.session} of {pending.session.owner}, {left} left", "cyan")
         if question.demands:
             said = dataclasses.asdict(question)
             terminal.say(f"{agreed(said)}, of {wanted(said)}", "cyan")
         explain(terminal, question, NOTE)
         while True:
             try:
-                given = await first(self._ask(asked), self._moved_on(asked))
+                given = await first(self._ask(pending), self._moved_on(pending))
             except LeftOpen:
                 terminal.say(f"Skipped. Later: {terminal.command('approvals', 'show', question.id)}", "dim")
                 return
             except CommandError as trouble:
                 terminal.say(trouble.message, "red")
                 continue
-            if given.action == "elsewhere" or await self._answer(asked, given):
+            if given.action == "elsewhere" or await self._answer(pending, given):
                 return
 
-    async def _ask(self, asked: PendingQuestion) -> PromptAnswer:
+    async def _ask(self, pending: PendingQuestion) -> PromptAnswer:
         """What the person says.
 
         Raises:
             Left: they skip it.
             Trouble: they changed nothing.
         """
-        question, terminal = asked.question, self.terminal
+        question, terminal = pending.question, self.terminal
         if question.kind != "confirm":
             return await ask(terminal, question)
         choices = {"y": "yes", "n": "no", "e": "edit", "s": "skip"}
@@ -134,12 +134,12 @@ class _ApprovalWatch:
         self.terminal.say("\nIt was answered elsewhere, or has ended.", "yellow")
         return PromptAnswer("elsewhere")
 
-    async def _answer(self, question: PendingQuestion, given: PromptAnswer) -> bool:
+    async def _answer(self, question: PendingQuestion, answer: PromptAnswer) -> bool:
         """True if there is nothing more to ask."""
         from toolcrib.errors import Refused
 
-        action, scope = ("accept", "session") if given.action == ALWAYS else (given.action, "once")
-        said = AnswerInput(action, reason=given.reason, scope=scope, arguments=given.arguments, value=given.value)
+        action, scope = ("accept", "session") if answer.action == ALWAYS else (answer.action, "once")
+        said = AnswerInput(action, reason=answer.reason, scope=scope, arguments=answer.arguments, value=answer.value)
         try:
             await give(question.session, question.question.id, said)
         except Refused as refused:

@@ -149,13 +149,13 @@ class CallFollower(Follower):
 
 def outcome(result: Result) -> dict[str, Any]:
     """A result as JSON, with what it has."""
-    said: dict[str, Any] = {"ok": result.ok, "data": result.data}
+    data: dict[str, Any] = {"ok": result.ok, "data": result.data}
     if result.failure is not None:
-        said["failure"] = dataclasses.asdict(result.failure)
+        data["failure"] = dataclasses.asdict(result.failure)
     if result.content:
-        said["content"] = list(result.content)
+        data["content"] = list(result.content)
     if result.handover is not None:
-        said["handover"] = dataclasses.asdict(result.handover)
+        data["handover"] = dataclasses.asdict(result.handover)
     if result.metadata:
-        said["metadata"] = dict(result.metadata)
-    return said
+        data["metadata"] = dict(result.metadata)
+    return data

@@ -115,8 +115,8 @@ async def revoke_key(
 
 
 def _data(key: ApiKey) -> dict[str, Any]:
-    said: dict[str, Any] = msgspec.to_builtins(key)
-    return {**said, "active": key.holds(time.time())}
+    data: dict[str, Any] = msgspec.to_builtins(key)
+    return {**data, "active": key.holds(time.time())}
 
 
 def _row(key: ApiKey) -> Sequence[Cell]:

@@ -83,10 +83,10 @@ def _snippet(choice: Choice, name: str | None) -> dict[str, Any]:
         env["PYTHONPATH"] = str(here)
     else:
         raise CommandError(f"There is no {path}", "go to the folder of a crib.yaml, or name a crib with --crib")
-    said: dict[str, Any] = {"command": sys.executable, "args": ["-m", "toolcrib", "mcp", "--crib", crib]}
+    data: dict[str, Any] = {"command": sys.executable, "args": ["-m", "toolcrib", "mcp", "--crib", crib]}
     if given := {key: value for key, value in env.items() if value}:
-        said["env"] = given
-    return {"mcpServers": {legal(name or called): said}}
+        data["env"] = given
+    return {"mcpServers": {legal(name or called): data}}
 
 
 @command(app, "add")
@@ -274,10 +274,10 @@ async def _asked(source: Mcp) -> _State:
 
 
 def _state(state: _State) -> dict[str, Any]:
-    said: dict[str, Any] = {"name": state.source.name, "mcp": state.where, "trusted": state.source.trusted}
+    data: dict[str, Any] = {"name": state.source.name, "mcp": state.where, "trusted": state.source.trusted}
     if state.about is not None:
-        return {**said, "ok": True, "revision": state.about.revision, "tools": [one.name for one in state.about.tools]}
-    return {**said, "ok": False, "problem": state.problem} if state.problem else {**said, "ok": None}
+        return {**data, "ok": True, "revision": state.about.revision, "tools": [one.name for one in state.about.tools]}
+    return {**data, "ok": False, "problem": state.problem} if state.problem else {**data, "ok": None}
 
 
 def _row(state: _State) -> Sequence[Cell]:

@@ -183,37 +183,37 @@ def _servers(data: Any, project: Path | None) -> Iterator[tuple[str, Any]]:
         yield from _servers(projects.get(str(project)), None)
 
 
-def _found(name: str, said: Any, path: Path) -> DesktopServer:
+def _found(name: str, value: Any, path: Path) -> DesktopServer:
     try:
-        if not isinstance(said, Mapping):
+        if not isinstance(value, Mapping):
             raise _Unfit("it is no description of a server")
-        if said.get("disabled") is True:
+        if value.get("disabled") is True:
             raise _Unfit("it is switched off there")
-        return DesktopServer(name, path, _entry(name, said))
+        return DesktopServer(name, path, _entry(name, value))
     except _Unfit as error:
         return DesktopServer(name, path, None, str(error))
 
 
-def _entry(name: str, said: Mapping[str, Any]) -> ServerEntry:
+def _entry(name: str, data: Mapping[str, Any]) -> ServerEntry:
     from toolcrib.cli.config.mcp_entries import ServerEntry
     from toolcrib.sources.mcp.settings import is_address, legal
 
-    url = next((said[key] for key in _URLS if said.get(key)), None)
-    kind = _TYPES.get(str(said.get("type", "stdio" if url is None else "http")).lower())
+    url = next((data[key] for key in _URLS if data.get(key)), None)
+    kind = _TYPES.get(str(data.get("type", "stdio" if url is None else "http")).lower())
     if kind is None:
-        raise _Unfit(f"nothing here speaks {said['type']!r}")
+        raise _Unfit(f"nothing here speaks {data['type']!r}")
     if kind == "command":
-        return ServerEntry(legal(name), _command(said), env=_texts(said, "env"))
+        return ServerEntry(legal(name), _command(data), env=_texts(data, "env"))
     if not isinstance(url, str) or not is_address(url) or "${" in url:
         raise _Unfit("it has no http address that is known here")
-    return ServerEntry(legal(name), url, headers=_texts(said, "headers"))
+    return ServerEntry(legal(name), url, headers=_texts(data, "headers"))
 
 
-def _command(said: Mapping[str, Any]) -> str:
-    words = [said.get("command"), *(said.get("args") or ())]
+def _command(data: Mapping[str, Any]) -> str:
+    words = [data.get("command"), *(data.get("args") or ())]
     if not words[0] or not all(isinstance(word, str | int | float) for word in words):
         raise _Unfit("it has no command")
-    if said.get("cwd"):
+    if data.get("cwd"):
         raise _Unfit("it starts in a folder of its own (cwd), which crib.yaml cannot say")
     line = shlex.join(map(str, words))
     if "${" in line:
@@ -221,9 +221,9 @@ def _command(said: Mapping[str, Any]) -> str:
     return line
 
 
-def _texts(said: Mapping[str, Any], key: str) -> dict[str, str]:
+def _texts(data: Mapping[str, Any], key: str) -> dict[str, str]:
     """Texts by name; what other programs call `${env:NAME}` is `${NAME}` here."""
-    given = said.get(key) or {}
+    given = data.get(key) or {}
     if not isinstance(given, Mapping):
         raise _Unfit(f"its {key} is no mapping")
     made = {str(name): _ENVIRONMENT.sub(r"${\1}", str(value)) for name, value in given.items() if value is not None}

@@ -132,13 +132,13 @@ def _prompt(schema: Mapping[str, Any], path: tuple[str, ...], required: bool) ->
 
 async def _object(terminal: Terminal, schema: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     required = set(schema.get("required", ()))
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for name, what in schema["properties"].items():
         inner = what if isinstance(what, Mapping) else {}
         value = await _value(terminal, inner, (*path, name), required=name in required)
         if value is not _SKIPPED:
-            found[name] = value
-    return found
+            data[name] = value
+    return data
 
 
 def _read(text: str, schema: Mapping[str, Any]) -> Any:

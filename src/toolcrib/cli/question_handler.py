@@ -80,14 +80,14 @@ class QuestionHandler:
         self.terminal.say("\nIt was answered elsewhere.", "yellow")
         return PromptAnswer("elsewhere")
 
-    async def _answer(self, question: Question, given: PromptAnswer) -> bool:
+    async def _answer(self, question: Question, answer: PromptAnswer) -> bool:
         from toolcrib.cli.questions import user
 
-        if given.action == "elsewhere":
+        if answer.action == "elsewhere":
             return True
         try:
-            said = {"arguments": given.arguments, "reason": given.reason, "actor": user()}
-            await self.session.answer(question.id, given.action, given.value, **said)
+            said = {"arguments": answer.arguments, "reason": answer.reason, "actor": user()}
+            await self.session.answer(question.id, answer.action, answer.value, **said)
         except Refused as refused:
             self.terminal.say(str(refused), "red")
             return refused.code in ("already_answered", "expired")

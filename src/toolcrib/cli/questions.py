@@ -111,14 +111,14 @@ class AnswerInput(NamedTuple):
     value: Any = None
 
 
-async def give(session: Session, question: str, said: AnswerInput) -> Answer:
+async def give(session: Session, question: str, answer: AnswerInput) -> Answer:
     """Answers it.
 
     Raises:
         Refused: it does not hold, or not any more.
     """
-    more = {name: value for name, value in said._asdict().items() if name not in ("action", "value")}
-    return await session.answer(question, said.action, said.value, **(more | {"actor": said.actor or user()}))
+    more = {name: value for name, value in answer._asdict().items() if name not in ("action", "value")}
+    return await session.answer(question, answer.action, answer.value, **(more | {"actor": answer.actor or user()}))
 
 
 def user() -> str:

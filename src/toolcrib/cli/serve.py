@@ -220,7 +220,7 @@ def _said(terminal: Terminal) -> ServeConfig:
 
 def _site(
     crib: Crib,
-    said: ServeConfig,
+    config: ServeConfig,
     guard: Guard | None,
     hosts: list[str],
     namespace: Sequence[str] | None,
@@ -230,15 +230,15 @@ def _site(
     """All doors, or the one for MCP clients alone."""
     from toolcrib.serve.http import Site
 
-    settings = _settings(crib, namespace or said.namespaces)
+    settings = _settings(crib, namespace or config.namespaces)
     site = Site(
         crib,
         library=_shelf(crib),
         mcp=settings,
         guard=guard,
         hosts=hosts,
-        origins=said.origins,
-        limits=said.bounds(),
+        origins=config.origins,
+        limits=config.bounds(),
     )
     if only_mcp:
         site.only_mcp()
@@ -313,7 +313,7 @@ def _needs() -> Iterator[None]:
 # Keys
 
 
-async def _guard(crib: Crib, said: ServeConfig, known: Mapping[str, Principal], *, asked: bool) -> Guard | None:
+async def _guard(crib: Crib, config: ServeConfig, known: Mapping[str, Principal], *, asked: bool) -> Guard | None:
     """Who is let in: holders of keys that were named, of keys of the store, and of tokens of a provider."""
     from toolcrib.cli.config.server import STORE
     from toolcrib.serve.keyring import Keyring
@@ -323,9 +323,9 @@ async def _guard(crib: Crib, said: ServeConfig, known: Mapping[str, Principal], 
     guards: list[Guard] = [ApiKeys(known)] if known else []
     ring = Keyring(lambda: crib.store, crib.pipeline.clock.now)
     await ring.load()
-    if asked or said.keys == STORE or ring.keys:
+    if asked or config.keys == STORE or ring.keys:
         guards.append(ring)
-    provider = said.provider()
+    provider = config.provider()
     if provider is not None:
         guards.append(provider)
     return None if not guards else guards[0] if len(guards) == 1 else Guards(guards)

@@ -209,11 +209,11 @@ def _show_change(terminal: Terminal, tool: Tool) -> None:
 
 
 def _tell_accepted(terminal: Terminal, tools: Iterable[Tool]) -> None:
-    found: list[dict[str, Any]] = [{"id": tool.id, "changed": list(tool.changed)} for tool in tools]
+    entries: list[dict[str, Any]] = [{"id": tool.id, "changed": list(tool.changed)} for tool in tools]
     if terminal.json:
-        terminal.data(found)
-    elif found:
-        terminal.text(f"Accepted: {', '.join(one['id'] for one in found)}")
+        terminal.data(entries)
+    elif entries:
+        terminal.text(f"Accepted: {', '.join(one['id'] for one in entries)}")
     else:
         terminal.say("Nothing changed since it was accepted.")
 

@@ -51,10 +51,10 @@ async def _run(session: RemoteSession, question: Question, body: Callable[..., A
         value = body(**question.arguments)
         value = await value if inspect.isawaitable(value) else value
     except Exception as error:  # noqa: BLE001 - what a body raises fails its call
-        said: dict[str, Any] = {"action": "fail", "reason": f"{type(error).__name__}: {error}"}
+        data: dict[str, Any] = {"action": "fail", "reason": f"{type(error).__name__}: {error}"}
     else:
-        said = {"action": "accept", "value": value}
+        data = {"action": "accept", "value": value}
     try:
-        await session.answer(question.id, **said, key=f"client:{question.id}")
+        await session.answer(question.id, **data, key=f"client:{question.id}")
     except Refused as refused:  # it was cancelled meanwhile, or somebody else has answered
         log.warning("call %s of %s was not answered: %s", question.call, question.tool, refused)

@@ -147,27 +147,27 @@ def events(text: bytes) -> tuple[list[Event], str | None]:
     return [_event(one) for one in page.items], page.next
 
 
-def call(said: Mapping[str, Any]) -> Call:
+def call(data: Mapping[str, Any]) -> Call:
     """A call that was accepted."""
-    return Call(**_known(Call, said) | {"by": By(**said["by"])})
+    return Call(**_known(Call, data) | {"by": By(**data["by"])})
 
 
-def question(said: Mapping[str, Any]) -> Question:
+def question(data: Mapping[str, Any]) -> Question:
     """What a call waits for."""
-    given = {"schema": None, **_known(Question, said)}
+    given = {"schema": None, **_known(Question, data)}
     for name in ("path", "demands", "approved_by"):
         given[name] = tuple(given.get(name, ()))
     return Question(**given)
 
 
-def answer(said: Mapping[str, Any]) -> Answer:
+def answer(data: Mapping[str, Any]) -> Answer:
     """What came back."""
-    return Answer(**_known(Answer, said))
+    return Answer(**_known(Answer, data))
 
 
-def _known(kind: Any, said: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a value; a newer server may say more."""
-    return {one.name: said[one.name] for one in fields(kind) if one.name in said}
+    return {one.name: data[one.name] for one in fields(kind) if one.name in data}
 
 
 # What a remote crib has values of its own for
@@ -189,10 +189,10 @@ class Listed(NamedTuple):
     """Where the list goes on, in the last session of a page."""
 
 
-def listed(said: Mapping[str, Any]) -> Listed:
+def listed(data: Mapping[str, Any]) -> Listed:
     """A session of a list."""
-    shared = {name: said[name] for name in ("id", "owner", "seq", "open", "waiting", "running")}
-    return Listed(**shared, created_at=said["created"], updated_at=said["touched"], agent=said.get("agent"))
+    shared = {name: data[name] for name in ("id", "owner", "seq", "open", "waiting", "running")}
+    return Listed(**shared, created_at=data["created"], updated_at=data["touched"], agent=data.get("agent"))
 
 
 class Inbox(NamedTuple):
@@ -227,9 +227,9 @@ class RemoteTool:
     output_schema: Mapping[str, Any] | None = None
 
 
-def tool(said: Mapping[str, Any]) -> RemoteTool:
+def tool(data: Mapping[str, Any]) -> RemoteTool:
     """What is told of a tool."""
-    given = _known(RemoteTool, said) | {"does": said["effect"]}
+    given = _known(RemoteTool, data) | {"does": data["effect"]}
     for name in ("tags", "capabilities", "changed"):
         given[name] = tuple(given.get(name, ()))
     if given.get("annotations") is not None:
@@ -240,15 +240,15 @@ def tool(said: Mapping[str, Any]) -> RemoteTool:
 class Why:
     """A verdict, and what led to it."""
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
+    def __init__(self, data: Mapping[str, Any]) -> None:
         from toolcrib.policy.approvers import demand
 
-        told = dict(said["verdict"])
+        told = dict(data["verdict"])
         told["detail"] = tuple(told.get("detail", ()))
         told["demands"] = tuple(demand(one) for one in told.get("demands", ()))
         self.verdict = Verdict(**told)
-        self._lines = list(said["lines"])
-        self._data = {name: value for name, value in said.items() if name != "lines"}
+        self._lines = list(data["lines"])
+        self._data = {name: value for name, value in data.items() if name != "lines"}
 
     def lines(self) -> list[str]:
         """What it says to people."""

@@ -44,21 +44,21 @@ class RemoteSession:
     Whatever it asks for is asked again where the connection is lost, and happens once.
     """
 
-    def __init__(self, crib: RemoteCrib, said: Mapping[str, Any]) -> None:
+    def __init__(self, crib: RemoteCrib, data: Mapping[str, Any]) -> None:
         self.crib = crib
-        self.id: str = said["id"]
-        self.owner: str = said["owner"]
+        self.id: str = data["id"]
+        self.owner: str = data["owner"]
         self.user: Mapping[str, Any] = {}
         self.closed = False
         self._path = f"/sessions/{quote(self.id, safe='')}"
-        self._take(said)
+        self._take(data)
 
     def __repr__(self) -> str:
         return f"RemoteSession({self.id!r}, owner={self.owner!r})"
 
-    def _take(self, said: Mapping[str, Any]) -> None:
-        self.namespaces: tuple[str, ...] = tuple(said.get("namespaces", ()))
-        self.grants: tuple[Any, ...] = tuple(said.get("grants", ()))
+    def _take(self, data: Mapping[str, Any]) -> None:
+        self.namespaces: tuple[str, ...] = tuple(data.get("namespaces", ()))
+        self.grants: tuple[Any, ...] = tuple(data.get("grants", ()))
 
     async def _ask(self, method: str, path: str, body: Any = None, **more: Any) -> TransportReply:
         return await self.crib.link.ask(method, self._path + path, body, **more)
@@ -147,13 +147,13 @@ class RemoteSession:
             raise Refused("unavailable", "Session is closing", "open it again")
         return codec.call((await self._made(tool, args, _options(options) | {"wait": False}, SLACK_S)).json())
 
-    async def _made(self, tool: str, args: Any, said: dict[str, Any], read_s: float) -> TransportReply:
+    async def _made(self, tool: str, args: Any, data: dict[str, Any], read_s: float) -> TransportReply:
         try:
-            return await self._ask("POST", "/calls", _written({"tool": tool, **said}, args), read_s=read_s)
+            return await self._ask("POST", "/calls", _written({"tool": tool, **data}, args), read_s=read_s)
         except Refused as refused:
             if refused.code != "unavailable":
                 raise
-            hint = f"it may have been made: ask for it again with key={said['key']!r}"
+            hint = f"it may have been made: ask for it again with key={data['key']!r}"
             raise Refused(refused.code, refused.message, hint) from None
 
     async def result(self, call: str) -> Result:
@@ -329,22 +329,22 @@ def _key() -> str:
     return f"c-{secrets.token_hex(16)}"
 
 
-def _given(said: Mapping[str, Any]) -> bytes:
+def _given(data: Mapping[str, Any]) -> bytes:
     """What was said, as JSON; the rest is left out."""
-    return msgspec.json.encode({name: value for name, value in said.items() if value is not None})
+    return msgspec.json.encode({name: value for name, value in data.items() if value is not None})
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
+def _options(data: dict[str, Any]) -> dict[str, Any]:
     """What the server takes of a call's options, with a key by which a second request is known to be the same."""
-    for name in given:
+    for name in data:
         if name not in OPTIONS:
             raise TypeError(f"unknown option '{name}'; known: {', '.join(OPTIONS)}")
-        if name not in TAKEN and given[name] is not None:
+        if name not in TAKEN and data[name] is not None:
             raise Refused("invalid_arguments", f"`{name}` is not for a client to say", "leave it out")
-    return {name: value for name, value in given.items() if value is not None} | {"key": given.get("key") or _key()}
+    return {name: value for name, value in data.items() if value is not None} | {"key": data.get("key") or _key()}
 
 
-def _written(said: Mapping[str, Any], args: Any) -> bytes:
+def _written(data: Mapping[str, Any], args: Any) -> bytes:
     """A request with arguments as they were given. What is no JSON goes as a text, for the server to refuse."""
     try:
         text = read_arguments(args)
@@ -352,4 +352,4 @@ def _written(said: Mapping[str, Any], args: Any) -> bytes:
             msgspec.json.decode(text)
     except (BadArguments, ValueError, RecursionError):
         text = msgspec.json.encode(args if isinstance(args, str) else repr(args))
-    return msgspec.json.encode({**said, "args": msgspec.Raw(text)})
+    return msgspec.json.encode({**data, "args": msgspec.Raw(text)})

@@ -160,9 +160,9 @@ def pattern(expression: str) -> Callable[[str], bool]:
     return lambda text: engine.is_valid(_whole(text))
 
 
-def _names(check: str, said: Any) -> tuple[Any, ...]:
+def _names(check: str, value: Any) -> tuple[Any, ...]:
     """The fields of a check; an inner list, which only `required_fields` knows, are other names of one."""
-    fields = (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list | tuple) else ()
+    fields = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else ()
     for field in fields:
         others = field if check == "required_fields" and isinstance(field, list | tuple) else (field,)
         if not others or not all(isinstance(other, str) and other for other in others):
@@ -212,8 +212,8 @@ _OF_FIELDS: dict[str, Callable[[Any, Mapping[str, Any]], Iterator[Finding]]] = {
 # Checks of one field each
 
 
-def _requires(field: str, said: Any) -> Test:
-    wanted = _names("requires", said)
+def _requires(field: str, value: Any) -> Test:
+    wanted = _names("requires", value)
 
     def test(args: Mapping[str, Any]) -> Iterator[Finding]:
         for name in wanted if given(args, field) else ():
@@ -223,8 +223,8 @@ def _requires(field: str, said: Any) -> Test:
     return test
 
 
-def _deprecated(field: str, said: Any) -> Test:
-    message = said if isinstance(said, str) and said else f"{field} is deprecated"
+def _deprecated(field: str, value: Any) -> Test:
+    message = value if isinstance(value, str) and value else f"{field} is deprecated"
 
     def test(args: Mapping[str, Any]) -> Iterator[Finding]:
         if given(args, field):
@@ -304,8 +304,8 @@ def _enum(values: Any) -> Rule:
     return lambda value: None if any(same(value, other) for other in plain) else f"be one of: {wanted}"
 
 
-def _bounds(check: str, said: Any) -> tuple[Any, Any]:
-    low, high = (said.get("min"), said.get("max")) if isinstance(said, Mapping) else (None, None)
+def _bounds(check: str, value: Any) -> tuple[Any, Any]:
+    low, high = (value.get("min"), value.get("max")) if isinstance(value, Mapping) else (None, None)
     numbers = [bound for bound in (low, high) if bound is not None]
     if not numbers or not all(is_type(bound, "number") for bound in numbers):
         raise BadCheck(f"The check '{check}' wants numbers at min, max or both")

@@ -94,9 +94,9 @@ async def _took(validator: Validator, definition: ToolDefinition, sandboxes: Cod
     return least
 
 
-async def _timed(code: Code, given: bytes, name: str, sandboxes: CodeSandboxes) -> float:
+async def _timed(code: Code, data: bytes, name: str, sandboxes: CodeSandboxes) -> float:
     try:
-        return (await sandboxes.run(code, given, name=name, role="validator")).duration_ms
+        return (await sandboxes.run(code, data, name=name, role="validator")).duration_ms
     except SandboxError as fault:
         return fault.duration_ms
 

@@ -116,13 +116,13 @@ def _listed(tool: Mapping[str, Any], block: str, keys: tuple[str, ...], findings
 
 
 def _of_words(
-    name: str, executable: str, where: Path, said: Mapping[str, Any], findings: ToolProblems
+    name: str, executable: str, where: Path, data: Mapping[str, Any], findings: ToolProblems
 ) -> Iterator[_Draft]:
     """A command whose name may have several words, which are then what a program is given."""
     words = name.split()
     if len(words) > 1 and words[0] == executable:
         words = words[1:]
-    for draft in _named("_".join(words), where, said, findings):
+    for draft in _named("_".join(words), where, data, findings):
         draft.words = tuple(words) if len(name.split()) > 1 else ()
         yield draft
 
@@ -188,13 +188,13 @@ def _items(entries: Any, where: Path, findings: ToolProblems) -> list[tuple[int,
     return list(enumerate(entries))
 
 
-def _named(name: str, where: Path, said: Mapping[str, Any], findings: ToolProblems) -> Iterator[_Draft]:
+def _named(name: str, where: Path, data: Mapping[str, Any], findings: ToolProblems) -> Iterator[_Draft]:
     if not NAME.fullmatch(name):
         message = f"Invalid command name '{name}'. Expected letters, digits, '_', '-' and '.', at most 128"
         findings.error("INVALID_ID", message, *where, fix=f"Write '{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)[:128]}'")
         return
     top = where if isinstance(where[-1], int) else where[:-1]
-    yield _Draft(name, where, dict(said), {key: (*top, key) for key in said})
+    yield _Draft(name, where, dict(data), {key: (*top, key) for key in data})
 
 
 def split(line: str) -> list[str]:

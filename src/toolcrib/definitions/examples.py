@@ -205,8 +205,8 @@ def _like(told: str, expected: str, match: Any) -> bool:
     return told.startswith(expected) if match == "prefix" else told == expected
 
 
-def _holds(found: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-    return all(found.get(key) == value for key, value in expected.items())
+def _holds(data: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    return all(data.get(key) == value for key, value in expected.items())
 
 
 async def _of_helper(case: Mapping[str, Any], definition: ToolDefinition, sandboxes: CodeSandboxes) -> str | None:

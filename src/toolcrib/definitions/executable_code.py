@@ -96,10 +96,10 @@ def _validator(index: int, entry: Any, findings: ToolProblems) -> Validator | No
     return Validator(id, validates, code, checks, entry.get("enforce") is True)
 
 
-def _checks(said: Any) -> tuple[Any, ...]:
-    if not present(said):
+def _checks(value: Any) -> tuple[Any, ...]:
+    if not present(value):
         return ()
-    return said if isinstance(said, tuple) else (said,)
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _review_checks(checks: tuple[Any, ...], where: Path, tell: Callable[..., Any]) -> None:

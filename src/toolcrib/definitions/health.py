@@ -188,21 +188,21 @@ class HealthMonitor:
             return HealthReport(definition.id, "unhealthy", None, f"The check failed: {error}", now)
         return HealthReport(definition.id, "healthy", level, reason, now)
 
-    async def _tried(self, definition: ToolDefinition, said: Mapping[str, Any]) -> tuple[Level, str]:
+    async def _tried(self, definition: ToolDefinition, data: Mapping[str, Any]) -> tuple[Level, str]:
         """One check, and the one that stands in for it where it fails."""
-        other = mapping(said.get("fallback"))
+        other = mapping(data.get("fallback"))
         try:
-            return await self._within(definition, said)
+            return await self._within(definition, data)
         except _Unwell:
             if "method" not in other:
                 raise
             return await self._within(definition, other)
 
-    async def _within(self, definition: ToolDefinition, said: Mapping[str, Any]) -> tuple[Level, str]:
-        seconds = _number(said.get("timeout_ms"), _patience(definition) * 1000) / 1000
+    async def _within(self, definition: ToolDefinition, data: Mapping[str, Any]) -> tuple[Level, str]:
+        seconds = _number(data.get("timeout_ms"), _patience(definition) * 1000) / 1000
         try:
             async with asyncio.timeout(seconds):
-                return await self._method(definition, said)
+                return await self._method(definition, data)
         except TimeoutError:
             raise _Unwell(f"No answer within {seconds:g} s") from None
         except ToolFailure as error:
@@ -210,11 +210,11 @@ class HealthMonitor:
         except BadTemplate as error:
             raise _Unwell(str(error)) from None
 
-    async def _method(self, definition: ToolDefinition, said: Mapping[str, Any]) -> tuple[Level, str]:
-        method = text(said.get("method"))
-        if "unix" in said or "windows" in said:
-            return await self._commands(definition, said.get("windows" if os.name == "nt" else "unix"), said)
-        if "method" not in said:
+    async def _method(self, definition: ToolDefinition, data: Mapping[str, Any]) -> tuple[Level, str]:
+        method = text(data.get("method"))
+        if "unix" in data or "windows" in data:
+            return await self._commands(definition, data.get("windows" if os.name == "nt" else "unix"), data)
+        if "method" not in data:
             return await self._by_type(definition)
         known = {
             "tool_call": self._tool_call,
@@ -224,7 +224,7 @@ class HealthMonitor:
         }
         if method not in known:
             raise _Untold(f"Nobody knows the method '{method}'")
-        return await known[method](definition, said)
+        return await known[method](definition, data)
 
     async def _by_type(self, definition: ToolDefinition) -> tuple[Level, str]:
         if definition.type == "mcp":
@@ -275,9 +275,9 @@ class HealthMonitor:
             raise _Untold("There is no member that could be asked")
         return "reachable", "All members are well"
 
-    async def _tool_call(self, definition: ToolDefinition, said: Mapping[str, Any]) -> tuple[Level, str]:
+    async def _tool_call(self, definition: ToolDefinition, data: Mapping[str, Any]) -> tuple[Level, str]:
         """Calls a command that may be called without harm, after its checks; of any other it is enough to be there."""
-        name, args = text(said.get("command")), said.get("args")
+        name, args = text(data.get("command")), data.get("args")
         command, given = definition.command(name) or Command(name), thaw(mapping(args))
         found = await self._callable(definition, command)
         if args is None and not found.harmless:
@@ -285,7 +285,7 @@ class HealthMonitor:
         verdict = await validators.validate(definition, name, given, self._sandboxes)
         if not verdict.valid:
             raise _Unwell(str(verdict.errors[0]))
-        return "called", _expected(said, await found.run(Context(DetachedCall()), given)) + found.note
+        return "called", _expected(data, await found.run(Context(DetachedCall()), given)) + found.note
 
     async def _callable(self, definition: ToolDefinition, command: Command) -> _Callable:
         if definition.type != "mcp":
@@ -301,13 +301,13 @@ class HealthMonitor:
         server = partial(self._servers.call, definition, found.name)
         return _Callable(lambda ctx, values: server(values, ctx), harmless, _without(definition, offered))
 
-    async def _commands(self, definition: ToolDefinition, given: Any, said: Mapping[str, Any]) -> tuple[Level, str]:
+    async def _commands(self, definition: ToolDefinition, value: Any, data: Mapping[str, Any]) -> tuple[Level, str]:
         """Runs one program after the other; all have to end well."""
         level: Level | None = None
         reason = ""
         env, masks = self._env(definition), self._masks(definition)
-        for one in given if _is_list(given) else [given]:
-            argv = _argv(one, said.get("args"))
+        for one in value if _is_list(value) else [value]:
+            argv = _argv(one, data.get("args"))
             if argv[0] in ("which", "where") and len(argv) == 2:
                 level, reason = level or "reachable", processes.find(argv[1], env, self._settings.workspace)
                 continue
@@ -318,15 +318,15 @@ class HealthMonitor:
             if ended.code != 0:
                 told = (complained or printed)[-TOLD:]
                 raise _Unwell(f"{argv[0]} ended with {ended.code}{told and f': {told}'}")
-            level, reason = "called", _expected(said, _as_data(printed)) or printed[:TOLD]
+            level, reason = "called", _expected(data, _as_data(printed)) or printed[:TOLD]
         if level is None:
             raise _Untold("The check names no command")
         return level, reason
 
-    async def _http(self, definition: ToolDefinition, said: Mapping[str, Any]) -> tuple[Level, str]:
+    async def _http(self, definition: ToolDefinition, data: Mapping[str, Any]) -> tuple[Level, str]:
         """Gets an address. What the file sends along, it sends to its own service and to nobody else."""
         endpoint, own = (
-            text(said.get("endpoint")) or text(said.get("command")),
+            text(data.get("endpoint")) or text(data.get("command")),
             mapping(definition.tool.get("http_specific")),
         )
         if endpoint.startswith(("http://", "https://")):
@@ -336,11 +336,11 @@ class HealthMonitor:
         asked = replace(definition, type="http", tool={**definition.tool, "http_config": {}, "http_specific": own})
         made = runner(asked, Command("health", said={"method": "GET", "path": endpoint}), self._settings)
         assert made is not None
-        return "called", _expected(said, await made.run(Context(DetachedCall()), {}))
+        return "called", _expected(data, await made.run(Context(DetachedCall()), {}))
 
-    async def _function(self, definition: ToolDefinition, said: Mapping[str, Any]) -> tuple[Level, str]:
-        id = (text(said.get("function")) or text(said.get("command"))).removeprefix("helpers.")
-        value = await validators.helper(definition, id, thaw(mapping(said.get("args"))), self._sandboxes)
+    async def _function(self, definition: ToolDefinition, data: Mapping[str, Any]) -> tuple[Level, str]:
+        id = (text(data.get("function")) or text(data.get("command"))).removeprefix("helpers.")
+        value = await validators.helper(definition, id, thaw(mapping(data.get("args"))), self._sandboxes)
         if value is not True:
             raise _Unwell(f"The helper '{id}' did not return true")
         return "called", f"The helper '{id}' returned true"
@@ -384,17 +384,17 @@ def _instead(result: Result, other: str, told: str) -> Result:
     return Result(result.data, content, None, result.changes, result.handover, metadata)
 
 
-def _number(given: Any, otherwise: float) -> float:
-    return float(given) if isinstance(given, int | float) and not isinstance(given, bool) and given > 0 else otherwise
+def _number(value: Any, otherwise: float) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else otherwise
 
 
-def _is_list(given: Any) -> bool:
-    return isinstance(given, tuple | list)
+def _is_list(value: Any) -> bool:
+    return isinstance(value, tuple | list)
 
 
-def _argv(given: Any, more: Any) -> list[str]:
+def _argv(value: Any, more: Any) -> list[str]:
     try:
-        argv = shlex.split(given) if isinstance(given, str) else [str(one) for one in given if one is not None]
+        argv = shlex.split(value) if isinstance(value, str) else [str(one) for one in value if one is not None]
     except (ValueError, TypeError):
         argv = []
     if not argv:
@@ -410,13 +410,13 @@ def _as_data(printed: str) -> Any:
         return printed
 
 
-def _expected(said: Mapping[str, Any], value: Any) -> str:
+def _expected(data: Mapping[str, Any], value: Any) -> str:
     """What was answered holds what a mapping expects; words are for people."""
     if isinstance(value, Result):
         if value.failure is not None:
             raise _Unwell(value.failure.message)
         value = value.data if value.data is not None else value.text
-    expected = said.get("expected_response")
+    expected = data.get("expected_response")
     if isinstance(expected, Mapping) and not _holds(
         _as_data(value) if isinstance(value, str) else value, thaw(expected)
     ):

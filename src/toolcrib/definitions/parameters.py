@@ -26,20 +26,20 @@ class BadParameters(Exception):
         self.key = key
 
 
-def input_schema(said: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def input_schema(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The schema of a command's arguments by the first of its keys that tells of them, None where none does.
 
     Raises:
         BadParameters: the key does not hold what it should.
     """
     for key in ("input_schema", "parameters"):
-        schema = said.get(key)
+        schema = data.get(key)
         if schema is not None and (key == "input_schema" or schema_shaped(schema)):
             return _checked(key, schema)
-    if said.get("required_args") is not None or said.get("optional_args") is not None:
-        required = [(name, schema, True) for name, schema, _ in _properties("required_args", said.get("required_args"))]
-        return _object("required_args", [*required, *_properties("optional_args", said.get("optional_args"))])
-    prose = list(_properties("parameters", said.get("parameters")))
+    if data.get("required_args") is not None or data.get("optional_args") is not None:
+        required = [(name, schema, True) for name, schema, _ in _properties("required_args", data.get("required_args"))]
+        return _object("required_args", [*required, *_properties("optional_args", data.get("optional_args"))])
+    prose = list(_properties("parameters", data.get("parameters")))
     return _object("parameters", prose) if prose else None
 
 
@@ -106,15 +106,15 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Property]:
             yield key, {"description": str(told)} if told is not None else {}, False
 
 
-def _described(told: Mapping[str, Any]) -> dict[str, Any]:
+def _described(data: Mapping[str, Any]) -> dict[str, Any]:
     """A parameter's own schema; a type in words of the author's (`date`) is told, not checked."""
-    schema = {key: thaw(value) for key, value in told.items() if key not in ("name", "required", "type", "description")}
-    kind, description = told.get("type"), told.get("description")
+    schema = {key: thaw(value) for key, value in data.items() if key not in ("name", "required", "type", "description")}
+    kind, description = data.get("type"), data.get("description")
     types = kind if isinstance(kind, tuple) else (kind,)
     if all(inner in TYPES for inner in types):
         schema["type"] = thaw(kind)
     elif kind is not None:
         description = f"{description} ({kind})" if description else str(kind)
-    if isinstance(told.get("required"), tuple):
-        schema["required"] = thaw(told["required"])
+    if isinstance(data.get("required"), tuple):
+        schema["required"] = thaw(data["required"])
     return {"description": str(description), **schema} if description is not None else schema

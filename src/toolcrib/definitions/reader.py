@@ -54,11 +54,11 @@ def _definition(document: YamlDocument, path: pathlib.Path | None, root: pathlib
 
 
 def _tool(
-    said: Any, extra: Mapping[str, Any], findings: ToolProblems, place: tuple[pathlib.Path | None, pathlib.Path | None]
+    value: Any, extra: Mapping[str, Any], findings: ToolProblems, place: tuple[pathlib.Path | None, pathlib.Path | None]
 ) -> ToolDefinition:
-    if not isinstance(said, Mapping):
-        findings.refuse("INVALID_TYPE", f"'tool' must be a mapping, not {kind(said)}")
-    tool, (path, root) = mapping(said), place
+    if not isinstance(value, Mapping):
+        findings.refuse("INVALID_TYPE", f"'tool' must be a mapping, not {kind(value)}")
+    tool, (path, root) = mapping(value), place
     id = _id(tool, findings)
     type = _type(tool, findings)
     for name in ("name", "description"):

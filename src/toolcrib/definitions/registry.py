@@ -94,9 +94,9 @@ def read(document: Any, overrides: Any = None, examples: Any = None) -> Registry
     return _read([document, overrides, examples], [])
 
 
-def input_examples(said: Any) -> tuple[Example, ...]:
+def input_examples(value: Any) -> tuple[Example, ...]:
     """At most three inputs of `{description, input}` entries, none of them long; the others are left out."""
-    listed = said if isinstance(said, list | tuple) else ()
+    listed = value if isinstance(value, list | tuple) else ()
     given = (one for one in listed if isinstance(one, Mapping) and isinstance(one.get("input"), Mapping))
     made = (Example(thaw(one["input"]), _text(one.get("description"))) for one in given)
     short = (one for one in made if tokens([one.title, one.arguments]) <= MOST_EXAMPLE_TOKENS)
@@ -163,31 +163,31 @@ def _mappings(block: Mapping[str, Any], what: str, troubles: list[str]) -> Itera
             troubles.append(f"{what}.{name} is no mapping")
 
 
-def _entry(name: str, said: Mapping[str, Any], shown: Any) -> RegistryEntry:
-    filter = said.get("filter")
-    examples = input_examples(said.get("input_examples"))
+def _entry(name: str, data: Mapping[str, Any], shown: Any) -> RegistryEntry:
+    filter = data.get("filter")
+    examples = input_examples(data.get("input_examples"))
     return RegistryEntry(
         name=name,
-        tier=_tier(said.get("tier")),
-        defer=said.get("defer") is True,
-        essential=said.get("essential") is True,
-        token_cost=_number(said.get("tokenCost")),
-        category=_text(said.get("category")),
-        keywords=_names(said.get("keywords")),
+        tier=_tier(data.get("tier")),
+        defer=data.get("defer") is True,
+        essential=data.get("essential") is True,
+        token_cost=_number(data.get("tokenCost")),
+        category=_text(data.get("category")),
+        keywords=_names(data.get("keywords")),
         filter=filter if isinstance(filter, Mapping) else None,
         examples=examples or input_examples(shown.get("examples") if isinstance(shown, Mapping) else None),
-        said=said,
+        said=data,
     )
 
 
-def _profile(said: Mapping[str, Any]) -> Profile:
-    return Profile(*(_names(said.get(key)) for key in ("always_loaded", "frequently_used", "deferred")))
+def _profile(data: Mapping[str, Any]) -> Profile:
+    return Profile(*(_names(data.get(key)) for key in ("always_loaded", "frequently_used", "deferred")))
 
 
-def _thresholds(said: Any) -> Thresholds:
+def _thresholds(value: Any) -> Thresholds:
     """What is said of when to advise; a number that is none is as good as none."""
     usual = Thresholds()
-    given = said if isinstance(said, Mapping) else NOTHING
+    given = value if isinstance(value, Mapping) else NOTHING
     promote, demote = (
         block if isinstance(block := given.get(name), Mapping) else NOTHING for name in ("promote", "demote")
     )

@@ -77,13 +77,13 @@ def _review_running(definition: ToolDefinition, findings: ToolProblems) -> None:
             _review_executable(executable, (block, "executable"), findings)
 
 
-def _review_executable(said: Any, where: Path, findings: ToolProblems) -> None:
+def _review_executable(value: Any, where: Path, findings: ToolProblems) -> None:
     from toolcrib.definitions.runners import cli
 
     try:
-        cli.program(said)
+        cli.program(value)
     except BadTemplate as error:
-        fix = f"Write '{said.split()[0]}'" if isinstance(said, str) and said.split() else None
+        fix = f"Write '{value.split()[0]}'" if isinstance(value, str) and value.split() else None
         findings.error("INVALID_TEMPLATE", str(error), *where, fix=fix)
 
 

@@ -145,7 +145,7 @@ def covers(validator: Validator, command: str) -> bool:
 
 
 async def _judge(
-    validator: Validator, command: str, args: Mapping[str, Any], given: bytes, sandboxes: CodeSandboxes
+    validator: Validator, command: str, args: Mapping[str, Any], data: bytes, sandboxes: CodeSandboxes
 ) -> ValidationVerdict:
     checked = failed(validator.checks, args)
     code = validator.code
@@ -154,7 +154,7 @@ async def _judge(
         said = [] if validator.checks else [_fault(SandboxError("no_function"), command)]
     else:
         try:
-            ran = await sandboxes.run(code, given, name=validator.id, role="validator")
+            ran = await sandboxes.run(code, data, name=validator.id, role="validator")
             duration_ms = ran.duration_ms
             said = verdict_of(_value(ran), validator.id, command, args)
         except SandboxError as fault:
@@ -195,10 +195,10 @@ def verdict_of(value: Any, id: str, command: str, args: Mapping[str, Any]) -> li
     return [*errors, *warnings]
 
 
-def _items(said: Any, args: Mapping[str, Any], severity: Weight) -> Iterator[Finding]:
+def _items(value: Any, args: Mapping[str, Any], severity: Weight) -> Iterator[Finding]:
     """Findings, in whichever form they are told: a list, a text, or a mapping of fields."""
-    alone = isinstance(said, Mapping) and not ("message" in said and ("field" in said or "path" in said))
-    for item in said if isinstance(said, list) else (said,):
+    alone = isinstance(value, Mapping) and not ("message" in value and ("field" in value or "path" in value))
+    for item in value if isinstance(value, list) else (value,):
         if isinstance(item, Mapping) and (alone or "message" not in item):
             for field, told in item.items():
                 for each in told if isinstance(told, list) else (told,):
@@ -207,8 +207,8 @@ def _items(said: Any, args: Mapping[str, Any], severity: Weight) -> Iterator[Fin
             yield from _item(item, args, severity)
 
 
-def _item(said: Any, args: Mapping[str, Any], severity: Weight, field: str | None = None) -> Iterator[Finding]:
-    told = said if isinstance(said, Mapping) and said.get("message") is not None else {"message": said}
+def _item(value: Any, args: Mapping[str, Any], severity: Weight, field: str | None = None) -> Iterator[Finding]:
+    told = value if isinstance(value, Mapping) and value.get("message") is not None else {"message": value}
     if told["message"] is None:
         return
     message = told["message"] if isinstance(told["message"], str) else written(told["message"]).decode()

@@ -34,18 +34,18 @@ def detect(document: Any) -> DetectedVersion:
     return DetectedVersion(2, "features") if features(tool) else DetectedVersion(1, "default")
 
 
-def explicit(said: Any) -> Version | None:
+def explicit(value: Any) -> Version | None:
     """The version that a legal `schema_version` names."""
-    if isinstance(said, str):
-        return _TEXTS.get(said)
-    if isinstance(said, int | float) and not isinstance(said, bool):
-        return 1 if said == 1 else 2 if said == 2 else None
+    if isinstance(value, str):
+        return _TEXTS.get(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 1 if value == 1 else 2 if value == 2 else None
     return None
 
 
-def absent(said: Any) -> bool:
+def absent(value: Any) -> bool:
     """True if a `schema_version` says nothing."""
-    return said is None or (said in (0, "") and not isinstance(said, bool))
+    return value is None or (value in (0, "") and not isinstance(value, bool))
 
 
 def features(tool: Mapping[str, Any]) -> bool:

@@ -350,10 +350,10 @@ class Nats:
         return answer.data == b"+"
 
     async def _stop_wanted(self, msg: Msg) -> None:
-        said: dict[str, Any] = json.loads(msg.data)
-        session = self._crib.at_hand(said["session"])
-        live = None if session is None else session.live.get(said["call"])
-        heard = live is not None and (live.stop(Failure(**said["failure"])) or live.halted)
+        data: dict[str, Any] = json.loads(msg.data)
+        session = self._crib.at_hand(data["session"])
+        live = None if session is None else session.live.get(data["call"])
+        heard = live is not None and (live.stop(Failure(**data["failure"])) or live.halted)
         await msg.respond(b"+" if heard else b"-")
 
     async def quiet(self) -> None:

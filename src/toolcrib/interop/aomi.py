@@ -297,12 +297,12 @@ def _over(session: Session, completion: Mapping[str, Any]) -> tuple[Row, list[Dr
 
 def inline_call(question: Question) -> dict[str, Any]:
     """A question as the InlineCall of a client; data that names its type, as a wallet's does, is the payload."""
-    asked: dict[str, Any] = {"id": question.id, "call_id": question.call, "tool_name": translation.bare(question.tool)}
+    data: dict[str, Any] = {"id": question.id, "call_id": question.call, "tool_name": translation.bare(question.tool)}
     match question.data:
         case {"type": str(type)} as payload:
-            return {"InlineCall": {"type": type, **asked, "payload": payload}}
+            return {"InlineCall": {"type": type, **data, "payload": payload}}
     payload = {"prompt": question.prompt, "arguments": dict(question.arguments), "schema": question.schema}
-    return {"InlineCall": {"type": question.kind, **asked, "payload": {**payload, "data": question.data}}}
+    return {"InlineCall": {"type": question.kind, **data, "payload": {**payload, "data": question.data}}}
 
 
 def from_event(event: Event, reading: LogReader) -> list[dict[str, Any]]:

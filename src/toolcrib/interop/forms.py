@@ -162,14 +162,14 @@ class Record:
 
     def __call__(self, value: Any, path: str) -> dict[str, Any]:
         """What comes first in the text is checked first; what is missing comes last."""
-        found: dict[str, Any] = {}
+        data: dict[str, Any] = {}
         for key, item in _mapping(value, path).items():
             field = self.keys.get(key)
             if field is not None:
-                found[field.name] = field.read(item, join(path, key))
+                data[field.name] = field.read(item, join(path, key))
             elif self.strict:
                 raise InteropError("unknown_field", join(path, key))
-        whole = {f.name: found[f.name] if f.name in found else f.absent(path) for f in self.fields}
+        whole = {f.name: data[f.name] if f.name in data else f.absent(path) for f in self.fields}
         return {f.name: whole[f.name] for f in self.fields if not f.leaves_out(whole[f.name])}
 
 
@@ -204,18 +204,18 @@ class Tagged:
         except InteropError:
             return dict(given)
 
-    def _read(self, given: Mapping[str, Any], path: str) -> dict[str, Any]:
-        if self.tag not in given:
+    def _read(self, data: Mapping[str, Any], path: str) -> dict[str, Any]:
+        if self.tag not in data:
             raise InteropError("missing", join(path, self.tag))
-        said = text(given[self.tag], join(path, self.tag))
+        said = text(data[self.tag], join(path, self.tag))
         name = self.aliases.get(said, said)
         variant = self.variants.get(name)
         if variant is not None:
-            rest = {key: item for key, item in given.items() if key != self.tag}
+            rest = {key: item for key, item in data.items() if key != self.tag}
             return {self.tag: name, **variant(rest, path)}
         if self.keep == "nothing":
             raise InteropError("unknown_value", join(path, self.tag))
-        return dict(given)
+        return dict(data)
 
 
 class Named:

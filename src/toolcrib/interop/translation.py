@@ -36,17 +36,17 @@ def described(description: str, *others: str | None) -> str:
     return next((words for words in (description, *others) if words and words.strip()), "")
 
 
-def schema(name: str, given: Any) -> dict[str, Any]:
+def schema(name: str, value: Any) -> dict[str, Any]:
     """The schema of a tool's arguments; null means that it takes none, and one without a type is of an object.
 
     Raises:
         BadTool: it is no schema of an object.
     """
-    if given is None:
+    if value is None:
         return dict(EMPTY_SCHEMA)
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise BadTool(name, "input_schema", "is no object")
-    return dict(given) if "type" in given else {"type": "object", **given}
+    return dict(value) if "type" in value else {"type": "object", **value}
 
 
 def failing(code: str, message: str, **more: Any) -> Failure:

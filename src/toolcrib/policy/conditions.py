@@ -225,10 +225,10 @@ def _set_test(value: str, folders: paths.Folders, widely: bool) -> Callable[[str
     """A glob among the arguments asks for many paths: all must be covered, or `widely`, some may be."""
     covers = paths.glob(value, folders)
 
-    def test(given: str) -> bool:
-        asked = paths.asked(given, folders)
+    def test(text: str) -> bool:
+        asked = paths.asked(text, folders)
         if asked is None:
-            return covers(paths.canonical(given, folders))
+            return covers(paths.canonical(text, folders))
         if asked.text == covers.text or covers.covers_below(asked.folder):
             return True
         folder = paths.key(asked.folder)

@@ -133,8 +133,8 @@ def _people(data: Mapping[str, Any], place: DataOrigin) -> Approvers:
     return Approvers(known, None if given is None else _texts(_names(given), "approvers", place))
 
 
-def _names(given: Any) -> Any:
-    return [given] if isinstance(given, str) else given
+def _names(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
 
 
 def _demand(data: Mapping[str, Any], effect: Effect, number: int, place: DataOrigin) -> ApprovalRequirement | None:
@@ -158,10 +158,10 @@ def _demand(data: Mapping[str, Any], effect: Effect, number: int, place: DataOri
     return ApprovalRequirement(approvers, quorum, None if after is None else float(after), others)
 
 
-def _somebody(said: Mapping[str, Any], key: str, what: str, place: DataOrigin, number: int) -> tuple[str, ...]:
+def _somebody(data: Mapping[str, Any], key: str, what: str, place: DataOrigin, number: int) -> tuple[str, ...]:
     """People and groups; a list of nobody would let anybody in."""
-    found = _texts(_names(said.get(key)), what, place, number)
-    if key in said and not found:
+    found = _texts(_names(data.get(key)), what, place, number)
+    if key in data and not found:
         raise place.bad(what, "names nobody", number)
     return found
 

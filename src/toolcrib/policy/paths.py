@@ -48,11 +48,11 @@ class Folders:
             BadRule: it names another folder, or a home that is not known.
         """
 
-        def folder(found: re.Match[str]) -> str:
-            value = {"workspace": self.workspace, "home": self.home}.get(found[1])
-            if value is None or not found[0].endswith("}"):
-                raise BadRule(pattern, f"'{found[0]}' is not known", position=found.start())
-            follows = pattern[found.end() : found.end() + 1]
+        def folder(match: re.Match[str]) -> str:
+            value = {"workspace": self.workspace, "home": self.home}.get(match[1])
+            if value is None or not match[0].endswith("}"):
+                raise BadRule(pattern, f"'{match[0]}' is not known", position=match.start())
+            follows = pattern[match.end() : match.end() + 1]
             return globs.escaped("" if value == "/" and follows == "/" else value)
 
         return re.sub(r"\$\{([^}]*)\}?", folder, pattern)

@@ -242,8 +242,8 @@ def _told(error: MontyError, rules: ScriptRules) -> SandboxError | MontyError:
     return SandboxError(code, f"{where}{said}"[:MESSAGE] + shown[:200] + (f"\n{advice}" if advice else ""))
 
 
-def _meant(said: str, functions: Collection[str]) -> str | None:
-    name = re.search(r"'(\w+)'", said)
+def _meant(text: str, functions: Collection[str]) -> str | None:
+    name = re.search(r"'(\w+)'", text)
     near = get_close_matches(name[1], functions, 3, 0.5) if name else []
     known = near or sorted(functions)[:20]
     return f"{'Did you mean' if near else 'Your functions are'}: {', '.join(known)}" if known else None

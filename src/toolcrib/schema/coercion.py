@@ -55,23 +55,23 @@ def _encoded(text: str) -> bytes:
         raise bad_json("not valid JSON: the text has half of a surrogate pair") from None
 
 
-def _written(given: dict[Any, Any]) -> bytes:
+def _written(data: dict[Any, Any]) -> bytes:
     # msgspec writes bytes in base 64, where pydantic reads them as text.
-    if bytes in map(type, given.values()):
-        return _written_slowly(given)
+    if bytes in map(type, data.values()):
+        return _written_slowly(data)
     try:
-        text = msgspec.json.encode(given)
+        text = msgspec.json.encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return _written_slowly(given)
+        return _written_slowly(data)
     # It writes NaN as null, which would say "absent"; the slow way keeps it, to be refused.
-    return _written_slowly(given) if LETTER_N in text and text.find(b"null") >= 0 else text
+    return _written_slowly(data) if LETTER_N in text and text.find(b"null") >= 0 else text
 
 
-def _written_slowly(given: object) -> bytes:
+def _written_slowly(value: object) -> bytes:
     from pydantic_core import to_json
 
     try:
-        return to_json(given, inf_nan_mode="constants")
+        return to_json(value, inf_nan_mode="constants")
     except (TypeError, ValueError, RecursionError) as error:
         raise bad_json(f"not JSON: {error}") from None
 

@@ -47,10 +47,10 @@ class Parser:
         """Give the final arguments as plain JSON data with defaults filled in."""
         raise NotImplementedError
 
-    def read(self, raw: bytes, given: Any) -> tuple[bytes, Any]:
+    def read(self, raw: bytes, value: Any) -> tuple[bytes, Any]:
         """Read what was given gently, to the text and the data that are meant."""
-        data = self.rules.read(given, len(raw))
-        return (raw if data is given else encode(data)), data
+        data = self.rules.read(value, len(raw))
+        return (raw if data is value else encode(data)), data
 
 
 class SchemaParser(Parser):
@@ -79,8 +79,8 @@ class SchemaParser(Parser):
         """Give the values: they are plain JSON data."""
         return parsed.values
 
-    def _mended(self, raw: bytes, given: Any) -> tuple[bytes, Any]:
-        text, data = self.read(raw, given)
+    def _mended(self, raw: bytes, value: Any) -> tuple[bytes, Any]:
+        text, data = self.read(raw, value)
         if not self._valid(data):
             raise BadArguments(in_order(self.rules.findings(data), data))
         return text, data

@@ -153,22 +153,22 @@ def _is_secret(node: dict[str, Any]) -> bool:
 
 
 def _of_property(nodes: list[dict[str, Any]], name: str) -> list[Any]:
-    found: list[Any] = []
+    items: list[Any] = []
     for node in nodes:
         if name in node.get("properties", {}):
-            found.append(node["properties"][name])
+            items.append(node["properties"][name])
         else:
-            found.append(node.get("additionalProperties"))
-        found += node.get("patternProperties", {}).values()
-    return found
+            items.append(node.get("additionalProperties"))
+        items += node.get("patternProperties", {}).values()
+    return items
 
 
 def _of_item(nodes: list[dict[str, Any]], index: int) -> list[Any]:
-    found: list[Any] = []
+    items: list[Any] = []
     for node in nodes:
         first = node.get("prefixItems", ())
-        found.append(first[index] if index < len(first) else node.get("items"))
-    return found
+        items.append(first[index] if index < len(first) else node.get("items"))
+    return items
 
 
 def holds_secrets(schema: Any, root: dict[str, Any]) -> bool:

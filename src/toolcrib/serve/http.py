@@ -204,8 +204,8 @@ class Site:
     async def _ready(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Whether requests can be carried out here: a balancer sends none to a server that says no."""
         problem = "The server is stopping" if self.api.streams.stopped else await self._away()
-        said: dict[str, Any] = {"ready": problem is None} | ({} if problem is None else {"problem": problem})
-        await reply(send, 200 if problem is None else 503, msgspec.json.encode(said))
+        data: dict[str, Any] = {"ready": problem is None} | ({} if problem is None else {"problem": problem})
+        await reply(send, 200 if problem is None else 503, msgspec.json.encode(data))
 
     async def _away(self) -> str | None:
         try:
@@ -251,8 +251,8 @@ def _for_page(send: Send, origin: bytes) -> Send:
     return sending
 
 
-def _document(said: Any) -> App:
-    body = msgspec.json.encode(said)
+def _document(value: Any) -> App:
+    body = msgspec.json.encode(value)
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         await reply(send, 200, body) if scope["method"] in ("GET", "HEAD") else await reply(send, 405)

@@ -76,10 +76,10 @@ class Claims:
         return name
 
 
-def _words(given: Any) -> list[str]:
-    if not isinstance(given, str | list | tuple):
+def _words(value: Any) -> list[str]:
+    if not isinstance(value, str | list | tuple):
         raise ValueError("a claim that names several things is no list")
-    return given.split() if isinstance(given, str) else [str(one) for one in given]
+    return value.split() if isinstance(value, str) else [str(one) for one in value]
 
 
 class OAuth:
@@ -119,14 +119,14 @@ class OAuth:
     @property
     def documents(self) -> Mapping[str, Any]:
         """The metadata of the resource, at its own path and at that of the host."""
-        said: dict[str, Any] = {
+        data: dict[str, Any] = {
             "resource": self._resource,
             "authorization_servers": [self._issuer],
             "bearer_methods_supported": ["header"],
         }
         if self._scopes:
-            said["scopes_supported"] = list(self._scopes)
-        return {self._path: said, _WELL_KNOWN: said}
+            data["scopes_supported"] = list(self._scopes)
+        return {self._path: data, _WELL_KNOWN: data}
 
     async def admit(self, headers: Headers) -> Principal:
         """Who the token of a request stands for.
@@ -258,5 +258,5 @@ def discovered(issuer: str) -> str:
         raise OSError(f"{address} cannot be read: {error}") from None
     if not isinstance(said, dict) or said.get("issuer") != issuer or not isinstance(said.get("jwks_uri"), str):
         raise ValueError("the issuer does not say where its keys are")
-    found: str = said["jwks_uri"]
-    return found
+    text: str = said["jwks_uri"]
+    return text

@@ -39,23 +39,23 @@ def check(declared: Mapping[str, Any]) -> None:
             raise BadTool(pattern, "effect", f"{said['effect']!r} is none of {', '.join(get_args(Effect))}")
 
 
-def _check_capabilities(pattern: str, given: Any) -> None:
-    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+def _check_capabilities(pattern: str, value: Any) -> None:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
         raise BadTool(pattern, "capabilities", "is no list such as ['fs:read:{path}']")
     try:
-        kinds_of(given, {})
+        kinds_of(value, {})
     except BadRule as error:
         raise BadTool(pattern, "capabilities", str(error)) from None
 
 
-def _mapping(pattern: str, field: str, said: Any) -> Mapping[str, Any]:
-    if not isinstance(said, Mapping):
+def _mapping(pattern: str, field: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
         raise BadTool(pattern, field, "is no mapping such as {name: value}")
-    return said
+    return value
 
 
-def _known(pattern: str, field: str, said: Any, known: Iterable[str]) -> None:
-    for key in _mapping(pattern, field, said):
+def _known(pattern: str, field: str, value: Any, known: Iterable[str]) -> None:
+    for key in _mapping(pattern, field, value):
         if key not in known:
             close = nearest(str(key), known, 1)
             raise BadTool(pattern, f"{field}.{key}", "unknown key" + (f", did you mean '{close[0]}'?" if close else ""))
@@ -81,18 +81,18 @@ def declare(tool: Tool, declared: Mapping[str, Any]) -> Tool:
     return tool
 
 
-def _with(tool: Tool, said: Mapping[str, Any], *, exact: bool) -> Tool:
+def _with(tool: Tool, data: Mapping[str, Any], *, exact: bool) -> Tool:
     changes: dict[str, Any] = {}
-    if "capabilities" in said:
-        more = [template for template in said["capabilities"] if _fits(tool, template, exact)]
+    if "capabilities" in data:
+        more = [template for template in data["capabilities"] if _fits(tool, template, exact)]
         changes["capabilities"] = tuple(dict.fromkeys((*tool.capabilities, *more)))
-    if "effect" in said:
-        changes["effect"] = said["effect"]
-    if "annotations" in said:
-        changes["annotations"] = replace(tool.annotations or Annotations(), **said["annotations"])
+    if "effect" in data:
+        changes["effect"] = data["effect"]
+    if "annotations" in data:
+        changes["annotations"] = replace(tool.annotations or Annotations(), **data["annotations"])
         changes["vouched"] = True
-    if "kinds" in said:
-        changes["input_schema"] = _kinds(tool, said["kinds"], exact)
+    if "kinds" in data:
+        changes["input_schema"] = _kinds(tool, data["kinds"], exact)
     return replace(tool, **changes)
 
 

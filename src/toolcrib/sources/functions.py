@@ -104,47 +104,47 @@ def _body(function: Callable[..., Any], context_param: str | None, deps: Mapping
     return lambda context, values: function(**{name: context}, **values)
 
 
-def _made(given: dict[str, Any]) -> Tool:
+def _made(data: dict[str, Any]) -> Tool:
     """Takes the short fields together and makes the tool."""
-    for name in given:
+    for name in data:
         if name not in Tool.__dataclass_fields__ and name not in _SHORT:
             close = nearest(name, [*_SHORT, *Tool.__dataclass_fields__], 1)
-            raise BadTool(given["name"], name, "unknown field" + (f", did you mean '{close[0]}'?" if close else ""))
-    said = {name: given.pop(name) for name in _ANNOTATIONS if name in given}
+            raise BadTool(data["name"], name, "unknown field" + (f", did you mean '{close[0]}'?" if close else ""))
+    said = {name: data.pop(name) for name in _ANNOTATIONS if name in data}
     if said:
-        given["annotations"] = Annotations(**said)
-    bounds = {full: given.pop(short) for short, full in _LIMITS.items() if short in given}
+        data["annotations"] = Annotations(**said)
+    bounds = {full: data.pop(short) for short, full in _LIMITS.items() if short in data}
     if bounds:
-        given["limits"] = _limits(given, bounds)
-    examples, wrong = given.pop("examples", ()), given.pop("anti_patterns", ())
+        data["limits"] = _limits(data, bounds)
+    examples, wrong = data.pop("examples", ()), data.pop("anti_patterns", ())
     if examples or wrong:
-        given["knowledge"] = Knowledge(tuple(_examples(examples)), tuple(_anti_patterns(wrong)))
-    if not isinstance(given.get("output_schema"), Mapping | None):
-        given["output_schema"] = _output_schema(given)
-    if "tags" in given:
-        given["tags"] = tuple(given["tags"])
-    check = given.get("validate")
+        data["knowledge"] = Knowledge(tuple(_examples(examples)), tuple(_anti_patterns(wrong)))
+    if not isinstance(data.get("output_schema"), Mapping | None):
+        data["output_schema"] = _output_schema(data)
+    if "tags" in data:
+        data["tags"] = tuple(data["tags"])
+    check = data.get("validate")
     if check is not None:
-        given["validate"] = _check(check)
-    made: Tool = Tool(**given)
+        data["validate"] = _check(check)
+    made: Tool = Tool(**data)
     return made
 
 
-def _limits(given: Mapping[str, Any], bounds: Mapping[str, Any]) -> Limits:
+def _limits(data: Mapping[str, Any], bounds: Mapping[str, Any]) -> Limits:
     try:
         return Limits(**bounds)
     except ValueError as error:
         name, _, problem = str(error).partition(": ")
-        raise BadTool(given["name"], name, problem, given.get("source")) from None
+        raise BadTool(data["name"], name, problem, data.get("source")) from None
 
 
-def _output_schema(given: Mapping[str, Any]) -> dict[str, Any]:
+def _output_schema(data: Mapping[str, Any]) -> dict[str, Any]:
     from toolcrib.schema import schema_of
 
     try:
-        return schema_of(given["output_schema"], mode="serialization")
+        return schema_of(data["output_schema"], mode="serialization")
     except SchemaError as error:
-        raise BadTool(given["name"], "output_schema", str(error), given.get("source")) from None
+        raise BadTool(data["name"], "output_schema", str(error), data.get("source")) from None
 
 
 def _examples(given: Iterable[Any]) -> Iterable[Example]:
@@ -187,7 +187,7 @@ def _class_tool(cls: type, fields: dict[str, Any]) -> Tool:
     except SchemaError as error:
         raise BadTool(name, "Args", str(error), _where(cls)) from None
     check, reconcile = getattr(made, "validate", None), getattr(made, "reconcile", None)
-    given: dict[str, Any] = {
+    data: dict[str, Any] = {
         "name": name,
         "description": inspect.getdoc(cls) or "",
         "input_schema": parser.schema,
@@ -200,8 +200,8 @@ def _class_tool(cls: type, fields: dict[str, Any]) -> Tool:
     }
     for field in (*_ANNOTATIONS, *_LIMITS, "namespace", "effect", "capabilities", "output_schema"):
         if hasattr(cls, field):
-            given[field] = getattr(cls, field)
-    tool = _made({**given, **fields})
+            data[field] = getattr(cls, field)
+    tool = _made({**data, **fields})
     if check is not None:
         object.__setattr__(tool, "validate", lambda context, values: check(context, values[WHOLE]))
     return tool

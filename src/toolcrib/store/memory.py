@@ -306,15 +306,15 @@ class MemoryStore:
             log for id, log in self._logs.items() if where.session in (None, id) and where.owner in (None, log.owner)
         ]
         logs.sort(key=lambda log: log.updated_at, reverse=True)
-        found: list[WalkedCall] = []
+        calls: list[WalkedCall] = []
         for log in logs:
-            full = len(found) > limit and not where.oldest_first and found[limit].mark.at > log.updated_at
+            full = len(calls) > limit and not where.oldest_first and calls[limit].mark.at > log.updated_at
             if full or log.updated_at < where.since:
                 break
-            found += self._spots(log, where, past)
-            found.sort(key=lambda spot: _order(spot.mark, where), reverse=not where.oldest_first)
-            del found[limit + 1 :]
-        return Walk(found[:limit], found[limit - 1].mark if len(found) > limit else None)
+            calls += self._spots(log, where, past)
+            calls.sort(key=lambda spot: _order(spot.mark, where), reverse=not where.oldest_first)
+            del calls[limit + 1 :]
+        return Walk(calls[:limit], calls[limit - 1].mark if len(calls) > limit else None)
 
     def _spots(self, log: _Log, where: WalkFilter, past: LogPosition | None) -> Iterator[WalkedCall]:
         for seq, at, call in log.marks(where.over):

@@ -121,9 +121,9 @@ def in_file(db: sqlite3.Connection, where: WalkFilter, past: LogPosition | None,
     return told([_spot(dict(zip(names, line, strict=True))) for line in cursor], limit, edge)
 
 
-def _spot(found: dict[str, Any]) -> WalkedCall:
-    owner, mark = found.pop("owner"), _mark(found.pop("at"), found.pop("mark"))
-    return WalkedCall(to_row(found), owner, mark)
+def _spot(data: dict[str, Any]) -> WalkedCall:
+    owner, mark = data.pop("owner"), _mark(data.pop("at"), data.pop("mark"))
+    return WalkedCall(to_row(data), owner, mark)
 
 
 def _place(prefix: str, mark: LogPosition) -> dict[str, Any]:

@@ -174,12 +174,12 @@ class _Web:
         return {**shown, "next_start": start + most} if start + most < len(text) else shown
 
 
-def _headers(given: Mapping[str, str]) -> dict[str, str]:
-    for name, value in given.items():
+def _headers(values: Mapping[str, str]) -> dict[str, str]:
+    for name, value in values.items():
         if name.lower() in _CONFIGURED:
             raise ToolFailure("denied", f"The header {name} is set by the operator alone")
         if not _NAME.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("proxy-"):
             raise ToolFailure("invalid_arguments", f"The header {name[:60]!r} cannot be set")
         if not (value.isascii() and (value.isprintable() or not value)):
             raise ToolFailure("invalid_arguments", f"The header {name} holds a character that it cannot")
-    return dict(given)
+    return dict(values)

@@ -52,7 +52,7 @@ def tools(
     except UnfitArgument as problem:
         raise BadTool("search", "url", str(problem)) from None
     brave = _Brave(key, url.rstrip("/"), timeout)
-    said: dict[str, Any] = {
+    data: dict[str, Any] = {
         "read_only": True,
         "open_world": True,
         "timeout": timeout * _TRIES + 3 * _PATIENCE_S,
@@ -66,7 +66,7 @@ def tools(
             AntiPattern("BRAVE_SEARCH_API_KEY", "There is no web search here. Go on with what you know, and say so."),
         ],
     }
-    given: list[Given] = [(brave.brave_search, said)]
+    given: list[Given] = [(brave.brave_search, data)]
     if docs is None:
         return kit("search", given)
     documents = Documents(docs)

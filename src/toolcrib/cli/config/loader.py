@@ -215,42 +215,42 @@ class _Project:
     def _given(self) -> dict[str, Any]:
         """Return the arguments of the crib beside its sources."""
         file = self.file
-        given: dict[str, Any] = {"workspace": self.workspace}
-        given |= {key: getattr(file, key) for key in _PLAIN if key in file.model_fields_set}
+        data: dict[str, Any] = {"workspace": self.workspace}
+        data |= {key: getattr(file, key) for key in _PLAIN if key in file.model_fields_set}
         for key in ("default_namespaces", "precedence"):
             if (names := getattr(file, key)) is not None:
-                given[key] = tuple(names)
+                data[key] = tuple(names)
         if file.store is not None:
-            given["store"] = beside(self.folder, file.store)
+            data["store"] = beside(self.folder, file.store)
         if file.limits is not None:
             from toolcrib.types import CribLimits
 
-            given["limits"] = CribLimits(**file.limits.model_dump(exclude_unset=True))
+            data["limits"] = CribLimits(**file.limits.model_dump(exclude_unset=True))
         if file.policy is not None:
-            given["policy"] = self._policy(file.policy)
+            data["policy"] = self._policy(file.policy)
         if file.declare is not None:
-            given["declare"] = self._declared(file.declare)
+            data["declare"] = self._declared(file.declare)
         if file.agents is not None:
             from toolcrib.cli.config.agents import agents_of
 
-            given["agents"] = agents_of(file.agents, self.folder, self.tell)
+            data["agents"] = agents_of(file.agents, self.folder, self.tell)
         if file.serve is not None:
             hosting_of(file.serve, self.folder)  # it is for `toolcrib serve`: see `hosting`
-        return given
+        return data
 
     def _sources(self) -> list[Any]:
         from toolcrib.errors import BadTool, Refused
         from toolcrib.sources import as_source
 
         importable(self.folder)
-        found: list[Any] = []
+        items: list[Any] = []
         for index, entry in self.sources:
             try:
-                found += [as_source(one) for one in self._source(entry, index)]
+                items += [as_source(one) for one in self._source(entry, index)]
             except (Mistake, BadSource, BadTool, Refused) as error:
                 log.debug("a source does not load", exc_info=error)
                 self.tell(error if isinstance(error, Mistake) else Mistake(str(error), ("sources", index)))
-        return found
+        return items
 
     def _source(self, entry: Any, index: int) -> list[Any]:
         place = ("sources", index)
@@ -278,16 +278,16 @@ class _Project:
             self.problems.append(ConfigProblem(line, f"policy: {error.what!r}{at}: {error.problem}"))
         return data
 
-    def _declared(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _declared(self, data: dict[str, Any]) -> dict[str, Any]:
         from toolcrib.errors import BadTool
         from toolcrib.sources import declarations
 
-        for name, value in given.items():
+        for name, value in data.items():
             try:
                 declarations.check({name: value})
             except BadTool as error:
                 self.tell(Mistake(f"declare.{name}: {error.field}: {error.problem}", ("declare", name)))
-        return given
+        return data
 
 
 def _has_sources(data: Any) -> bool:

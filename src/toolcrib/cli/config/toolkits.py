@@ -71,10 +71,10 @@ def _below(value: Any, folder: Path) -> Any:
     return [folder / str(one) for one in value] if isinstance(value, list) else folder / str(value)
 
 
-def _database(given: Any, folder: Path) -> Any:
-    if isinstance(given, Mapping):
-        return {**given, "url": _database(given.get("url"), folder)}
-    url = str(given)
+def _database(value: Any, folder: Path) -> Any:
+    if isinstance(value, Mapping):
+        return {**value, "url": _database(value.get("url"), folder)}
+    url = str(value)
     if "://" not in url:
         return folder / url
     path = url.removeprefix("sqlite:///")

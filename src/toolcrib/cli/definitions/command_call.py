@@ -72,13 +72,13 @@ def _arguments(text: str | None, file: str | None) -> dict[str, Any]:
     return read_object(said, "--args-file")
 
 
-async def _help(terminal: Terminal, wanted: DefinitionSelection, id: str, helper: str, given: Mapping[str, Any]) -> int:
+async def _help(terminal: Terminal, wanted: DefinitionSelection, id: str, helper: str, data: Mapping[str, Any]) -> int:
     from toolcrib.definitions.library import UnresolvedTool
     from toolcrib.errors import ToolFailure
 
     async with selection.opened(wanted) as source:
         try:
-            value = await source.helper(id, helper, given)
+            value = await source.helper(id, helper, data)
         except (ToolFailure, UnresolvedTool) as error:
             fault = error.metadata.get("fault", error.code) if isinstance(error, ToolFailure) else error.code
             if terminal.json:
@@ -99,11 +99,11 @@ async def _help(terminal: Terminal, wanted: DefinitionSelection, id: str, helper
 
 
 async def _validate(
-    terminal: Terminal, wanted: DefinitionSelection, id: str, command: str, given: Mapping[str, Any]
+    terminal: Terminal, wanted: DefinitionSelection, id: str, command: str, data: Mapping[str, Any]
 ) -> int:
     async with selection.opened(wanted) as source:
         [definition] = await selection.resolved(source, [id])
-        said = await _checked(source, definition, command, given)
+        said = await _checked(source, definition, command, data)
     if terminal.json:
         terminal.data(said)
     else:
@@ -117,7 +117,7 @@ async def _validate(
 
 
 async def _checked(
-    source: FileSource, definition: ToolDefinition, command: str, given: Mapping[str, Any]
+    source: FileSource, definition: ToolDefinition, command: str, data: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What stands before a call: the processors, the schema, the checks and validators."""
     import msgspec
@@ -131,7 +131,7 @@ async def _checked(
     if tool is None and definition.type != "mcp":
         raise _no_command(definition, command)
     try:
-        shaped = await transforms.before(definition, command, given, source.sandboxes)
+        shaped = await transforms.before(definition, command, data, source.sandboxes)
         if tool is not None:
             tool.parse(msgspec.json.encode(shaped))
         verdict = await source.validate(definition.id, command, shaped)
@@ -164,7 +164,7 @@ async def _call(
     terminal: Terminal,
     wanted: DefinitionSelection,
     named: tuple[str, str],
-    given: Mapping[str, Any],
+    data: Mapping[str, Any],
     how: tuple[str | None, str | None, bool],
 ) -> int:
     from toolcrib.cli.call_follower import follow
@@ -184,7 +184,7 @@ async def _call(
         await stack.enter_async_context(crib)
         tool = await _issued(crib, source, definition, named[1])
         opened = await open_session(crib, session, owner, None)
-        called = await opened.submit(tool.id, dict(given), by=By("user", user()))
+        called = await opened.submit(tool.id, dict(data), by=By("user", user()))
         return await follow(terminal, opened, called.id, yes=yes)
 
 

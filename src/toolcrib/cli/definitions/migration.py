@@ -201,6 +201,6 @@ def _tell(terminal: Terminal, done: Rewrite, *, dry_run: bool) -> int:
     return 0
 
 
-def _draw(terminal: Terminal, told: str) -> None:
-    for line in told.splitlines():
+def _draw(terminal: Terminal, text: str) -> None:
+    for line in text.splitlines():
         terminal.text(line, _STYLES.get(line[:1], ""))

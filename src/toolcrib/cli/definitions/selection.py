@@ -158,8 +158,8 @@ def _of_object(choice: Choice) -> list[Files]:
     return [Files(source.library.roots, workspace=place) for source in found]
 
 
-def _root(given: str, project: Path) -> Path:
-    path = project / Path(given).expanduser()
+def _root(text: str, project: Path) -> Path:
+    path = project / Path(text).expanduser()
     if not path.exists():
         raise CommandError(f"There is no folder {path}", "a relative --root starts at the folder of crib.yaml")
     return path

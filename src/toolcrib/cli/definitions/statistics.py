@@ -78,15 +78,15 @@ def show(terminal: Terminal, found: Iterable[tuple[str, dict[str, Any]]]) -> Non
         terminal.say("No tool was called in the last 30 days.")
 
 
-def _cells(told: dict[str, Any]) -> tuple[str, ...]:
+def _cells(data: dict[str, Any]) -> tuple[str, ...]:
     return (
-        str(told["calls"]),
-        _counted(told["failures"]),
-        _counted(told["rejections"]),
-        _ms(told["median_ms"]),
-        _ms(told["p95_ms"]),
-        f"{told['tokens_in']} in, {told['tokens_out']} out",
-        str(told["sessions"]),
+        str(data["calls"]),
+        _counted(data["failures"]),
+        _counted(data["rejections"]),
+        _ms(data["median_ms"]),
+        _ms(data["p95_ms"]),
+        f"{data['tokens_in']} in, {data['tokens_out']} out",
+        str(data["sessions"]),
     )
 
 

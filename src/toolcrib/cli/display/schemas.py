@@ -41,12 +41,12 @@ def arguments(schema: Mapping[str, Any]) -> Iterator[Argument]:
 def _arguments(schema: Mapping[str, Any], prefix: str, depth: int) -> Iterator[Argument]:
     required = set(schema.get("required", ()))
     for name, what in schema.get("properties", {}).items():
-        said: Mapping[str, Any] = what if isinstance(what, Mapping) else {}
-        default = compact(said["default"]) if "default" in said else ""
-        yield Argument(f"{prefix}{name}", in_words(said), name in required, default, said.get("description", ""))
-        inner = said.get("items", {}) if said.get("type") == "array" else said
+        data: Mapping[str, Any] = what if isinstance(what, Mapping) else {}
+        default = compact(data["default"]) if "default" in data else ""
+        yield Argument(f"{prefix}{name}", in_words(data), name in required, default, data.get("description", ""))
+        inner = data.get("items", {}) if data.get("type") == "array" else data
         if depth < 3 and isinstance(inner, Mapping) and inner.get("properties"):
-            mark = "[]" if said.get("type") == "array" else ""
+            mark = "[]" if data.get("type") == "array" else ""
             yield from _arguments(inner, f"{prefix}{name}{mark}.", depth + 1)
 
 

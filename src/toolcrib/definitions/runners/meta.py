@@ -83,13 +83,13 @@ def worst(called: Iterable[str], settings: RunnerSettings) -> Effect:
     return max(effects, key=_RANK.__getitem__, default="once")
 
 
-def tool_id(said: Mapping[str, Any], where: str) -> str:
+def tool_id(data: Mapping[str, Any], where: str) -> str:
     """The tool that a step calls.
 
     Raises:
         BadTemplate: it names none.
     """
-    tool, command = said.get("tool"), said.get("command")
+    tool, command = data.get("tool"), data.get("command")
     if not isinstance(tool, str) or not tool or not isinstance(command, str | None):
         raise BadTemplate(where, "it names a `tool` and a `command`")
     if command:
@@ -119,8 +119,8 @@ async def _called(ctx: Context, key: str, tool: str, args: Any) -> dict[str, Any
     which also tells apart two steps that do the same.
     """
     result = await ctx.call(tool, args)
-    told: dict[str, Any] = await ctx.step(key, lambda: _told(result))
-    return told
+    data: dict[str, Any] = await ctx.step(key, lambda: _told(result))
+    return data
 
 
 # Fixed steps
@@ -169,23 +169,23 @@ def read_steps(workflow: Any) -> tuple[Step, ...]:
     return tuple(steps.values())
 
 
-def _step(said: Mapping[str, Any], where: str, index: int) -> Step:
-    given, on_error = said.get("input"), said.get("on_error", "stop")
+def _step(data: Mapping[str, Any], where: str, index: int) -> Step:
+    given, on_error = data.get("input"), data.get("on_error", "stop")
     if not isinstance(given, Mapping | None):
         raise BadTemplate(f"{where}.input", "it is a mapping")
     if on_error not in ("stop", "continue"):
         raise BadTemplate(f"{where}.on_error", f"{on_error!r} is neither stop nor continue")
-    name = str(said.get("step") or index + 1)
+    name = str(data.get("step") or index + 1)
     arguments = templates.json(given or {}, f"{where}.input")
-    return Step(name, tool_id(said, where), arguments, _when(said.get("when"), f"{where}.when"), on_error == "continue")
+    return Step(name, tool_id(data, where), arguments, _when(data.get("when"), f"{where}.when"), on_error == "continue")
 
 
-def _when(said: Any, where: str) -> JsonTemplate | Placeholder | None:
-    if said is None:
+def _when(value: Any, where: str) -> JsonTemplate | Placeholder | None:
+    if value is None:
         return None
-    if isinstance(said, str) and "{{" not in said:
-        return templates.place(said.strip(), where)
-    return templates.json(said, where)
+    if isinstance(value, str) and "{{" not in value:
+        return templates.place(value.strip(), where)
+    return templates.json(value, where)
 
 
 def _check_places(step: Step, earlier: Container[str], where: str) -> None:
@@ -239,10 +239,10 @@ def _stopped(name: str, failure: Mapping[str, Any], done: Mapping[str, Any]) -> 
 # A helper decides
 
 
-def _helper(said: Any) -> str:
-    if not isinstance(said, str) or not said.startswith(HELPERS) or said == HELPERS:
+def _helper(value: Any) -> str:
+    if not isinstance(value, str) or not value.startswith(HELPERS) or value == HELPERS:
         raise BadTemplate("orchestration", f"it names a helper: {HELPERS}<id>")
-    return said.removeprefix(HELPERS)
+    return value.removeprefix(HELPERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,15 +283,15 @@ class DirectedWorkflow:
             raise ToolFailure("failed", message)
         return dict(said)
 
-    def _call(self, said: Mapping[str, Any]) -> tuple[str, Any]:
+    def _call(self, data: Mapping[str, Any]) -> tuple[str, Any]:
         try:
-            tool = tool_id(said, f"Helper '{self.helper}'")
+            tool = tool_id(data, f"Helper '{self.helper}'")
         except BadTemplate as error:
             raise ToolFailure("failed", str(error)) from None
         _check_member(tool, self.allowed)
-        return tool, said.get("args") or {}
+        return tool, data.get("args") or {}
 
 
-def _is_decision(said: Mapping[str, Any]) -> bool:
-    calls = said.get("calls", [said.get("call")])
-    return "done" in said or (isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls))
+def _is_decision(data: Mapping[str, Any]) -> bool:
+    calls = data.get("calls", [data.get("call")])
+    return "done" in data or (isinstance(calls, list) and all(isinstance(call, Mapping) for call in calls))

@@ -61,8 +61,8 @@ def effect(definition: ToolDefinition, command: Command, otherwise: Effect = "on
 
 def timeout_s(command: Command, definition: ToolDefinition | None = None) -> float:
     """How long a call may take: what the command says, else its file, else a minute."""
-    said: Any = command.timeout_ms or (None if definition is None else definition.tool.get("timeout_ms"))
-    return said / 1000 if isinstance(said, int | float) and said > 0 else TIMEOUT_S
+    value: Any = command.timeout_ms or (None if definition is None else definition.tool.get("timeout_ms"))
+    return value / 1000 if isinstance(value, int | float) and value > 0 else TIMEOUT_S
 
 
 def capabilities(definition: ToolDefinition, command: Command, *needs: str) -> tuple[str, ...]:
@@ -80,8 +80,8 @@ def _texts(value: Any) -> Iterable[str]:
 def schema(command: Command, places: Iterable[Placeholder], required: Iterable[str]) -> Mapping[str, Any]:
     """What the file says of the arguments, else an open object that shows the names in its templates."""
     if command.input_schema is not None:
-        said: Mapping[str, Any] = thaw(command.input_schema)
-        return said
+        data: Mapping[str, Any] = thaw(command.input_schema)
+        return data
     needed = list(dict.fromkeys(required))
     made: dict[str, Any] = {"type": "object", "properties": {one.root: {} for one in places}}
     return {**made, "required": needed} if needed else made

@@ -125,8 +125,8 @@ class RequestTemplate:
             yield name, filled
 
 
-def _mapping(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = said.get(name) or NOTHING
+def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = data.get(name) or NOTHING
     if not isinstance(value, Mapping):
         raise BadTemplate(name, "it is a mapping")
     return value

@@ -53,10 +53,10 @@ class Placeholder:
 
     def value(self, values: Mapping[str, Any]) -> Any:
         """What stands there, or `ABSENT`."""
-        found: Any = values
+        value: Any = values
         for step in self.steps:
-            found = _inside(found, step)
-        return found
+            value = _inside(value, step)
+        return value
 
 
 def _inside(value: Any, step: str | int) -> Any:

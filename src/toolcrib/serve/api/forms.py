@@ -247,8 +247,8 @@ def session(row: SessionRow, waiting: int, running: int, **more: Any) -> Session
     )
 
 
-def _said(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not None}
+def _said(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if value is not None}
 
 
 def page_of(kind: Any, name: str) -> type[Struct]:

@@ -138,20 +138,20 @@ def _plain(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(route: Route, known: dict[int, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         str(status): {"description": _words(status)}
         | ({} if kind is None else {"content": _content(route, status, known[id(kind)])})
         for status, kind in route.gives.items()
     }
-    if "200" not in found and route.streams:
-        found["200"] = {
+    if "200" not in data and route.streams:
+        data["200"] = {
             "description": "A stream of events.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         }
-    elif not found:
-        found["204"] = {"description": "Done."}
-    found["default"] = {"description": "It was not done.", "content": _json(known[id(ErrorForm)])}
-    return found
+    elif not data:
+        data["204"] = {"description": "Done."}
+    data["default"] = {"description": "It was not done.", "content": _json(known[id(ErrorForm)])}
+    return data
 
 
 def _content(route: Route, status: int, schema: Any) -> dict[str, Any]:

@@ -139,18 +139,18 @@ def _detail(request: ApiRequest, tool: Tool) -> ToolDetail:
     own["timeout_s"] = own["timeout_s"] or bounds.timeout_s
     own["output_bytes"] = own["output_bytes"] or bounds.output_bytes
     known = tool.knowledge
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "examples": [asdict(one) for one in known.examples],
         "anti_patterns": [asdict(one) for one in known.anti_patterns],
     }
     if known.help is not None:
-        told["help"] = known.help(None)
+        data["help"] = known.help(None)
     return ToolDetail(
         **_parts(tool, _healths(request)),
         input_schema=dict(tool.input_schema),
         output_schema=None if tool.output_schema is None else dict(tool.output_schema),
         limits={name: value for name, value in own.items() if value is not None},
-        knowledge={name: value for name, value in told.items() if value},
+        knowledge={name: value for name, value in data.items() if value},
         metadata=dict(tool.metadata) or None,
         fingerprint=tool.fingerprint,
         warnings=tool.warnings,

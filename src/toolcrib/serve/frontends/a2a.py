@@ -45,7 +45,7 @@ async def card(request: ApiRequest) -> ApiReply:
     host = request.headers.get(b"host", b"localhost").decode("latin-1")
     scheme = "https" if request.secure or request.headers.get(b"x-forwarded-proto") == b"https" else "http"
     about = agent.description or f"The agent {name}"
-    said: dict[str, Any] = {
+    data: dict[str, Any] = {
         "name": name,
         "description": about,
         "version": "1",
@@ -58,9 +58,9 @@ async def card(request: ApiRequest) -> ApiReply:
         "skills": [{"id": name, "name": name, "description": about, "tags": ["agent"]}],
     }
     if request.api.guard is not None:
-        said["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
-        said["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
-    return given(said)
+        data["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
+        data["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
+    return given(data)
 
 
 async def rpc(request: ApiRequest) -> ApiReply | None:
@@ -259,9 +259,9 @@ class Updates:
         """Nothing: the last status has been told."""
         return ()
 
-    def fail(self, said: ErrorDetail) -> Iterator[bytes]:
+    def fail(self, detail: ErrorDetail) -> Iterator[bytes]:
         """What went wrong."""
-        yield _piece({"jsonrpc": "2.0", "id": self._id, "error": {"code": BROKEN, "message": said.message}})
+        yield _piece({"jsonrpc": "2.0", "id": self._id, "error": {"code": BROKEN, "message": detail.message}})
 
     def take(self, event: Event) -> Iterator[bytes]:
         """Pieces of text as they come, and every change of status."""
@@ -297,8 +297,8 @@ class Updates:
         return _piece({"jsonrpc": "2.0", "id": self._id, "result": result})
 
 
-def _piece(said: dict[str, Any]) -> bytes:
-    return b"data: %b\n\n" % encode(said)
+def _piece(data: dict[str, Any]) -> bytes:
+    return b"data: %b\n\n" % encode(data)
 
 
 JSON_SAID = {200: dict[str, Any]}

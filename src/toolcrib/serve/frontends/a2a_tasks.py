@@ -82,10 +82,10 @@ class Task:
     def status(self) -> dict[str, Any]:
         """Where it stands."""
         at = self.changed.isoformat().replace("+00:00", "Z")
-        said: dict[str, Any] = {"state": f"TASK_STATE_{self.state}", "timestamp": at}
+        data: dict[str, Any] = {"state": f"TASK_STATE_{self.state}", "timestamp": at}
         if self.said:
-            said["message"] = {"messageId": f"{self.id}-status", "role": "ROLE_AGENT", "parts": self.said, **self.ids}
-        return said
+            data["message"] = {"messageId": f"{self.id}-status", "role": "ROLE_AGENT", "parts": self.said, **self.ids}
+        return data
 
     def form(self, history: int | None = None) -> dict[str, Any]:
         """All of it."""

@@ -148,9 +148,9 @@ async def _resume(talk: FrontendSession, question: Question, given: Resume) -> N
     elif question.kind != "confirm":
         await talk.answer(question.id, "accept", payload)
     else:
-        said: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {"approved": payload}
-        yes, reason = approved(said.get("approved")), said.get("reason")
-        more = {"arguments": said["arguments"]} if yes and said.get("arguments") is not None else {}
+        data: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {"approved": payload}
+        yes, reason = approved(data.get("approved")), data.get("reason")
+        more = {"arguments": data["arguments"]} if yes and data.get("arguments") is not None else {}
         await talk.answer(question.id, "accept" if yes else "decline", reason=reason and str(reason), **more)
 
 
@@ -188,11 +188,11 @@ class AguiRun:
         """The end of a run that did not say how it ended."""
         return () if self._over else self._finish(outcome={"type": "success"})
 
-    def fail(self, said: ErrorDetail) -> Iterator[bytes]:
+    def fail(self, detail: ErrorDetail) -> Iterator[bytes]:
         """What went wrong."""
         if not self._over:
             self._over = True
-            yield _event("RUN_ERROR", message=said.message, code=said.code)
+            yield _event("RUN_ERROR", message=detail.message, code=detail.code)
 
     def take(self, event: Event) -> Iterator[bytes]:
         """The events of an event."""

@@ -125,9 +125,9 @@ class MessageParts:
             yield from self._finish("stop")
         yield DONE
 
-    def fail(self, said: ErrorDetail) -> Iterable[bytes]:
+    def fail(self, detail: ErrorDetail) -> Iterable[bytes]:
         """The text of the problem."""
-        yield _part("error", errorText=said.message)
+        yield _part("error", errorText=detail.message)
         self._over = True
 
     def take(self, event: Event) -> Iterator[bytes]:

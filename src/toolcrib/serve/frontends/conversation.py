@@ -43,7 +43,7 @@ class Reader(Protocol):
     def take(self, event: Event) -> Iterable[bytes]:
         """What an event becomes."""
 
-    def fail(self, said: ErrorDetail) -> Iterable[bytes]:
+    def fail(self, detail: ErrorDetail) -> Iterable[bytes]:
         """What says that it could not go on."""
 
     def end(self) -> Iterable[bytes]:
@@ -279,15 +279,15 @@ def text_of(parts: Iterable[Any]) -> str:
     return "\n".join(text for text in found if isinstance(text, str) and text)
 
 
-def approved(said: Any) -> bool:
+def approved(value: Any) -> bool:
     """True if an approval is given. Only `true` is a yes: what is merely something may be a no in other words.
 
     Raises:
         Problem: it is neither.
     """
-    if not isinstance(said, bool):
+    if not isinstance(value, bool):
         raise ApiError("invalid_arguments", "An approval says `approved`: true or false", "the question is still open")
-    return said
+    return value
 
 
 async def stream(

@@ -44,5 +44,5 @@ async def ask_client(ctx: Context, **wishes: Wish) -> dict[str, Any]:
     prompt = f"Asked of the client: {', '.join(asked)}"
     key = "mcp:" + hashlib.sha256(canonical(asked)).hexdigest()[:24]
     answer = await ctx.ask(prompt, kind="external", data={"mcp": asked}, key=key)
-    given: dict[str, Any] = answer.value or {}
-    return given
+    data: dict[str, Any] = answer.value or {}
+    return data

@@ -48,24 +48,24 @@ def _content(result: Result) -> list[dict[str, Any]]:
     return blocks
 
 
-def block(given: Mapping[str, Any]) -> dict[str, Any]:
+def block(data: Mapping[str, Any]) -> dict[str, Any]:
     """A block in the words of the protocol; what it has no word for is told as JSON."""
-    fields = {_FIELDS.get(name, name): value for name, value in given.items() if name not in _OWN}
-    match given.get("type"):
-        case "text" if isinstance(given.get("text"), str):
-            made = {"type": "text", "text": given["text"]}
+    fields = {_FIELDS.get(name, name): value for name, value in data.items() if name not in _OWN}
+    match data.get("type"):
+        case "text" if isinstance(data.get("text"), str):
+            made = {"type": "text", "text": data["text"]}
         case "image" | "audio" as kind if {"data", "mimeType"} <= fields.keys():
             made = {"type": kind, "data": fields["data"], "mimeType": fields["mimeType"]}
         case "resource" if "uri" in fields and ("text" in fields or "blob" in fields):
-            inside = {_FIELDS.get(name, name): given[name] for name in _INSIDE if name in given}
+            inside = {_FIELDS.get(name, name): data[name] for name in _INSIDE if name in data}
             made = {"type": "resource", "resource": inside}
         case "link" | "resource" if "uri" in fields:
             made = {"type": "resource_link", "name": fields["uri"], **fields}
-        case "json" if "value" in given:
-            made = {"type": "text", "text": encode(given["value"]).decode()}
+        case "json" if "value" in data:
+            made = {"type": "text", "text": encode(data["value"]).decode()}
         case _:
-            made = {"type": "text", "text": encode(dict(given)).decode()}
-    audience = given.get("audience")
+            made = {"type": "text", "text": encode(dict(data)).decode()}
+    audience = data.get("audience")
     if audience:
         made["annotations"] = {"audience": ["assistant" if who == "model" else who for who in audience]}
     return made

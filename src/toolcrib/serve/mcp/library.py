@@ -243,7 +243,7 @@ async def completed(complete: Completion | None, typed: str, others: Mapping[str
         return []
     if not callable(complete):
         return [one for one in complete if one.startswith(typed)]
-    found: Any = complete(typed, others)
-    if inspect.isawaitable(found):
-        found = await found
-    return [str(one) for one in found]
+    value: Any = complete(typed, others)
+    if inspect.isawaitable(value):
+        value = await value
+    return [str(one) for one in value]

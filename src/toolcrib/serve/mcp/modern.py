@@ -124,5 +124,5 @@ class ModernHandler:
                 await subscriber.send("notifications/tasks", shown)
 
 
-def _texts(given: Any) -> list[str]:
-    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

@@ -86,13 +86,13 @@ def _wishes(question: Question) -> dict[str, dict[str, Any]] | None:
 
 async def _given(session: Session, question: str, asked: int) -> dict[str, Any]:
     """What was answered since the question was asked."""
-    given: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     while page := await session.crib.store.read(session.id, asked, call="", limit=1000):
         asked = page[-1].seq
         for event in page:
             if event.kind == ANSWERED and event.fields["question"] == question:
-                given[event.fields["name"]] = event.fields["response"]
-    return given
+                data[event.fields["name"]] = event.fields["response"]
+    return data
 
 
 def _form(question: Question) -> dict[str, Any]:
@@ -174,14 +174,14 @@ def _filled(params: Mapping[str, Any], response: Mapping[str, Any]) -> bool:
     return output_check(dict(schema))(response.get("content") or {}) is None
 
 
-async def _answer(session: Session, one: Open, given: dict[str, Any], actor: str) -> bool:
+async def _answer(session: Session, one: Open, data: dict[str, Any], actor: str) -> bool:
     if not one.for_client_alone:
-        ((_, response),) = given.items()
+        ((_, response),) = data.items()
         return await _settle(session, one.question, response["action"], _value(one.question, response), actor)
-    for name, response in given.items():
+    for name, response in data.items():
         await session.log(InputGiven(one.question.id, name, response, actor))
-    if given.keys() >= one.wanted.keys():
-        return await _settle(session, one.question, "accept", {**one.given, **given}, actor)
+    if data.keys() >= one.wanted.keys():
+        return await _settle(session, one.question, "accept", {**one.given, **data}, actor)
     return True
 
 

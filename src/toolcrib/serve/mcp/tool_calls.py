@@ -212,9 +212,9 @@ class _CallFollow:
             opened = left
         return await self._ask(opened)
 
-    async def _unasked(self, opened: list[Open], given: Mapping[str, Any]) -> list[Open]:
+    async def _unasked(self, opened: list[Open], data: Mapping[str, Any]) -> list[Open]:
         """What is left to ask when a client answered before it was asked."""
-        if not await give(self.session, opened, given, self.asked.principal.name, unasked=True):
+        if not await give(self.session, opened, data, self.asked.principal.name, unasked=True):
             return opened
         return await open_questions(self.session, self.call, self.asked.capabilities, self.asked.principal)
 

@@ -155,10 +155,10 @@ def answer(id: Id | None, result: bytes) -> bytes:
 
 def error(id: Id | None, wrong: ProtocolError) -> bytes:
     """A response that carries an error."""
-    said: dict[str, Any] = {"code": wrong.code, "message": wrong.message}
+    data: dict[str, Any] = {"code": wrong.code, "message": wrong.message}
     if wrong.data is not None:
-        said["data"] = wrong.data
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id), encode(said))
+        data["data"] = wrong.data
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id), encode(data))
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:

@@ -159,10 +159,10 @@ class PendingRequest:
             self.reply(reply)
         return self._task.result()
 
-    def reply(self, said: dict[str, Any]) -> None:
+    def reply(self, data: dict[str, Any]) -> None:
         """Answers the question that is open, if its server still wants to know."""
         if self._open is not None and not self._open.reply.done():
-            self._open.reply.set_result(said)
+            self._open.reply.set_result(data)
         self._open = None
 
     async def drop(self, seconds: float) -> None:

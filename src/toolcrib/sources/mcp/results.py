@@ -72,15 +72,15 @@ class ConnectionForgotten(ToolFailure):
         super().__init__("unavailable", "The server has forgotten the connection")
 
 
-def offered(said: Mapping[str, Any]) -> OfferedTool:
+def offered(data: Mapping[str, Any]) -> OfferedTool:
     """A tool of a listing. What it does not say of itself is not said, whatever the protocol would assume."""
-    hints = said.get("annotations") or {}
+    hints = data.get("annotations") or {}
     return OfferedTool(
-        name=said["name"],
-        description=said.get("description") or "",
-        title=said.get("title") or hints.get("title"),
-        input_schema=said["inputSchema"],
-        output_schema=said.get("outputSchema"),
+        name=data["name"],
+        description=data.get("description") or "",
+        title=data.get("title") or hints.get("title"),
+        input_schema=data["inputSchema"],
+        output_schema=data.get("outputSchema"),
         annotations=Annotations(
             read_only=hints.get("readOnlyHint") is True,
             destructive=hints.get("destructiveHint") is True,
@@ -113,21 +113,21 @@ def _json(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _block(said: Any) -> Block:
-    if not isinstance(said, Mapping) or not isinstance(said.get("type"), str):
+def _block(value: Any) -> Block:
+    if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
         raise ToolFailure("failed", "The result of the server holds something that is no content")
-    fields = _fields(said)
+    fields = _fields(value)
     kind = fields.pop("type")
     inner = fields.pop("resource", None)
     if kind == "resource" and isinstance(inner, Mapping):
         fields |= _fields(inner)
     elif kind == "resource_link":
         kind = "link"
-    return block(kind, _audience(said.get("annotations")), **fields)
+    return block(kind, _audience(value.get("annotations")), **fields)
 
 
-def _fields(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {_FIELDS.get(name, name): said[name] for name in said if name not in _LEFT_OUT}
+def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {_FIELDS.get(name, name): data[name] for name in data if name not in _LEFT_OUT}
 
 
 def _audience(annotations: Any) -> tuple[str, ...] | None:

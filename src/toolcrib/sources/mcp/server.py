@@ -273,7 +273,7 @@ class McpClient:
         for pause in (*LOOKS_S, None):
             try:
                 async with self._connected(ctx) as (link, connection):
-                    told: dict[str, Any] = await connection.task("tasks/get", {"taskId": task})
+                    data: dict[str, Any] = await connection.task("tasks/get", {"taskId": task})
             except ToolFailure as error:
                 if error.code != "unavailable":
                     raise ToolFailure("unknown", f"The server does not know its task: {error.message}") from None
@@ -282,7 +282,7 @@ class McpClient:
                 await asyncio.sleep(pause)
             else:
                 link.worked()
-                return told
+                return data
         raise AssertionError("the last look ends it")
 
     async def _abandon(self, task: str, ctx: Context) -> None:
@@ -315,28 +315,28 @@ def _wanted(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     raise ToolFailure("failed", f"The server answered with a result of the kind {kind!r}, which is invalid")
 
 
-def _until_next(told: Mapping[str, Any]) -> float:
-    wait = told.get("pollIntervalMs")
+def _until_next(data: Mapping[str, Any]) -> float:
+    wait = data.get("pollIntervalMs")
     return min(wait / 1000, LONGEST_POLL_S) if isinstance(wait, int) and wait > 0 else POLL_S
 
 
-def _completed(told: Mapping[str, Any]) -> dict[str, Any]:
-    result = told.get("result")
+def _completed(data: Mapping[str, Any]) -> dict[str, Any]:
+    result = data.get("result")
     if not isinstance(result, dict) or _wanted(result) is not None:
         raise ToolFailure("failed", "The task of the server ended without a result")
     return result
 
 
-def _failed(told: Mapping[str, Any]) -> dict[str, Any]:
-    error = told.get("error")
+def _failed(data: Mapping[str, Any]) -> dict[str, Any]:
+    error = data.get("error")
     error = error if isinstance(error, dict) else {}
-    message = str(error.get("message") or told.get("statusMessage") or "The task of the server failed")
+    message = str(error.get("message") or data.get("statusMessage") or "The task of the server failed")
     code = error.get("code")
     raise failure(code if isinstance(code, int) else 0, message)
 
 
-def _cancelled(told: Mapping[str, Any]) -> dict[str, Any]:
-    raise ToolFailure("cancelled", str(told.get("statusMessage") or "The server cancelled its task"))
+def _cancelled(data: Mapping[str, Any]) -> dict[str, Any]:
+    raise ToolFailure("cancelled", str(data.get("statusMessage") or "The server cancelled its task"))
 
 
 _ENDS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {

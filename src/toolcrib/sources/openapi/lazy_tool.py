@@ -59,15 +59,15 @@ class LazyTool(Tool):
         return _made(self._said(), vars(self)["_shapes"]())
 
 
-def _made(said: dict[str, Any], shapes: ToolSchemas) -> Tool:
+def _made(data: dict[str, Any], shapes: ToolSchemas) -> Tool:
     try:
-        made: Tool = Tool(**said, input_schema=shapes.takes, output_schema=shapes.gives)
+        made: Tool = Tool(**data, input_schema=shapes.takes, output_schema=shapes.gives)
     except BadTool as error:
         if "regex" not in error.problem and "pattern" not in error.problem:
             raise
-        log.info("%s: patterns are left out: %s", said["name"], error)
+        log.info("%s: patterns are left out: %s", data["name"], error)
         gives = None if shapes.gives is None else without_patterns(shapes.gives)
-        made = Tool(**said, input_schema=without_patterns(shapes.takes), output_schema=gives)
+        made = Tool(**data, input_schema=without_patterns(shapes.takes), output_schema=gives)
     return made
 
 

@@ -159,10 +159,10 @@ class OperationRunner:
         """The path; a value is a piece of one segment, and neither empty nor a way up."""
         known = {one.wire: one for one in self._given("path", values)}
 
-        def piece(found: re.Match[str]) -> str:
-            one = known.get(found[1])
+        def piece(match: re.Match[str]) -> str:
+            one = known.get(match[1])
             if one is None:
-                raise ToolFailure("invalid_arguments", f"{found[1]}: is required, since it is part of the address")
+                raise ToolFailure("invalid_arguments", f"{match[1]}: is required, since it is part of the address")
             return styles.in_path(one, values[one.name])
 
         parts = _PIECE.split(self.operation.path)

@@ -182,17 +182,17 @@ class _PlanBuilder:
 
     def _field(self, kind: Kind, wire: str, schema: Schema, required: bool, encoding: DocumentNode | None) -> FormField:
         told = None if encoding is None else encoding.get(wire)
-        said: Mapping[str, Any] = {} if told is None else told.said
+        data: Mapping[str, Any] = {} if told is None else told.said
         files = kind == "multipart" and _holds_file(schema)
         if files:
             schema = self._files(schema)
         name = self._argument(wire, "body", schema, required)
-        style = str(said.get("style") or "form")
-        styled = kind == "form" and bool(said.keys() & {"style", "explode", "allowReserved"})
-        explode = bool(said.get("explode", style == "form"))
+        style = str(data.get("style") or "form")
+        styled = kind == "form" and bool(data.keys() & {"style", "explode", "allowReserved"})
+        explode = bool(data.get("explode", style == "form"))
         # Without a word on its style, an object in a form is written as JSON.
-        parts = Parameter(name, wire, "body", style, explode, said.get("allowReserved") is True, False)
-        media = str(said.get("contentType") or "").partition(",")[0].strip()
+        parts = Parameter(name, wire, "body", style, explode, data.get("allowReserved") is True, False)
+        media = str(data.get("contentType") or "").partition(",")[0].strip()
         plain = None if styled else media if _MEDIA.fullmatch(media) and "*" not in media else ""
         return FormField(parts, files, plain)
 

@@ -116,11 +116,11 @@ def _file(given: Any, argument: str, uploads: Path | None) -> _FormFile:
         raise ToolFailure("invalid_arguments", f"{argument}.base64: this is no base 64") from None
 
 
-def _inside(given: str, argument: str, uploads: Path | None) -> Path:
+def _inside(text: str, argument: str, uploads: Path | None) -> Path:
     """A file in the folder for uploads; links are followed before it is looked where it lies."""
     folder = None if uploads is None else uploads.resolve()
     try:
-        path = None if folder is None else (folder / given).resolve()
+        path = None if folder is None else (folder / text).resolve()
         if folder is None or path is None or not path.is_relative_to(folder) or not path.is_file():
             raise ValueError
     except (OSError, ValueError):

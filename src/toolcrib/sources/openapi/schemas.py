@@ -122,7 +122,7 @@ class SchemaConverter:
         return made
 
 
-def _mend(made: dict[str, Any], said: Mapping[str, Any]) -> None:
+def _mend(made: dict[str, Any], data: Mapping[str, Any]) -> None:
     """What other versions write in other ways, and what is often written wrongly."""
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(made.get(bound), bool):
@@ -133,19 +133,19 @@ def _mend(made: dict[str, Any], said: Mapping[str, Any]) -> None:
     if "required" in made:
         names = [one for one in required if isinstance(one, str)] if isinstance(required, list) else []
         shown = made.get("properties", {})
-        hidden = said.get("properties", {}).keys() - shown.keys() if "properties" in said else set()
+        hidden = data.get("properties", {}).keys() - shown.keys() if "properties" in data else set()
         made["required"] = [name for name in dict.fromkeys(names) if name not in hidden]
-    if "example" in said and "examples" not in made:
-        made["examples"] = [said["example"]]
+    if "example" in data and "examples" not in made:
+        made["examples"] = [data["example"]]
     if "examples" in made and not isinstance(made["examples"], list):
         del made["examples"]
-    if said.get("type") == "file":
+    if data.get("type") == "file":
         made |= {"type": "string", "format": "binary"}
     if not isinstance(made.get("description", ""), str):
         del made["description"]
-    if "default" in said and not isinstance(said["default"], Mapping | list):
+    if "default" in data and not isinstance(data["default"], Mapping | list):
         # The server fills it in. What is not sent cannot be sent wrongly.
-        made["description"] = f"{made.get('description', '').strip()} (default: {said['default']})".strip()
+        made["description"] = f"{made.get('description', '').strip()} (default: {data['default']})".strip()
 
 
 class _Placing:

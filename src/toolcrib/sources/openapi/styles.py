@@ -51,38 +51,38 @@ def encoded(value: Any, safe: str = "") -> str:
     return quote(as_text(value), safe=safe)
 
 
-def in_path(given: Parameter, value: Any) -> str:
+def in_path(parameter: Parameter, value: Any) -> str:
     """What replaces the parameter in the path."""
-    if given.json:
+    if parameter.json:
         return encoded(json.dumps(value))
-    pieces = list(_pieces(value, encoded, given.explode))
+    pieces = list(_pieces(value, encoded, parameter.explode))
     if not any(pieces):
-        raise ToolFailure("invalid_arguments", f"{given.name}: cannot be empty, since it is part of an address")
-    if given.style == "label":
-        return "." + ("." if given.explode else ",").join(pieces)
-    if given.style == "simple":
+        raise ToolFailure("invalid_arguments", f"{parameter.name}: cannot be empty, since it is part of an address")
+    if parameter.style == "label":
+        return "." + ("." if parameter.explode else ",").join(pieces)
+    if parameter.style == "simple":
         return ",".join(pieces)
-    name = encoded(given.wire)
-    if isinstance(value, dict) and given.explode:
+    name = encoded(parameter.wire)
+    if isinstance(value, dict) and parameter.explode:
         return "".join(f";{piece}" for piece in pieces)
-    return "".join(f";{name}={one}" for one in (pieces if given.explode else [",".join(pieces)]))
+    return "".join(f";{name}={one}" for one in (pieces if parameter.explode else [",".join(pieces)]))
 
 
-def in_query(given: Parameter, value: Any) -> Iterator[str]:
+def in_query(parameter: Parameter, value: Any) -> Iterator[str]:
     """The `name=value` pieces of a query, or of a form."""
-    safe = _RESERVED if given.reserved else ""
-    name = encoded(given.wire, "[]")
-    if given.json or not isinstance(value, list | dict):
-        yield f"{name}={encoded(json.dumps(value) if given.json else value, safe)}"
-    elif isinstance(value, dict) and given.style == "deepObject":
+    safe = _RESERVED if parameter.reserved else ""
+    name = encoded(parameter.wire, "[]")
+    if parameter.json or not isinstance(value, list | dict):
+        yield f"{name}={encoded(json.dumps(value) if parameter.json else value, safe)}"
+    elif isinstance(value, dict) and parameter.style == "deepObject":
         yield from _deep(name, value, safe)
-    elif isinstance(value, dict) and given.explode:
+    elif isinstance(value, dict) and parameter.explode:
         yield from (f"{encoded(key, '[]')}={encoded(one, safe)}" for key, one in value.items())
-    elif given.explode:
+    elif parameter.explode:
         yield from (f"{name}={encoded(one, safe)}" for one in value)
     elif value:
         pieces = _pieces(value, lambda one: encoded(one, safe.replace(",", "")), False)
-        yield f"{name}={_JOINED.get(given.style, ',').join(pieces)}"
+        yield f"{name}={_JOINED.get(parameter.style, ',').join(pieces)}"
 
 
 def _deep(name: str, value: Any, safe: str) -> Iterator[str]:
@@ -96,22 +96,22 @@ def _deep(name: str, value: Any, safe: str) -> Iterator[str]:
         yield f"{name}={encoded(value, safe)}"
 
 
-def in_header(given: Parameter, value: Any) -> str:
+def in_header(parameter: Parameter, value: Any) -> str:
     """The value of a header.
 
     Raises:
         ToolFailure: `invalid_arguments`, it holds a character that could begin another.
     """
-    text = json.dumps(value) if given.json else ",".join(_pieces(value, as_text, given.explode))
+    text = json.dumps(value) if parameter.json else ",".join(_pieces(value, as_text, parameter.explode))
     if not (text.isascii() and text.isprintable()):
-        raise ToolFailure("invalid_arguments", f"{given.name}: holds a character that a header cannot")
+        raise ToolFailure("invalid_arguments", f"{parameter.name}: holds a character that a header cannot")
     return text.strip()
 
 
-def in_cookie(given: Parameter, value: Any) -> str:
+def in_cookie(parameter: Parameter, value: Any) -> str:
     """A `name=value` of the header `Cookie`."""
-    pieces = [encoded(json.dumps(value))] if given.json else _pieces(value, encoded, False)
-    return f"{encoded(given.wire)}={','.join(pieces)}"
+    pieces = [encoded(json.dumps(value))] if parameter.json else _pieces(value, encoded, False)
+    return f"{encoded(parameter.wire)}={','.join(pieces)}"
 
 
 def _pieces(value: Any, write: Any, explode: bool) -> Iterator[str]:

@@ -68,8 +68,8 @@ def body(document: OpenApiDocument, parameters: list[DocumentNode], operation: D
     )
 
 
-def _field(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in said.items() if key not in ("name", "in", "required", "collectionFormat")}
+def _field(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key not in ("name", "in", "required", "collectionFormat")}
 
 
 def responses(document: OpenApiDocument, operation: DocumentNode, response: DocumentNode) -> DocumentNode:

@@ -164,10 +164,10 @@ class Batch:
 
     def columns(self) -> list[Any]:
         """All of it, in the order of the function's parameters."""
-        found: list[Any] = [list(self._sessions)]
+        items: list[Any] = [list(self._sessions)]
         for lines, width in ((self._writes, _WRITE), (self._units, _UNIT), (self._events, _EVENT), (self._kept, _KEPT)):
-            found += zip(*lines, strict=True) if lines else ((),) * width
-        return [column if number in _AS_THEY_ARE else _literal(column) for number, column in enumerate(found)]
+            items += zip(*lines, strict=True) if lines else ((),) * width
+        return [column if number in _AS_THEY_ARE else _literal(column) for number, column in enumerate(items)]
 
 
 _AS_THEY_ARE = (37, 41)

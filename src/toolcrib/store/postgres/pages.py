@@ -77,9 +77,9 @@ class Pages:
         limits, sizes = [min(limit, most) for limit in limits], [min(size, largest) for size in sizes]
         return await self._pool.fetch(self._query, sessions, afters, limits, sizes)
 
-    def _tell(self, wanted: list[_PageRequest], found: list[Any]) -> None:
+    def _tell(self, wanted: list[_PageRequest], items: list[Any]) -> None:
         pages: list[list[Any]] = [[] for _ in wanted]
-        for place, *line in found:
+        for place, *line in items:
             pages[place - 1].append(line)
         for one, page in zip(wanted, pages, strict=True):
             if not one.future.done():

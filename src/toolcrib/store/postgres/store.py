@@ -216,10 +216,10 @@ class PostgresStore:
             return await self.open(session, owner, at)
         return self._met(found), made
 
-    def _met(self, found: Any) -> SessionRow:
+    def _met(self, value: Any) -> SessionRow:
         """A session, of which other processes may tell from now on."""
-        self._numbers.met(found[0], found[6])
-        return SessionRow(*found[:6])
+        self._numbers.met(value[0], value[6])
+        return SessionRow(*value[:6])
 
     async def read(
         self,
@@ -250,12 +250,12 @@ class PostgresStore:
             self._followers.read(session, after, page, nudges)
         return page
 
-    async def _page(self, session: str, found: list[Any], extent: PageLimit) -> tuple[list[Event], int]:
+    async def _page(self, session: str, items: list[Any], extent: PageLimit) -> tuple[list[Event], int]:
         """A page that its large values count for, and its bytes."""
-        lengths = [size_of(line[4]) for line in found]
-        larges: list[dict[str, str]] = [decode(line[5]) if line[5] else {} for line in found]
+        lengths = [size_of(line[4]) for line in items]
+        larges: list[dict[str, str]] = [decode(line[5]) if line[5] else {} for line in items]
         if not any(larges):
-            return await self._events(session, found), sum(lengths)
+            return await self._events(session, items), sum(lengths)
         ids = list({id for large in larges for id in large.values()})
         sizes = dict(await self._ask("kept_sizes", session, ids))
         if extent.whole:
@@ -264,22 +264,22 @@ class PostgresStore:
             ]
             before = [total - n for total, n in zip(accumulate(lengths), lengths, strict=True)]
             count = sum(size < extent.max_bytes for size in before)
-            return await self._events(session, found[:count]), sum(lengths[:count])
+            return await self._events(session, items[:count]), sum(lengths[:count])
         events = [
             Event(seq, at, call, kind, data.encode(), {name: sizes.get(id, 0) for name, id in large.items()} or None)
-            for (seq, at, call, kind, data, _), large in zip(found, larges, strict=True)
+            for (seq, at, call, kind, data, _), large in zip(items, larges, strict=True)
         ]
         return events, sum(lengths)
 
-    async def _events(self, session: str, found: list[Any]) -> list[Event]:
+    async def _events(self, session: str, items: list[Any]) -> list[Event]:
         """Events with their large values, which stand beside the log."""
-        larges: list[dict[str, str]] = [decode(line[5]) if line[5] else {} for line in found]
+        larges: list[dict[str, str]] = [decode(line[5]) if line[5] else {} for line in items]
         ids = list({id for large in larges for id in large.values()})
         kept = dict(await self._ask("kept", session, ids)) if ids else {}
         values = [{name: kept.get(id, b"null") for name, id in large.items()} for large in larges]
         return [
             Event(seq, at, call, kind, with_values(data.encode(), more))
-            for (seq, at, call, kind, data, _), more in zip(found, values, strict=True)
+            for (seq, at, call, kind, data, _), more in zip(items, values, strict=True)
         ]
 
     async def wait(self, session: str, after: int) -> None:

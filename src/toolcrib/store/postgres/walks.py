@@ -44,8 +44,8 @@ async def _walk(db: Connection, where: WalkFilter, past: LogPosition | None, lim
 
 async def _ask(db: Connection, text: str, values: dict[str, Any]) -> list[Any]:
     text, given = numbered(text, values)
-    found: list[Any] = await db.fetch(text, *given)
-    return found
+    items: list[Any] = await db.fetch(text, *given)
+    return items
 
 
 def _place(prefix: str, mark: LogPosition) -> dict[str, Any]:

@@ -404,11 +404,11 @@ def read_row(db: sqlite3.Connection, query: str, **values: Any) -> Row | None:
     return next(iter(read_rows(db, query, **values)), None)
 
 
-def to_row(found: dict[str, Any]) -> Row:
+def to_row(data: dict[str, Any]) -> Row:
     """A row of the index from its columns."""
-    found["session"] = found.pop("session_id")
-    found["background"] = bool(found["background"])
-    return Row(**found)
+    data["session"] = data.pop("session_id")
+    data["background"] = bool(data["background"])
+    return Row(**data)
 
 
 def explain(error: Exception, path: Path) -> Exception:

@@ -31,7 +31,7 @@ class RootFolder:
         self.path = os.path.realpath(path)
         self._hard_links = hard_links
 
-    def plain(self, given: str, *, follow: bool = True) -> str:
+    def plain(self, text: str, *, follow: bool = True) -> str:
         """The path without links, dots and repeated slashes; `.` is the root. It need not exist.
 
         Without `follow` a link at its end stands for itself.
@@ -39,8 +39,8 @@ class RootFolder:
         Raises:
             ToolFailure: `denied`, it leads out; `invalid_arguments`, it is no path.
         """
-        with ExitStack() as held, told(given):
-            return _Walk(self, held, _parts(given)).walked(follow)
+        with ExitStack() as held, told(text):
+            return _Walk(self, held, _parts(text)).walked(follow)
 
     @contextmanager
     def folder(self, path: str, *, make: bool = False) -> Iterator[int]:

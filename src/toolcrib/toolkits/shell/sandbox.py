@@ -112,12 +112,12 @@ def _put(path: str, text: str) -> None:
     os.close(fd)
 
 
-def _first(status: int, given: dict[str, Any]) -> None:
+def _first(status: int, data: dict[str, Any]) -> None:
     """The first process of the place: sets it up, starts the program, and lets nothing outlive it."""
-    _furnish(given)
+    _furnish(data)
     program = os.fork()
     if not program:
-        _become(status, given)
+        _become(status, data)
     os.close(status)
     while True:
         ended, how = os.wait()
@@ -125,10 +125,10 @@ def _first(status: int, given: dict[str, Any]) -> None:
             os._exit(_code(how))
 
 
-def _furnish(given: dict[str, Any]) -> None:
+def _furnish(data: dict[str, Any]) -> None:
     _mount("none", "/", None, _RECURSIVE | _PRIVATE)
-    held = os.open(given["root"], os.O_PATH | os.O_DIRECTORY)
-    seen = [(path, os.open(path, os.O_PATH)) for path in given["visible"]]
+    held = os.open(data["root"], os.O_PATH | os.O_DIRECTORY)
+    seen = [(path, os.open(path, os.O_PATH)) for path in data["visible"]]
     _mount("tmpfs", _BASE, "tmpfs", _NOSUID | _NODEV, "size=4m,mode=755")
     for path in _SYSTEM:
         if os.path.islink(path):
@@ -136,7 +136,7 @@ def _furnish(given: dict[str, Any]) -> None:
         elif os.path.isdir(path):
             _bind(path, _BASE + path, _READ_ONLY_ATTR | _NOSUID_ATTR | _NODEV_ATTR)
     os.mkdir(f"{_BASE}/etc")
-    for name in (*_ETC, *(_ETC_NETWORK if given["network"] else ())):
+    for name in (*_ETC, *(_ETC_NETWORK if data["network"] else ())):
         if os.path.exists(f"/etc/{name}"):
             _bind(f"/etc/{name}", f"{_BASE}/etc/{name}", _READ_ONLY_ATTR | _NOSUID_ATTR | _NODEV_ATTR)
     _devices()
@@ -144,7 +144,7 @@ def _furnish(given: dict[str, Any]) -> None:
     for path, fd in seen:
         os.makedirs(os.path.dirname(_BASE + path), exist_ok=True)
         _bind(f"/proc/self/fd/{fd}", _BASE + path, _READ_ONLY_ATTR | _NOSUID_ATTR | _NODEV_ATTR)
-    _bind(f"/proc/self/fd/{held}", _BASE + given["root"], _NOSUID_ATTR | _NODEV_ATTR)
+    _bind(f"/proc/self/fd/{held}", _BASE + data["root"], _NOSUID_ATTR | _NODEV_ATTR)
     os.makedirs(f"{_BASE}/proc", exist_ok=True)
     try:
         _mount("proc", f"{_BASE}/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
@@ -171,19 +171,19 @@ def _fresh(path: str) -> None:
     _mount("tmpfs", _BASE + path, "tmpfs", _NOSUID | _NODEV, "size=64m,mode=1777")
 
 
-def _become(status: int, given: dict[str, Any]) -> None:
+def _become(status: int, data: dict[str, Any]) -> None:
     """Gives up all rights and becomes the program."""
-    for name, most in given["limits"].items():
+    for name, most in data["limits"].items():
         resource.setrlimit(getattr(resource, name), (most, most))
-    os.chdir(given["cwd"])
+    os.chdir(data["cwd"])
     _give_up()
-    confinement.keep_writes_within([given["root"], "/tmp", "/dev/shm"])
+    confinement.keep_writes_within([data["root"], "/tmp", "/dev/shm"])
     confinement.filter_system_calls()
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU):
         signal.signal(number, signal.SIG_DFL)
     os.write(status, b"s")
     try:
-        os.execvpe(given["argv"][0], given["argv"], given["env"])
+        os.execvpe(data["argv"][0], data["argv"], data["env"])
     except OSError as error:
         os.write(status, f"m{error.strerror}".encode())
         os._exit(127)

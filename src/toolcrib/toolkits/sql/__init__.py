@@ -98,14 +98,14 @@ def tools(
     return kit("sql", given)
 
 
-def _database(name: str, given: Any) -> Database:
-    if isinstance(given, Database):
-        return given
-    if not isinstance(given, Mapping):
-        return Database(given)
-    if "url" not in given or not given.keys() <= {"url", "tables"}:
+def _database(name: str, value: Any) -> Database:
+    if isinstance(value, Database):
+        return value
+    if not isinstance(value, Mapping):
+        return Database(value)
+    if "url" not in value or not value.keys() <= {"url", "tables"}:
         raise BadTool("sql", name, "a database has a url and, if wanted, tables")
-    return Database(**given)
+    return Database(**value)
 
 
 class _Bases:
