@@ -27,7 +27,7 @@ async def main() -> None:
         call = await session.submit("shop.refund", {"order": "A-7", "cents": 500})
         async for event in session.events(call=call.id):  # replays, follows, ends after done
             if event.kind == "waiting":
-                await session.answer(event.fields["question"]["id"], "accept", actor="bob")
+                await session.answer(event.data.question.id, "accept", actor="bob")
         result = await session.result(call.id)  # or: await session.call(...) in one step
         print(result.ok, result.data, result.failure)
 

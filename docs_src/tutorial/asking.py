@@ -24,7 +24,7 @@ async def before() -> str:
         call = await session.submit("book", {"city": "Bern"})
         async for event in session.events(call=call.id):
             if event.kind == "waiting":
-                print("asked:", event.fields["question"]["prompt"])
+                print("asked:", event.data.question.prompt)
                 break
         return session.id
 

@@ -60,7 +60,7 @@ async def second_life(id: str) -> None:
         calls = [event async for event in session.events(follow=False) if event.kind == "accepted"]
         for event in calls:
             result = await session.result(event.call or "")
-            name = event.fields["tool"]
+            name = event.data.tool
             print(f"{name}, {runs(name)} run(s): {result.text}")
 
 

@@ -33,7 +33,7 @@ async def second_life(id: str) -> None:
         session = await crib.open(id, owner="ada")
         async for event in session.events():
             if event.kind == "done":
-                print(event.fields["data"])
+                print(event.data.data)
                 break
 
 

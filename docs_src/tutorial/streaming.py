@@ -19,7 +19,7 @@ async def main() -> None:
         call = await session.submit("count_stock", {"shelves": 3})
         async for event in session.events(call=call.id):
             if event.kind == "output":
-                print("chunk ", event.fields["value"])
+                print("chunk ", event.data.value)
         result = await session.result(call.id)
         print("result", result.data)
 

@@ -14,7 +14,8 @@ from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, kinds, log, message, next_question, only, parked, refusal, unsaid, whole
 from tests.requirements import requirement
 from toolcrib import AntiPattern, Change, Context, Failure, Result, Session, Tool, ToolFailure, block, tool
-from toolcrib.store import Row, Write
+from toolcrib.store import Draft, Row, Write
+from toolcrib.store.codec import Stored, encode
 from toolcrib.types import CODES
 
 
@@ -329,7 +330,10 @@ async def left_running(open_crib: OpenCrib, tool: Tool, args: dict[str, Any]) ->
     accepted = {"tool": tool.id, "label": "", "args": args, "by": by, "digest": "", "effect": tool.does}
     started = {"attempt": 1, "args": args, "digest": "", "timeout_s": 60}
     row = Row("c-dead", "s", tool.id, tool.does, "running", 1, "w-dead", 1.0)
-    events: Any = [(1.0, "c-dead", "accepted", accepted), (1.0, "c-dead", "started", started)]
+    events: list[Draft] = [
+        (1.0, "c-dead", "accepted", Stored(encode(accepted))),
+        (1.0, "c-dead", "started", Stored(encode(started))),
+    ]
     assert await crib.store.commit(Write("s", events, row)) is None
     crib = await open_crib(tool)
     return await crib.open("s", owner="ada")

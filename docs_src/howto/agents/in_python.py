@@ -44,9 +44,9 @@ async def main() -> None:
         morning.set()
         async for event in session.events():
             if event.kind == "run_started":
-                print(event.fields["agent"], event.fields["origin"])
-            if event.kind == "run_finished" and event.fields["answer"] == "Oslo is fine too.":
-                print(event.fields["answer"])
+                print(event.data.agent, event.data.origin)
+            if event.kind == "run_finished" and event.data.answer == "Oslo is fine too.":
+                print(event.data.answer)
                 break
 
 

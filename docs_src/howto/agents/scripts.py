@@ -60,9 +60,9 @@ async def answer(id: str) -> None:
         await agents.settled(session)
         async for event in session.events(follow=False):
             if event.kind == "accepted":
-                print(event.fields["tool"], "by", event.fields["by"]["name"])
-            if event.kind == "done" and "result" in (event.fields["data"] or ()):
-                print(event.fields["data"])
+                print(event.data.tool, "by", event.data.by.name)
+            if event.kind == "done" and "result" in (event.data.data or ()):
+                print(event.data.data)
 
 
 asyncio.run(answer(asyncio.run(ask())))

@@ -23,13 +23,13 @@ async def main() -> None:
         async for event in session.events(call=call.id):
             if event.kind != "waiting":
                 continue
-            question = event.fields["question"]
+            question = event.data.question
             try:
-                await session.answer(question["id"], "accept", "")
+                await session.answer(question.id, "accept", "")
             except Refused as refused:
                 print(refused)
-            print("seat", question["data"]["seat"])
-            await session.answer(question["id"], "accept", next(guests))
+            print("seat", question.data["seat"])
+            await session.answer(question.id, "accept", next(guests))
         print((await session.result(call.id)).data)
 
 

@@ -36,13 +36,11 @@ async def main(chain: Anvil) -> None:
         call = await session.submit("forge_execute", {"plan": plan(bob)})
         async for event in session.events(call=call.id):
             if event.kind == "output":
-                print(
-                    event.fields["value"].get("step"),
-                    event.fields["value"].get("phase", event.fields["value"]["status"]),
-                )
+                step = event.data.value
+                print(step.get("step"), step.get("phase", step["status"]))
             if event.kind == "waiting":
-                question = event.fields["question"]
-                await session.answer(question["id"], "accept", sign(chain, question["data"]))
+                question = event.data.question
+                await session.answer(question.id, "accept", sign(chain, question.data))
 
         result = await session.result(call.id)
         print([len(group["hashes"]) for group in result.data["groups"]])

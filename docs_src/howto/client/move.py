@@ -20,7 +20,7 @@ async def work(session: Session | RemoteSession) -> None:
     call = await session.submit("shop.refund", {"order": "A-7", "cents": 500})
     async for event in session.events(call=call.id):
         if event.kind == "waiting":
-            await session.answer(event.fields["question"]["id"], "accept", arguments={"order": "A-7", "cents": 50})
+            await session.answer(event.data.question.id, "accept", arguments={"order": "A-7", "cents": 50})
     result = await session.result(call.id)
     print(result.ok, result.data, result.metadata["edited"])
 

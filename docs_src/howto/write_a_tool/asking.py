@@ -21,9 +21,9 @@ async def main() -> None:
         call = await session.submit("mail.send", {"to": "bob", "text": "Hello"})
         async for event in session.events(call=call.id):
             if event.kind == "waiting":
-                question = event.fields["question"]
-                print(question["kind"], "-", question["prompt"])
-                await session.answer(question["id"], "accept", "Ada" if question["kind"] == "input" else None)
+                question = event.data.question
+                print(question.kind, "-", question.prompt)
+                await session.answer(question.id, "accept", "Ada" if question.kind == "input" else None)
         print((await session.result(call.id)).data)
 
 

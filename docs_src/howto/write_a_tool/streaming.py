@@ -21,7 +21,7 @@ async def main() -> None:
         call = await session.submit("index_files", {"count": 2})
         async for event in session.events(call=call.id):
             if event.kind == "output":
-                print(event.fields["value"])
+                print(event.data.value)
         print("result:", (await session.result(call.id)).data)
 
 
