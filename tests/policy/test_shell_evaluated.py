@@ -28,6 +28,7 @@ def needs(command: str) -> list[tuple[str, str, str]]:
     [
         "[ -v a['$(touch x)'] ]; ls",
         "x=a['$(id)']; [[ x -eq 0 ]]",
+        "echo $( cat <<E\nx\nE\nls;case a in id|sh) ls;; esac )",
         "echo \"$( echo ${$'b[$(id)]'@A} )\"",
         "echo \"$( echo ${$'b[\\u0024\\u0028id)]'} )\"",
         "echo ${a['$(id)']}",

@@ -280,6 +280,7 @@ class Grammar(Scanner):
         return True
 
     def _case(self) -> None:
+        self.cases += 1
         self.blanks()
         self.note(self.word().text)
         self.newlines()

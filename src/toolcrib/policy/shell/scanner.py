@@ -64,6 +64,7 @@ class Scanner:
         self.depth = depth
         self.line: list[str] = []
         self.pending: list[Pending] = []
+        self.documents = self.cases = 0
         self._blocked = False
         self._nesting = 0
         # The unquoted part of the last word.
@@ -315,7 +316,11 @@ class Scanner:
         self._nesting += 1
         if self._nesting + self.depth > DEEPEST:
             raise ShellSyntaxError("nested too deep")
+        documents, cases = self.documents, self.cases
         self.statements(frozenset({")"}))
+        if self.documents > documents and self.cases > cases:
+            # Bash writes the commands anew before it runs them, and after a here-document may run patterns as commands.
+            self.evaluations.unknown = True
         if self.pending:
             raise ShellSyntaxError("a here-document without a body")
         self.need(")")
@@ -423,6 +428,7 @@ class Scanner:
 
     def document(self, owner: SimpleCommand, tabs: bool) -> None:
         """Read the delimiter of a here-document; its body follows the line."""
+        self.documents += 1
         start, count = self.at, len(self.found)
         word = self.word()
         quotes = any(quote in word.source for quote in "'\"\\`")
