@@ -126,7 +126,7 @@ class LiveCall(Fence):
     def admit(self, admission: Admitted | Rejected) -> None:
         """Takes what the stages have established."""
         self.request, self.verdict, self.timeout_s = admission.request, admission.verdict, admission.timeout_s
-        if isinstance(admission, Rejected):
+        if type(admission) is Rejected:
             self._reject(admission)
         else:
             tool = admission.tool

@@ -90,11 +90,11 @@ class Pipeline:
         gone = self._gone(live)
         if gone is None:
             admission = await self.admission.admit(live.request, self.check_context, new=True)
-            gone = None if isinstance(admission, Rejected) else self._gone(live)
+            gone = None if type(admission) is Rejected else self._gone(live)
         if gone is not None:
             admission = Rejected(live.request, gone, live.given)
         live.admit(admission)
-        if isinstance(admission, Rejected):
+        if type(admission) is Rejected:  # `isinstance` takes four times as long for a Struct
             result = Result(failure=admission.failure, metadata=admission.metadata)
             await self._see_through(live, self.conclude(live, result))
         elif admission.verdict.effect == "ask":

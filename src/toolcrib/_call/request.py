@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import msgspec
 
@@ -174,6 +174,7 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
         return visible
 
 
+@final
 class Rejected(msgspec.Struct, frozen=True):
     """A call that may not run, and what was established before it turned out."""
 
