@@ -600,6 +600,7 @@ RELIABILITY: dict[str, str] = {
     "reliability.fence.6": "A body that catches its own question waits all the same.",
     "reliability.fence.8": "A run that another process has makes no call, and one that lost its call is ended once.",
     "reliability.fence.7": "A run below a call, and a note of a body, is written only by whoever has the call.",
+    "reliability.fence.9": "Who takes a call over knows all that was recorded of it until then.",
     # Messages and runs
     "reliability.send.1": "One key is one message, and one run whose outcome all who sent it get.",
     "reliability.send.2": "A session has one run in the foreground at a time, by a lease in the store.",

@@ -256,9 +256,7 @@ class Pipeline:
         return True
 
     async def claim(self, live: LiveCall) -> bool:
-        """Makes this process the one that runs it. A `once` body never starts before that is durable, nor does one that
-        another process may be about to take up as well, or whose acceptance was acknowledged: each run counts.
-        """
+        """Makes this process the one that runs it; durably first, unless it may run again and nobody was told of it."""
         live.started_at = self.clock.now()
         old = live.row
         if old is None:
@@ -278,7 +276,25 @@ class Pipeline:
         write.bounded, write.serial = live.taken and live.parent_id is None, live.taken and live.serial
         live.row = row
         conflict = await self.durably(live, write)
-        return conflict is None if old is not None else not (await self._shut_out(live, conflict) or conflict)
+        if old is not None:
+            return conflict is None and await self._refresh_history(live, old)
+        return not (await self._shut_out(live, conflict) or conflict)
+
+    async def _refresh_history(self, live: LiveCall, old: Row) -> bool:
+        """Reads a call again that was taken over: its last process may have recorded steps until then. Returns True."""
+        if old.state != "running" or live.history is None:
+            return True
+        assert live.row is not None
+        while not live.halted:
+            try:
+                live.history = await live.session.history(live.row)
+                break
+            except StoreUnavailable as error:
+                if self.stopping:
+                    raise
+                trace.error("call %s cannot be read yet: %s", live.id, error)
+                await asyncio.sleep(RETRY_S)
+        return True
 
     def _needs_no_claim(self, live: LiveCall) -> bool:
         """A new call that only reads writes nothing before it runs: after a kill it never happened."""

@@ -1,0 +1,51 @@
+"""A call that another process takes over, while the one that had it still writes."""
+
+from tests.requirements import requirement
+from tests.session.place import Place
+from toolcrib import Context, Crib, tool
+from toolcrib.events import StepTaken
+from toolcrib.store import Row, Write, draft
+from toolcrib.store.codec import Stored, encode
+
+
+async def left_running(crib: Crib) -> None:
+    """Leave a call of `ship` that a process had begun which is gone."""
+    await crib.open("s", owner="ada")
+    accepted = {"tool": "default.ship", "label": "", "args": {}, "by": {"kind": "user", "name": ""}}
+    started = {"attempt": 1, "args": {}, "digest": "", "timeout_s": 60}
+    row = Row("c1", "s", "default.ship", "idempotent", "running", 1, "w-gone", 1.0)
+    events = [
+        (1.0, "c1", "accepted", Stored(encode({**accepted, "digest": "", "effect": "idempotent"}))),
+        (1.0, "c1", "started", Stored(encode(started))),
+    ]
+    assert await crib.store.commit(Write("s", [*events], row)) is None
+
+
+@requirement("reliability.fence.9")
+async def test_a_step_that_is_recorded_while_its_call_is_taken_over_is_not_taken_again(place: Place) -> None:
+    heirs: list[Crib] = []
+    labels: list[str] = []
+
+    async def record() -> None:
+        """Record the step as the last process does until it is fenced off: checks run before the call is claimed."""
+        for heir in heirs:
+            late = Write("s", [draft(2.0, "c1", StepTaken("label", "of the first"))])
+            late.holder = "c1", 1
+            assert await heir.store.commit(late) is None
+
+    def label() -> str:
+        labels.append("again")
+        return "of the second"
+
+    @tool(namespace="default", effect="idempotent", validate=record)
+    async def ship(ctx: Context) -> str:
+        """Ship."""
+        return await ctx.step("label", label)
+
+    async with place.crib(ship) as crib:
+        await left_running(crib)
+    heirs.append(place.crib(ship))
+    async with heirs[0] as crib:
+        session = await crib.open("s", owner="ada")
+        result = await session.result("c1")
+    assert (result.data, labels) == ("of the first", [])
