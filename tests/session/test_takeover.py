@@ -40,7 +40,8 @@ async def test_a_step_that_is_recorded_while_its_call_is_taken_over_is_not_taken
     @tool(namespace="default", effect="idempotent", validate=record)
     async def ship(ctx: Context) -> str:
         """Ship."""
-        return await ctx.step("label", label)
+        printed: str = await ctx.step("label", label)
+        return printed
 
     async with place.crib(ship) as crib:
         await left_running(crib)
