@@ -69,6 +69,11 @@ class Call:
         """Whether it was refused, and ended without having begun, which leaves its key to another."""
         return any((event.fields.get("metadata") or {}).get("retracted") for event in self.of("done"))
 
+    @property
+    def may_have_run(self) -> bool:
+        """Whether its caller was told that it may have run."""
+        return any((event.fields.get("failure") or {}).get("code") == "unknown" for event in self.of("done"))
+
     def of(self, kind: str) -> list[Event]:
         """Its events of one kind."""
         return [event for event in self.events if event.kind == kind]
@@ -296,13 +301,17 @@ class Check:
         yield from (Violation("lost", f"message {seq} of {session} was taken by no run") for seq in queued - taken)
 
     def _logouts(self) -> Iterator[Violation]:
-        """Nothing runs in a session after its logout, unless a power cut took the logout back."""
+        """Nothing runs in a session after its logout, unless a power cut took the logout back.
+
+        A body in a process that was paused goes on when that wakes up: nothing can stop it before it meets the runtime.
+        Its call must have ended as one that may have run.
+        """
         closed = {words[1]: words[2] for words in self._ledger if words[0] == "closed"}
         if not self._durable:
             kept = {session for session, log in self._logs.items() if any(event.kind == "closed" for event in log)}
             closed = {session: at for session, at in closed.items() if session in kept}
         for effect in self._effects:
-            if effect.at > closed.get(effect.session, float("inf")):
+            if effect.at > closed.get(effect.session, float("inf")) and not self._calls[effect.call].may_have_run:
                 yield Violation("wrong", f"{effect.kind} {effect.n} happened after the logout of {effect.session}")
 
     # State

@@ -77,7 +77,7 @@ class Loop:
                 await self._ask()
             elif (came := await self._calls()) == "waiting":
                 return
-            elif came == "done":
+            elif came == "done" and run.reply is not None:  # else another process has gone on with it meanwhile
                 await self._conclude()
 
     async def waits(self) -> bool:
