@@ -93,12 +93,11 @@ def _test(words: Sequence[Word], evaluations: Evaluations) -> None:
     for word, operand in zip(words[1:], [*words[2:], Word("]", "]")], strict=False):
         if word.literal in ("-v", "-R"):
             evaluations.element(operand)
-        elif word.literal is None and word.splits:
-            if "$" not in word.source:
+        elif word.literal is None:
+            if operand.literal is None or "[" in operand.literal or (word.splits and "$" not in word.source):
                 evaluations.unknown = True
-            evaluations.expression(word.source)
-        elif word.literal is None and (operand.literal is None or "[" in operand.literal):
-            evaluations.unknown = True
+            if word.splits:
+                evaluations.expression(word.source)
 
 
 def _set(words: Sequence[Word], evaluations: Evaluations) -> None:

@@ -65,6 +65,7 @@ class Scanner:
         self.line: list[str] = []
         self.pending: list[Pending] = []
         self.documents = self.cases = 0
+        self._in_documents = 0
         self._blocked = False
         self._nesting = 0
         # The unquoted part of the last word.
@@ -316,10 +317,12 @@ class Scanner:
         self._nesting += 1
         if self._nesting + self.depth > DEEPEST:
             raise ShellSyntaxError("nested too deep")
-        documents, cases = self.documents, self.cases
+        documents, cases, commands = self.documents, self.cases, len(self.found) - self._in_documents
         self.statements(frozenset({")"}))
-        if self.documents > documents and self.cases > cases:
-            # Bash writes the commands anew before it runs them, and after a here-document may run patterns as commands.
+        commands = len(self.found) - self._in_documents - commands
+        if self.documents > documents and (self.cases > cases or commands > 1):
+            # Bash writes these commands anew before it runs them, and what follows a here-document may come out wrong:
+            # patterns become commands, quotes are lost. One command with its document is safe.
             self.evaluations.unknown = True
         if self.pending:
             raise ShellSyntaxError("a here-document without a body")
@@ -447,8 +450,9 @@ class Scanner:
         if document.quoted:
             document.owner.redirections.append(Redirection("<<", Word(body, body)))
             return
-        draft = WordDraft()
+        draft, count = WordDraft(), len(self.found)
         self.within(body).expanding(draft, "")
+        self._in_documents += len(self.found) - count
         word = Word(body, None if draft.expanded else "".join(draft.value))
         document.owner.redirections.append(Redirection("<<", word))
 
