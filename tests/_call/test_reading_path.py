@@ -35,10 +35,13 @@ class Walk(NamedTuple):
 LIMITS = {
     ("memory", "read"): Walk(19, 717, 46),
     ("memory", "once"): Walk(20, 921, 69),
-    ("sqlite", "read"): Walk(25, 938, 85),
-    ("sqlite", "once"): Walk(26, 1152, 125),
+    ("sqlite", "read"): Walk(27, 980, 95),
+    ("sqlite", "once"): Walk(28, 1200, 135),
 }
-"""The goals are 7 files, 600 lines and 15 jumps for a read in memory, 9, 750 and 22 on SQLite."""
+"""Those on SQLite have some room, since its thread does more while it waits.
+
+The goals are 7 files, 600 lines and 15 jumps for a read in memory, 9, 750 and 22 on SQLite.
+"""
 
 
 @tool(namespace="shop", read_only=True)

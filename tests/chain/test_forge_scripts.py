@@ -154,7 +154,7 @@ async def test_a_script_that_does_not_end_is_ended(chain: Anvil, scripts: ForgeS
 async def test_without_a_place_of_its_own_nothing_runs(
     chain: Anvil, scripts: ForgeScripts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_INSIDE", str(tmp_path / "nothing.py"))
+    monkeypatch.setattr(process, "_SANDBOX", str(tmp_path / "nothing.py"))
     failure = (await ran(chain, scripts, PAYING)).failure
     assert failure is not None
     assert (failure.code, failure.message) == ("unavailable", "No sandbox available")

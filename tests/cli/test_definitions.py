@@ -109,7 +109,7 @@ def test_statistics_tell_how_commands_were_used_and_nothing_of_what_was_said(tmp
 @requirement("yaml.find.1")
 def test_files_of_the_project_the_user_and_the_package_are_listed_after_the_tools_of_the_crib(tmp_path: Path) -> None:
     project = greeting(tmp_path)
-    project.write("config/toolcrib/tool/mine.yaml", GREET.replace("id: greet", "id: mine"))
+    project.write("config/toolcrib/tools/mine.yaml", GREET.replace("id: greet", "id: mine"))
     project.write("crib.yaml", "sources: [shop_tools]\n")
     tools = project.run("tools", "list", "--json").json["tools"]
     kinds = {tool["id"]: tool["type"] for tool in tools}

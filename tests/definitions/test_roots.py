@@ -24,7 +24,7 @@ def test_a_project_without_roots_has_its_own_then_the_users_then_the_shipped(tmp
     found = default_roots(tmp_path / "project", tmp_path / "config", tmp_path / "shipped")
     assert [str(root.path.relative_to(tmp_path)) for root in found] == [
         "project/.toolcrib/tools",
-        "config/toolcrib/tool",
+        "config/toolcrib/tools",
         "shipped",
     ]
     assert all(root.trusted for root in found)

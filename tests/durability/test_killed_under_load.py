@@ -85,14 +85,14 @@ def test_every_call_that_was_accepted_is_in_the_log(past: Past) -> None:
 
 def test_every_call_that_was_reported_done_is_done_with_that_result(past: Past) -> None:
     assert past.done
-    assert {id: past.calls[id].done["data"] for id in past.done} == past.done  # type: ignore[index]
+    assert {id: past.calls[id].done.data for id in past.done} == past.done  # type: ignore[union-attr]
 
 
 def test_every_result_that_a_caller_got_directly_is_in_the_log_unless_it_only_read(past: Past) -> None:
     assert past.direct
     for (tool, n), data in past.direct.items():
         if tool != "look_up":
-            assert past.of(tool)[n].done["data"] == data  # type: ignore[index]
+            assert past.of(tool)[n].done.data == data  # type: ignore[union-attr]
 
 
 @requirement("engine.1")

@@ -406,7 +406,8 @@ def mistakes(error: ValidationError, data: Any) -> Iterator[Mistake]:
         if one["type"] == "extra_forbidden":
             yield UnknownKey(place, list(_model_of(one["loc"][:-1]).model_fields))
         elif one["type"] == "missing":
-            yield Mistake(f"{_spelled(place[:-1])}{place[-1]} is missing", place[:-1])
+            hint = ": say the command of the server, or its address" if place[-1] == "mcp" else ""
+            yield Mistake(f"{_spelled(place[:-1])}{place[-1]} is missing{hint}", place[:-1])
         else:
             yield Mistake(_said(one, place), place)
 
