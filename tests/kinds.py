@@ -74,11 +74,15 @@ class Guard:
         finally:
             self._item = None
 
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> None:
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
         """Refuse a server to a test that is not marked for one, since another test may have started it."""
         needed = FIXTURES.get(fixturedef.argname, "unit")
         kind = self._item.stash.get(KIND, "browser") if self._item else "browser"
         if list(KINDS).index(needed) > list(KINDS).index(kind):
+            # pytest takes a fixture without a value for one that is finished, and never empties its finalizers: every
+            # later test that asks for it would fail.
+            fixturedef.cached_result = (None, None, None)
+            fixturedef.finish(request)  # type: ignore[arg-type]
             pytest.fail(f"this {kind} test uses {fixturedef.argname}; mark it with @pytest.mark.{needed}")
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:

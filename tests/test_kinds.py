@@ -30,6 +30,12 @@ def test_a_test_without_a_mark_gets_no_server(request: pytest.FixtureRequest, fi
         request.getfixturevalue(fixture)
 
 
+def test_a_server_that_was_refused_is_there_for_the_next_test(request: pytest.FixtureRequest) -> None:
+    for _ in range(2):
+        with pytest.raises(FAILED, match="uses own_postgres"):
+            request.getfixturevalue("own_postgres")
+
+
 @pytest.mark.process
 def test_one_with_a_mark_can_start_a_process() -> None:
     assert subprocess.run([sys.executable, "-c", ""], check=False).returncode == 0

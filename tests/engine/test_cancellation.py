@@ -100,6 +100,35 @@ async def test_what_a_call_has_asked_stays_asked_when_its_process_ends(tmp_path:
         assert (await result(session, call.id)).data == "yes and leaf on second of second"
 
 
+@requirement("engine.1")
+async def test_a_parent_does_not_see_the_end_of_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, store = Log(), f"sqlite:///{tmp_path}/log.db"
+    log.gate("asking").set()
+    async with Crib(family(log, "first"), store=store) as crib:
+        session = await crib.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.outer", {"child": "asking"})
+        asked = await question(session)
+        stop = crib.rescue.stop
+
+        async def reads() -> bool:
+            return session.awaited._reader is not None
+
+        async def write_and_stop() -> None:
+            """Lets the reader of the log see that the crib ends before the parent is cancelled."""
+            await until(reads)
+            await session.notice("the reader goes on")
+            assert session.awaited._reader is not None
+            await asyncio.wait([session.awaited._reader], timeout=SOON_S)
+            await stop()
+
+        monkeypatch.setattr(crib.rescue, "stop", write_and_stop)
+        await crib.stop(grace=0)
+    async with Crib(family(log, "second"), store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        await session.answer(asked, "accept", "yes")
+        assert (await result(session, call.id)).data == "yes and leaf on second of second"
+
+
 @requirement("engine.6")
 async def test_to_be_left_by_a_worker_that_stops_is_no_crash(urls: tuple[str, str]) -> None:
     log = Log()

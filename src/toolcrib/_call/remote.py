@@ -23,12 +23,17 @@ ENDED = ("done", "settled")
 
 
 async def patiently(crib: Crib, read: Callable[[], Awaitable[T]]) -> T:
-    """Reads for a body that runs: a store that is away is waited for, until the call is stopped or the crib ends."""
+    """Reads for a body that runs: a store that is away is waited for, until the call is stopped.
+
+    A crib that stops cancels the body and leaves its call to recovery, so a body never sees that end as a failure.
+    """
     while True:
         try:
             return await read()
-        except StoreUnavailable:
+        except (Refused, StoreUnavailable) as error:
             if crib.ending:
+                await asyncio.get_running_loop().create_future()
+            if isinstance(error, Refused):
                 raise
             await asyncio.sleep(RETRY_S)
 
