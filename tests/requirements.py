@@ -685,6 +685,8 @@ SECURITY: dict[str, str] = {
     "security.trust.1": "A person at a terminal agrees once to what the crib.yaml of a folder would run.",
     "security.trust.2": "A flag or a variable answers beforehand; without a terminal commands go on.",
     "security.trust.3": "A tool of an MCP server that is not what it was asks before it runs, unless pins are off.",
+    "security.secret.1": "A secret under a name that is not declared, or in an argument that does not fit, is masked.",
+    "security.secret.5": "Files of a store, backups and exports are for their owner alone.",
     "security.shown.1": "The page on security counts its attacks and names its tests, and both are checked.",
     "security.tenant.4": "An approver with a narrow key is asked about tools of its namespaces alone.",
 }

@@ -551,3 +551,22 @@ async def test_a_background_tool_of_a_child_outlives_the_child(place: Place) -> 
         await here.seen("run_finished", 3)
         assert (await here.settled()).answer == "woken"
         assert "job done" in here.model.requests[-1].messages[-1].text
+
+
+@requirement("security.secret.1")
+async def test_a_secret_that_a_model_misnames_is_not_in_the_log(place: Place) -> None:
+    @tool
+    async def log_in(password: Annotated[SecretStr, "The password."], user: str = "") -> str:
+        """Log in."""
+        return "in"
+
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("log_in", {"pasword": "hunter22", "user": "ada"}),
+        ("log_in", {"password": "x", "user": ["hunter22"]}),
+    ]
+    script = {"main": [*(calls(one) for one in wrong), text("ok")]}
+    async with world(place, MAIN, script, log_in) as here:
+        await here.send("1")
+        events = str(await here.log())
+    assert "hunter22" not in events
+    assert "ada" in events

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -26,6 +26,7 @@ from toolcrib.context import AgentScope, Context
 from toolcrib.errors import ToolFailure
 from toolcrib.policy import Policy, UnfitArgument, Verdict, rules_of
 from toolcrib.schema import BadArguments, ParsedArguments, nearest
+from toolcrib.schema.problems import ArgumentProblem
 from toolcrib.schema.redaction import suspect
 from toolcrib.store import Store
 from toolcrib.store.codec import decode, digest, encode, whole
@@ -295,6 +296,8 @@ class Admission:
         try:
             parsed: ParsedArguments = tool.parse(look.arguments)
         except BadArguments as error:
+            if tool.hidden is not None:
+                look.hide(tool, look.arguments, error.problems)
             found = {"findings": [{"path": one.path, "code": one.kind, "message": one.text} for one in error.problems]}
             failure = failure_of(tool, "invalid_arguments", str(error), metadata=found)
             raise _Refusal(failure, metadata=None if tool.knowledge.hint is None else found) from None
@@ -419,9 +422,9 @@ class _Look(msgspec.Struct, gc=False):
         if self.shown is None and ((tool is not None and tool.hidden is not None) or suspect(self.arguments)):
             self.hide(tool, self.arguments)
 
-    def hide(self, tool: Tool | None, arguments: bytes) -> None:
+    def hide(self, tool: Tool | None, arguments: bytes, problems: Iterable[ArgumentProblem] = ()) -> None:
         """Remember the values that nobody may see, and the arguments as they may be seen."""
-        self.shown, self.secrets = hidden(tool, arguments, self.secrets)
+        self.shown, self.secrets = hidden(tool, arguments, self.secrets, problems)
 
     def fault(self, tool: Tool, error: BaseException) -> _Refusal:
         """Return the refusal of a call over something that nobody meant."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, final
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from toolcrib.policy import Verdict
 from toolcrib.schema import ParsedArguments
 from toolcrib.schema.names import one_line
+from toolcrib.schema.problems import ArgumentProblem
 from toolcrib.schema.redaction import MASK, parted, texts_of
 from toolcrib.store.codec import decode
 from toolcrib.tool import Tool
@@ -235,11 +236,19 @@ def normalised(tool: Tool, parsed: ParsedArguments) -> Mapping[str, Any]:
     return tool.parser.normalised(parsed)
 
 
-def hidden(tool: Tool | None, arguments: bytes, secrets: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
-    """Return the arguments as they may be seen, None where nothing of them is secret; and all that they hide."""
+def hidden(
+    tool: Tool | None,
+    arguments: bytes,
+    secrets: tuple[str, ...] = (),
+    problems: Iterable[ArgumentProblem] = (),
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the arguments as they may be seen, None where nothing of them is secret; and all that they hide.
+
+    With the problems that they have, nothing that does not fit is seen.
+    """
     places = None if tool is None else tool.hidden
     try:
-        shown, values = parted(places, decode(arguments))
+        shown, values = parted(places, decode(arguments), problems)
     except (ValueError, RecursionError):
         return MASK, secrets
     if places is None and not values and not secrets:

@@ -22,7 +22,7 @@ from toolcrib.agent.background_calls import late
 from toolcrib.agent.conversation import AgentRun, QueuedMessage
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import CompletionRequest, Message, ModelCall, ModelError
-from toolcrib.agent.replies import ModelReply, ReplyStream, replied
+from toolcrib.agent.replies import ModelReply, ReplyStream, replied, visible_arguments
 from toolcrib.agent.stop_conditions import stopped
 from toolcrib.agent.transcript import CallNote, TranscriptItem, harmless, passed_within, rendered, size
 from toolcrib.errors import Refused, StoreError, ToolcribError, ToolFailure
@@ -37,7 +37,7 @@ from toolcrib.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib.schema.redaction import parted, suspect
+from toolcrib.schema.redaction import suspect
 from toolcrib.store import Row
 from toolcrib.store.codec import encode
 from toolcrib.tool import Tool
@@ -197,14 +197,11 @@ class Loop:
     async def _declared(self, call: ModelCall, tool: Tool | None) -> CallRequestRecord:
         """A call as the message tells it. What nobody may see is kept beside the log."""
         id = self.room.session.crib.new_id()
-        hidden, given = None if tool is None else tool.hidden, call.args.encode("utf-8", "replace")
-        if hidden is None and not suspect(given):
+        given = call.args.encode("utf-8", "replace")
+        if (tool is None or tool.hidden is None) and not suspect(given):
             return CallRequestRecord(id, call.name, call.args, call.id)
-        try:
-            shown, values = parted(hidden, json.loads(given))
-        except (ValueError, RecursionError):
-            shown, values = {}, [given]
-        if hidden is None and not values:
+        shown = visible_arguments(tool, given)
+        if shown is None:
             return CallRequestRecord(id, call.name, call.args, call.id)
         await self.room.store.keep(self.room.session.id, f"args:{id}:model", given)
         return CallRequestRecord(id, call.name, encode(shown).decode(), call.id, secret=True)

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from toolcrib._call.records import undressed
+from toolcrib._call.request import hidden
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import (
     NOTHING,
@@ -22,6 +24,10 @@ from toolcrib.agent.models import (
     Usage,
 )
 from toolcrib.events import ReasoningStreamed, TextStreamed
+from toolcrib.schema import BadArguments
+from toolcrib.schema.problems import ArgumentProblem
+from toolcrib.schema.redaction import MASK, without
+from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
@@ -152,3 +158,20 @@ async def _closable(deltas: Any) -> Any:
     """An iterator that is no generator, as one that can be closed."""
     async for delta in deltas:
         yield delta
+
+
+def visible_arguments(tool: Tool | None, given: bytes) -> Any:
+    """The arguments of a model as anybody may see them; None where there is nothing to hide."""
+    topic, problems = "", list[ArgumentProblem]()
+    if tool is not None and tool.hidden is not None:
+        given, topic = undressed(tool, given, "")
+        try:
+            tool.parse(given)
+        except BadArguments as error:
+            problems = error.problems
+        except Exception:  # noqa: BLE001 - a type of the tool may raise whatever it likes; the call itself will tell
+            problems = [ArgumentProblem("", "value", "")]
+    shown, texts = hidden(tool, given, (), problems)
+    if shown == MASK:
+        return {}
+    return {"topic": without(texts, topic), **shown} if topic and isinstance(shown, dict) else shown

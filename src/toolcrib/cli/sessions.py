@@ -188,6 +188,7 @@ async def export_session(
     It holds the log, large values and cursors, with a checksum and without secrets.
     """
     from toolcrib.cli.crib_choice import reading
+    from toolcrib.store.private_files import create_private
 
     if file.exists() and not force:
         raise CommandError(f"{file} exists", "choose another name, or write over it with --force", exit_code=1)
@@ -195,7 +196,7 @@ async def export_session(
     async with reading(terminal.crib) as crib:
         row = await found(crib, session)
         try:
-            with part.open("wb") as out:
+            with create_private(part) as out:
                 async for text in crib.export_session(row.id):
                     out.write(text)
             part.replace(file)

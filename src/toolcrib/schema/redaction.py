@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.schema.positions import resolve, subschemas
-from toolcrib.schema.problems import show
+from toolcrib.schema.problems import MOST, ArgumentProblem, show, spell
 
 MASK = "•••"
 _SAME = ("allOf", "anyOf", "oneOf")
@@ -24,10 +24,19 @@ class SecretFields:
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
 
-    def part(self, data: Any) -> tuple[Any, list[Any]]:
-        """Data with a mask at every secret place, and the values that stood there."""
+    def part(self, data: Any, problems: Iterable[ArgumentProblem] = ()) -> tuple[Any, list[Any]]:
+        """Data with a mask at every secret place, and the values that stood there.
+
+        A secret may stand under a name that was misspelt. So what has a name that its object does not declare beside
+        secrets is masked too, and so is each argument that has one of the problems.
+        """
         values: list[Any] = []
-        return self._walk([self._root], data, values), values
+        shown = self._walk([self._root], data, values)
+        unfit = _unfit(data, list(problems))
+        if unfit and isinstance(shown, dict):
+            shown = {name: MASK if name in unfit else value for name, value in shown.items()}
+            values += [value for name in unfit for value in _telling(data[name])]
+        return shown, values
 
     def _walk(self, nodes: list[Any], data: Any, values: list[Any]) -> Any:
         nodes = list(self._applying(nodes))
@@ -37,13 +46,21 @@ class SecretFields:
             values.append(data)
             return MASK
         if isinstance(data, dict):
-            return {name: self._walk(_of_property(nodes, name), inner, values) for name, inner in data.items()}
+            return {name: self._member(nodes, name, inner, values) for name, inner in data.items()}
         if isinstance(data, list):
             return [self._walk(_of_item(nodes, index), inner, values) for index, inner in enumerate(data)]
         if isinstance(data, str) and any(holds_secrets(node, self._root) for node in nodes):
             values.append(data)  # a text where parts are expected: whatever it says, it may say a secret
             return MASK
         return data
+
+    def _member(self, nodes: list[dict[str, Any]], name: str, value: Any, values: list[Any]) -> Any:
+        """What stands under a name of an object."""
+        declared = any(name in node.get("properties", ()) or node.get("patternProperties") for node in nodes)
+        if declared or not any(node.get("properties") and holds_secrets(node, self._root) for node in nodes):
+            return self._walk(_of_property(nodes, name), value, values)
+        values += _telling(value)
+        return None if value is None else MASK
 
     def _applying(self, nodes: list[Any]) -> Iterator[dict[str, Any]]:
         """All schemas that speak about the same place: what is referred to, and every branch."""
@@ -59,6 +76,30 @@ class SecretFields:
             for key in _SAME:
                 waiting += node.get(key, ())
             waiting += [node[key] for key in _ALSO if key in node]
+
+
+_TELLING = 4
+
+
+def _telling(value: Any) -> list[Any]:
+    """The texts and numbers of a value that may be secret and are long enough to be looked for in other texts."""
+    if isinstance(value, dict):
+        return [part for inner in value.values() for part in _telling(inner)]
+    if isinstance(value, list):
+        return [part for inner in value for part in _telling(inner)]
+    return [value] if len(str(value)) >= _TELLING and not isinstance(value, bool | None) else []
+
+
+def _unfit(data: Any, problems: list[ArgumentProblem]) -> list[str]:
+    """The names of the arguments that have one of the problems; all where a problem is that of no single one."""
+    if not isinstance(data, dict) or not problems:
+        return []
+    whole = len(problems) >= MOST or any(not problem.path for problem in problems)
+    return [name for name in data if whole or any(_within(problem.path, spell((name,))) for problem in problems)]
+
+
+def _within(path: str, place: str) -> bool:
+    return path.startswith(place) and path[len(place) : len(place) + 1] in ("", ".", "[")
 
 
 def restored(edited: Any, original: Any) -> Any:
@@ -127,9 +168,9 @@ def suspect(json: bytes) -> bool:
     return any(name in text for name in _IN_NAMES)
 
 
-def parted(hidden: SecretFields | None, data: Any) -> tuple[Any, list[Any]]:
+def parted(hidden: SecretFields | None, data: Any, problems: Iterable[ArgumentProblem] = ()) -> tuple[Any, list[Any]]:
     """Data with a mask where its schema says so and at all that looks like a private key; what stood there."""
-    shown, values = (data, []) if hidden is None else hidden.part(data)
+    shown, values = (data, []) if hidden is None else hidden.part(data, problems)
     keys: list[str] = []
     shown = _without_keys(shown, "", keys)
     return without(keys, shown) if keys else shown, [*values, *keys]  # a key may stand in more than one place

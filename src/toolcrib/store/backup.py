@@ -21,6 +21,7 @@ import msgspec
 
 from toolcrib.errors import StoreError
 from toolcrib.store.codec import decode, encode
+from toolcrib.store.private_files import create_private
 
 VERSION = 1
 PIECE = 500
@@ -103,7 +104,7 @@ async def back_up(url: str, file: Path, *, force: bool = False, advance: Advance
     try:
         async with _source(url) as source:
             about = BackupHeader("backup", VERSION, source.kind, time.time(), await source.counts())
-            with part.open("wb") as raw:
+            with create_private(part) as raw:
                 with gzip.GzipFile("", "wb", 6, raw, 0) as packed:
                     await _write(packed, about, source, advance)
                 raw.flush()

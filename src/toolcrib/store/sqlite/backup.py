@@ -13,6 +13,7 @@ from typing import Any
 
 from toolcrib.errors import StoreError
 from toolcrib.store.backup import PIECE, TABLES, Rows, synced
+from toolcrib.store.private_files import make_private
 from toolcrib.store.schema import migrate, migrations, queries
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, WHOLE, wal
 from toolcrib.store.sqlite.checksum import event_crc, kept_crc
@@ -95,6 +96,7 @@ async def target(url: str, force: bool) -> AsyncIterator[_FileTarget]:
         raise StoreError(f"{path} cannot be written: the folder {path.parent} does not exist")
     part = path.with_name(f"{path.name}.restoring")
     part.unlink(missing_ok=True)
+    make_private(part)
     try:
         with closing(_connect(part)) as db:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")

@@ -38,6 +38,7 @@ from toolcrib.store import (
 )
 from toolcrib.store.codec import WHOLE, PageLimit, encode
 from toolcrib.store.followers import Followers
+from toolcrib.store.private_files import make_private, restrict
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.sqlite import sessions
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
@@ -131,6 +132,9 @@ class SqliteStore:
     def _connect(self) -> sqlite3.Connection:
         if not self._path.parent.is_dir():
             raise StoreUnavailable(f"Cannot open {self._path}: the folder {self._path.parent} does not exist")
+        make_private(self._path)  # SQLite gives its WAL and its index the rights of the file
+        for path in (self._path, wal(self._path), self._path.with_name(f"{self._path.name}-shm")):
+            restrict(path)
         db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
         try:
             db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
