@@ -687,6 +687,8 @@ SECURITY: dict[str, str] = {
     "security.trust.3": "A tool of an MCP server that is not what it was asks before it runs, unless pins are off.",
     "security.secret.1": "A secret under a name that is not declared, or in an argument that does not fit, is masked.",
     "security.secret.5": "Files of a store, backups and exports are for their owner alone.",
+    "security.bounds.1": "A schema is measured before it is compiled, and refused where it would take long.",
+    "security.bounds.2": "Tools of strangers are made beside the event loop, and clients' compiled when called.",
     "security.shown.1": "The page on security counts its attacks and names its tests, and both are checked.",
     "security.tenant.4": "An approver with a narrow key is asked about tools of its namespaces alone.",
 }

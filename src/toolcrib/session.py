@@ -12,7 +12,7 @@ from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.remote import ENDED, RemoteResults
 from toolcrib._call.request import PLAIN, TOP, CallOptions, CallRequest, Origin
-from toolcrib._session import children, drain, permissions, settlement
+from toolcrib._session import children, client_tools, drain, permissions, settlement
 from toolcrib._session.call_lists import PAGE, Lists
 from toolcrib._session.progress_tree import progress
 from toolcrib._session.repeated_calls import RepeatedCalls
@@ -136,11 +136,11 @@ class Session(Lists):
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
-        offered = answers.offers(tools)
+        offered = await client_tools.offered(tools)
         async with self.lock:
             self.client_tools = offered
             self.refresh()
-            client = [answers.definition(tool) for tool in offered]
+            client = [client_tools.definition(tool) for tool in offered]
             await self.log(ToolsChanged(self.names(), client))
 
     def names(self) -> list[str]:
@@ -182,7 +182,7 @@ class Session(Lists):
             case UserState(values=values):
                 self.user = values
             case ToolsChanged(client=list() as client):
-                self.client_tools = tuple(answers.offered(said) for said in client)
+                self.client_tools = client_tools.recalled(client)
 
     def _take_logout(self) -> None:
         """A logout began, here or in another process."""

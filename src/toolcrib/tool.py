@@ -12,6 +12,7 @@ import msgspec
 
 from toolcrib.errors import BadTool
 from toolcrib.schema import ParsedArguments, Parser, SchemaError, nearest, output_check, schema_parser
+from toolcrib.schema.parser import LateParser
 from toolcrib.schema.redaction import SecretFields, holds_secrets, may_hold_keys
 from toolcrib.schema.validator import plain_schema
 from toolcrib.types import Annotations, Effect, Knowledge, Limits, Wake
@@ -249,7 +250,7 @@ class _Derived:
         if self.output_schema is None:
             return None
         try:
-            return output_check(self.output_schema)
+            return output_check(self.output_schema, late=isinstance(self.parser, LateParser))
         except SchemaError as error:
             raise self._bad("output_schema", str(error)) from None
 

@@ -1,13 +1,16 @@
 """contract.client: tools that the client runs itself."""
 
+import threading
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, kinds, log, message, next_question, parked, refusal
 from tests.requirements import requirement
 from toolcrib import Annotations, BadTool, Limits, Tool, tool
+from toolcrib.events import ToolsChanged
 from toolcrib.testing import FakeClock
 
 SCHEMA = {"type": "object", "properties": {"tx": {"type": "string"}}, "required": ["tx"]}
@@ -142,3 +145,84 @@ async def test_a_tool_that_the_client_takes_back_can_not_be_answered_for(open_cr
     await session.offer([])
     await session.answer(question.id, "accept", {"sig": "s"})
     assert code(await session.result(question.call)) == "not_found"
+
+
+class _Watched(dict[str, Any]):
+    """A schema that notes in which threads it is read."""
+
+    threads: set[int]
+
+    def items(self) -> Any:
+        self.threads.add(threading.get_ident())
+        return super().items()
+
+    def keys(self) -> Any:
+        self.threads.add(threading.get_ident())
+        return super().keys()
+
+    def get(self, *args: Any) -> Any:
+        self.threads.add(threading.get_ident())
+        return super().get(*args)
+
+
+@requirement("security.bounds.2")
+async def test_what_a_client_offers_is_read_beside_the_event_loop(open_crib: OpenCrib) -> None:
+    crib = await open_crib()
+    session = await crib.open(owner="ada")
+    schema = _Watched(SCHEMA)
+    schema.threads = set()
+    await session.offer([{**SIGN, "input_schema": schema}])
+    assert schema.threads
+    assert threading.get_ident() not in schema.threads
+
+
+@requirement("security.bounds.2")
+async def test_a_schema_that_would_take_long_is_refused_and_nothing_of_it_is_kept(open_crib: OpenCrib) -> None:
+    crib = await open_crib()
+    session = await crib.open(owner="ada")
+    await session.offer([SIGN])
+    properties = {f"p{n}": {"pattern": rf"\p{{L}}{{{60 + n}}}"} for n in range(40)}
+    with pytest.raises(BadTool, match="patterns of the schema are too large"):
+        await session.offer([{**SIGN, "input_schema": {"type": "object", "properties": properties}}])
+    with pytest.raises(BadTool, match="1000 tools"):
+        await session.offer([{**SIGN, "name": f"sign{n}"} for n in range(1001)])
+    large = {"type": "object", "description": "x" * 500 * 1024}
+    with pytest.raises(BadTool, match="together"):
+        await session.offer([{**SIGN, "name": f"sign{n}", "input_schema": large} for n in range(20)])
+    assert [offered.id for offered in session.tools()] == ["client.sign"]
+    assert len(await log(session, "tools_changed")) == 1
+
+
+@requirement("security.bounds.2")
+async def test_a_restart_compiles_what_a_client_offered_when_it_is_called(
+    open_crib: OpenCrib, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crib = await open_crib()
+    session = await crib.open("s", owner="ada")
+    await session.offer([SIGN])
+    await crib.stop()
+    crib = await open_crib()
+    compiled: list[Any] = []
+    compile_schema = jsonschema_rs.validator_for
+
+    def watched(schema: Any, **more: Any) -> Any:
+        compiled.append(schema)
+        return compile_schema(schema, **more)
+
+    monkeypatch.setattr(jsonschema_rs, "validator_for", watched)
+    session = await crib.open("s", owner="ada")
+    assert [offered.id for offered in session.tools()] == ["client.sign"]
+    assert compiled == []
+    assert code(await session.call("sign", {"tx": 5})) == "invalid_arguments"
+    assert len(compiled) == 1
+
+
+@requirement("security.bounds.2")
+async def test_a_tool_in_the_log_that_would_no_longer_be_taken_is_left_out(open_crib: OpenCrib) -> None:
+    crib = await open_crib()
+    session = await crib.open("s", owner="ada")
+    huge = {"type": "object", "properties": {"p": {"pattern": "(a{1000}){1000}"}}}
+    await session.log(ToolsChanged(["client.old"], [{**SIGN, "name": "old", "input_schema": huge}, SIGN]))
+    await crib.stop()
+    session = await (await open_crib()).open("s", owner="ada")
+    assert [offered.id for offered in session.tools()] == ["client.sign"]

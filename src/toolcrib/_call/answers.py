@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,14 +16,14 @@ from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.remote import patiently
 from toolcrib._call.request import Admitted, CallOptions, CallRequest, Origin, Rejected
-from toolcrib.errors import BadTool, Refused
+from toolcrib.errors import Refused
 from toolcrib.events import Answered, Endorsed, Escalated
 from toolcrib.schema import BadArguments, output_check
 from toolcrib.schema.redaction import restored, without
 from toolcrib.store import Draft, Row, Write, draft
 from toolcrib.store.codec import decode, encode, same_json
 from toolcrib.tool import Tool, canonical, digest_of
-from toolcrib.types import Annotations, Answer, Failure, Limits, Question, Result
+from toolcrib.types import Answer, Failure, Question, Result
 
 if TYPE_CHECKING:
     from toolcrib.session import Session
@@ -33,19 +33,6 @@ OPEN = "the question is still open"
 ACTIONS = ("accept", "decline", "cancel", "fail")
 _USER_NAMES = {"chain_id": "chainId", "is_connected": "isConnected", "ens_name": "ensName"}
 _USER_BYTES = 8 * 1024
-_SHOWN = (
-    "name",
-    "description",
-    "title",
-    "category",
-    "tags",
-    "input_schema",
-    "output_schema",
-    "capabilities",
-    "effect",
-    "annotations",
-    "limits",
-)
 
 
 async def answer(  # noqa: PLR0913 - the fields of an answer
@@ -448,54 +435,6 @@ async def _end_children(session: Session, row: Row) -> None:
         await child.ended()
     for waiting in await session.crib.store.calls(session.id, ("waiting",), parent=row.id, limit=100_000):
         await end_waiting(session, waiting, failure)
-
-
-def offered(given: Tool | Mapping[str, Any]) -> Tool:
-    """A tool that the client runs: in the namespace `client`, whatever it says of itself.
-
-    Raises:
-        BadTool: it brings something to run, or does not hold.
-    """
-    if isinstance(given, Tool):
-        if given.run is not None:
-            raise BadTool(given.name, "run", "a client tool is run by the client", "client")
-        given = {name: getattr(given, name) for name in _SHOWN}
-    for name in given:
-        if name not in (*_SHOWN, "namespace"):
-            raise BadTool(str(given.get("name", "?")), name, "is not for a client to say", "client")
-    fields = {**given, "namespace": "client", "source": "client", "trusted": False}
-    for name, kind in (("annotations", Annotations), ("limits", Limits)):
-        if isinstance(given.get(name), Mapping):
-            try:
-                fields[name] = kind(**given[name])
-            except (TypeError, ValueError) as error:
-                raise BadTool(str(given.get("name", "?")), name, str(error), "client") from None
-    made: Tool = Tool(**fields)
-    return made
-
-
-def offers(given: Iterable[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
-    """All tools that a client offers.
-
-    Raises:
-        BadTool: one does not hold.
-        Refused: `conflict`, two have one name.
-    """
-    tools = {}
-    for tool in map(offered, given):
-        if tool.id in tools:
-            raise Refused("conflict", f"Tool '{tool.name}' is already registered in namespace 'client'", "rename one")
-        tools[tool.id] = tool
-    return tuple(tools.values())
-
-
-def definition(tool: Tool) -> dict[str, Any]:
-    """What the log keeps of a client's tool."""
-    shown = {name: getattr(tool, name) for name in _SHOWN}
-    for name in ("annotations", "limits"):
-        if shown[name] is not None:
-            shown[name] = dataclasses.asdict(shown[name])
-    return {name: value for name, value in shown.items() if value not in (None, ())}
 
 
 def user_state(given: Mapping[str, Any]) -> dict[str, Any]:

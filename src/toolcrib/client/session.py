@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolcrib._call.answers import definition, offers
 from toolcrib._call.request import OPTIONS
+from toolcrib._session.client_tools import definition, offered
 from toolcrib._session.progress_tree import progress
 from toolcrib.client import codec, streams
 from toolcrib.client.client_tools import serve
@@ -90,7 +90,7 @@ class RemoteSession:
         Raises:
             BadTool: one does not hold.
         """
-        await self._ask("PUT", "/tools/client", {"tools": [definition(tool) for tool in offers(tools)]})
+        await self._ask("PUT", "/tools/client", {"tools": [definition(tool) for tool in await offered(tools)]})
 
     async def serve_client_tools(self, bodies: Mapping[str, Callable[..., Any]]) -> None:
         """Runs the tools that it offered, by name, here and until it is cancelled.

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from toolcrib.schema.coercion import decode, encode
-from toolcrib.schema.problems import BadArguments, in_order
+from toolcrib.schema.limits import measure
+from toolcrib.schema.problems import ArgumentProblem, BadArguments, SchemaError, in_order
 from toolcrib.schema.validator import JsonSchemaValidator, object_schema
 
 POINT = ord(".")
@@ -84,6 +85,34 @@ class SchemaParser(Parser):
         if not self._valid(data):
             raise BadArguments(in_order(self.rules.findings(data), data))
         return text, data
+
+
+class LateParser(Parser):
+    """Parses by a schema that was checked before and is compiled when the first call comes.
+
+    Raises:
+        SchemaError: the schema is too large to be compiled, or does not describe an object.
+    """
+
+    __slots__ = ("_parser",)
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        super().__init__(JsonSchemaValidator(object_schema(schema)))
+        measure(self.schema)
+        self._parser: SchemaParser | None = None
+
+    def parse(self, raw: bytes) -> ParsedArguments:
+        """Parse the JSON text of a call."""
+        if self._parser is None:
+            try:
+                self._parser = SchemaParser(self.rules)
+            except SchemaError as error:
+                raise BadArguments([ArgumentProblem("", "value", f"the tool cannot be used: {error}")]) from None
+        return self._parser.parse(raw)
+
+    def normalised(self, parsed: ParsedArguments) -> dict[str, Any]:
+        """Give the values: they are plain JSON data."""
+        return parsed.values
 
 
 def schema_parser(schema: Mapping[str, Any]) -> Parser:

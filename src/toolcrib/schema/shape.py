@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from toolcrib.schema.nullability import NOTES
-from toolcrib.schema.positions import look_up, reference_to, steps_of
+from toolcrib.schema.positions import look_up, steps_of
 from toolcrib.schema.problems import SchemaError
 
 NOTHING: Any = object()
@@ -75,7 +75,7 @@ class Shape:
 class ShapeBuilder:
     """Makes the shapes of one schema, each once, so that a reference into itself makes a loop."""
 
-    def __init__(self, root: dict[str, Any], acceptor: Callable[[str], Callable[[Any], bool]]) -> None:
+    def __init__(self, root: dict[str, Any], acceptor: Callable[[Steps], Callable[[Any], bool]]) -> None:
         self.root = root
         self.acceptor = acceptor
         self.shapes: dict[Steps, Shape] = {}
@@ -93,9 +93,11 @@ class ShapeBuilder:
             _cut_loops(shape, [], done)
         if _heaviest(shapes) > HEAVIEST:
             raise SchemaError("the schema refers to the same parts too many times")
+        settled: dict[int, frozenset[type]] = {}
+        defaults: dict[int, Any] = {}
         for shape in shapes:
-            shape.settled = _settled(shape)
-            shape.defaults = _defaults(shape)
+            shape.settled = _settled(shape, settled)
+            shape.defaults = _defaults(shape, defaults)
         _spread_fills(shapes)
         return root
 
@@ -120,7 +122,7 @@ class ShapeBuilder:
         shape.bare = "type" in node and not node.keys() - {"type", "format", *NOTES}
         shape.default = node.get("default", NOTHING)
         shape.required = frozenset(node.get("required", ()))
-        shape.accepts = self.acceptor(reference_to(steps))
+        shape.accepts = self.acceptor(steps)
         shape.properties = {name: self._at((*steps, "properties", name)) for name in node.get("properties", {})}
         if isinstance(node.get("additionalProperties"), dict) and "patternProperties" not in node:
             shape.additional = self._at((*steps, "additionalProperties"))
@@ -167,18 +169,20 @@ def _heaviest(shapes: list[Shape]) -> int:
     return max(map(weight, shapes))
 
 
-def _settled(shape: Shape) -> frozenset[type]:
-    """Work out the types of values that reading leaves alone, whatever they are."""
-    settled = EVERY_TYPE - _readable(shape.types)
-    if shape.properties or shape.additional:
-        settled -= {dict}
-    if shape.prefix or shape.items:
-        settled -= {list}
-    for part in shape.parts:
-        settled &= _settled(part)
-    for group in shape.choices:
-        settled &= frozenset().union(*(_allowed(branch) for branch in group if branch.bare))
-    return settled
+def _settled(shape: Shape, known: dict[int, frozenset[type]]) -> frozenset[type]:
+    """Work out the types of values that reading leaves alone, whatever they are; `known` are those of other shapes."""
+    if id(shape) not in known:
+        settled = EVERY_TYPE - _readable(shape.types)
+        if shape.properties or shape.additional:
+            settled -= {dict}
+        if shape.prefix or shape.items:
+            settled -= {list}
+        for part in shape.parts:
+            settled &= _settled(part, known)
+        for group in shape.choices:
+            settled &= frozenset().union(*(_allowed(branch) for branch in group if branch.bare))
+        known[id(shape)] = settled
+    return known[id(shape)]
 
 
 def _readable(types: frozenset[str] | None) -> frozenset[type]:
@@ -194,27 +198,31 @@ def _allowed(shape: Shape) -> frozenset[type]:
     return frozenset(names[name] for name in shape.types or () if name in names)
 
 
-def _defaults(shape: Shape) -> dict[str, Any]:
-    found = {name: default_of(place) for name, place in shape.properties.items()}
+def _defaults(shape: Shape, known: dict[int, Any]) -> dict[str, Any]:
+    found = {name: _default(place, known) for name, place in shape.properties.items()}
     return {name: default for name, default in found.items() if default is not NOTHING}
 
 
-def default_of(shape: Shape) -> Any:
+def _default(shape: Shape, known: dict[int, Any]) -> Any:
     """Give the default of a value, its own or that of a schema it refers to."""
-    if shape.default is not NOTHING:
-        return shape.default
-    return next((found for part in shape.parts if (found := default_of(part)) is not NOTHING), NOTHING)
+    if id(shape) not in known:
+        inner = (_default(part, known) for part in shape.parts)
+        own = shape.default
+        known[id(shape)] = next((one for one in inner if one is not NOTHING), NOTHING) if own is NOTHING else own
+    return known[id(shape)]
 
 
 def _spread_fills(shapes: list[Shape]) -> None:
     """Mark every shape that leads to a default, however far inside."""
+    leads: dict[int, list[Shape]] = {}
     for shape in shapes:
-        shape.fills = bool(shape.defaults)
-    changed = True
-    while changed:
-        changed = False
-        for shape in shapes:
-            if not shape.fills and any(other.fills for other in (*shape.same_place(), *shape.inside())):
-                shape.fills = changed = True
+        for other in (*shape.same_place(), *shape.inside()):
+            leads.setdefault(id(other), []).append(shape)
+    waiting = [shape for shape in shapes if shape.defaults]
+    while waiting:
+        shape = waiting.pop()
+        if not shape.fills:
+            shape.fills = True
+            waiting += leads.get(id(shape), ())
     for shape in shapes:
         shape.fills_inside = any(place.fills for place in shape.inside())

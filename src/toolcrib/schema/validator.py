@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolcrib.schema.coercion import fill_defaults, read_gently
-from toolcrib.schema.positions import resolve
+from toolcrib.schema.limits import LIGHT, longest_text, measure, pattern_states
+from toolcrib.schema.positions import reference_to, resolve
 from toolcrib.schema.problems import LocatedProblem, SchemaError, in_order, show, spell
 from toolcrib.schema.shape import Shape, ShapeBuilder
 from toolcrib.schema.violations import findings
@@ -27,6 +28,7 @@ LOOKED_AROUND = 2000
 """The longest text that is held against a pattern with look-around: its time grows with text and tries, and no engine
 bounds both.
 """
+MOST_NAME_STATES = 10 * LIGHT
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
@@ -40,14 +42,19 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     rules.shape()
 
 
-def output_check(schema: Mapping[str, Any]) -> Callable[[Any], str | None]:
+def output_check(schema: Mapping[str, Any], *, late: bool = False) -> Callable[[Any], str | None]:
     """Make the check of a tool's output: None, or its first problem as `<path>: <problem>`.
+
+    A schema that was checked before may be compiled `late`, when the first output comes.
 
     Raises:
         SchemaError: the schema is not valid or refers to something outside.
     """
     rules = JsonSchemaValidator(plain_schema(schema))
-    rules.compile()
+    if late:
+        measure(rules.schema)
+    else:
+        rules.compile()
 
     def check(data: Any) -> str | None:
         try:
@@ -99,6 +106,7 @@ class JsonSchemaValidator:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.schema = schema
+        self._compiled: _CompiledSchema | None = None
         self._validator: Validator | None = None
         self._shape: Shape | None = None
         self._counts = False
@@ -107,10 +115,11 @@ class JsonSchemaValidator:
         """Make the validator.
 
         Raises:
-            SchemaError: the schema is not valid or refers to something outside.
+            SchemaError: the schema is not valid, too large to be compiled, or refers to something outside.
         """
         if self._validator is None:
-            self._validator = _compiled(self.schema)
+            self._compiled = _compiled(self.schema)
+            self._validator = self._compiled.validator
         return self._validator
 
     def valid(self, data: Any) -> bool:
@@ -140,63 +149,98 @@ class JsonSchemaValidator:
         return fill_defaults(self.shape(), data)
 
     def shape(self) -> Shape:
-        """Give the tree of the schema."""
+        """Give the tree of the schema.
+
+        Raises:
+            SchemaError: checking one value would take forever, or references follow each other too far.
+        """
         if self._shape is None:
             builder = ShapeBuilder(self.schema, self._acceptor)
-            self._shape = builder.build()
+            try:
+                self._shape = builder.build()
+            except RecursionError:
+                raise SchemaError("the schema is nested too deeply, or its references lead too far") from None
             self._counts = builder.counts()
         return self._shape
 
-    def _acceptor(self, reference: str) -> Callable[[Any], bool]:
+    def _acceptor(self, steps: tuple[str, ...]) -> Callable[[Any], bool]:
         """Make the validity check of one schema inside, compiled when it is first asked."""
         made: list[Validator] = []
 
         def accepts(value: Any) -> bool:
             if not made:
-                made.append(self._part(reference))
+                self.compile()
+                assert self._compiled is not None
+                made.append(self._compiled.part(reference_to(steps)))
             return made[0].is_valid(value)
 
         return accepts
-
-    def _part(self, reference: str) -> Validator:
-        return _compiled({"$ref": BASE + reference}, self.schema)
 
 
 def _fetch_nothing(uri: str) -> Any:
     raise ValueError(f"{uri} is not part of the schema, and nothing is fetched")
 
 
-def _compiled(schema: dict[str, Any], within: dict[str, Any] | None = None) -> Validator:
-    """A validator of a schema, which may refer to what stands `within` another."""
+class _CompiledSchema:
+    """A schema as one of the engines for patterns reads it."""
+
+    def __init__(self, schema: dict[str, Any], engine: Any) -> None:
+        self._schema = schema
+        self._engine = engine
+        self._registry: Any = None
+        self.validator = self._made(schema)
+
+    def part(self, reference: str) -> Validator:
+        """Make the validator of a schema inside; the whole is read once for all of them."""
+        import jsonschema_rs
+
+        if self._registry is None:
+            self._registry = jsonschema_rs.Registry([(BASE, self._schema)], retriever=_fetch_nothing)
+        return self._made({"$ref": BASE + reference})
+
+    def _made(self, schema: dict[str, Any]) -> Validator:
+        import jsonschema_rs
+
+        return jsonschema_rs.validator_for(
+            schema, registry=self._registry, offline=True, validate_formats=False, pattern_options=self._engine
+        )
+
+
+def _compiled(schema: dict[str, Any]) -> _CompiledSchema:
     import jsonschema_rs
 
+    heavy = measure(schema).states > LIGHT
     # The engine without backtracking cannot hang, but knows no look-around; the other has few tries and short texts.
     linear, other = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS)
     problem: Exception = SchemaError("the schema is not valid")
-    for engine in (linear, other):
-        whole, base = (schema, within) if engine is linear else (_bounded(schema), _bounded(within))
+    for engine, longest in ((linear, longest_text), (other, _longest_looked_around)):
         try:
-            registry = None if base is None else jsonschema_rs.Registry([(BASE, base)], retriever=_fetch_nothing)
-            return jsonschema_rs.validator_for(
-                whole, registry=registry, offline=True, validate_formats=False, pattern_options=engine
-            )
-        except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
+            return _CompiledSchema(_bounded(schema, longest) if heavy or engine is other else schema, engine)
+        except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
             problem = error
     raise SchemaError(_why_invalid(problem)) from None
 
 
-def _bounded(schema: Any, old: bool = False) -> Any:
-    """The same schema, in which no long text is held against a pattern; `old` is one of the first drafts."""
+def _longest_looked_around(pattern: str) -> int:
+    return min(longest_text(pattern) or LOOKED_AROUND, LOOKED_AROUND)
+
+
+def _bounded(schema: Any, longest: Callable[[str], int | None], old: bool = False) -> Any:
+    """The same schema, in which no text is held against a pattern that is longer than the pattern can bear.
+
+    `old` is one of the first drafts.
+    """
     if isinstance(schema, list):
-        return [_bounded(one, old) for one in schema]
+        return [_bounded(one, longest, old) for one in schema]
     if not isinstance(schema, dict):
         return schema
     old = old or any(draft in str(schema.get("$schema", "")) for draft in ("draft-04", "draft-06"))
-    made = {key: value if key in _VALUES else _bounded(value, old) for key, value in schema.items()}
-    if isinstance(schema.get("pattern"), str):
-        pattern, short = {"pattern": made.pop("pattern")}, {"maxLength": LOOKED_AROUND}
+    made = {key: value if key in _VALUES else _bounded(value, longest, old) for key, value in schema.items()}
+    most = longest(schema["pattern"]) if isinstance(schema.get("pattern"), str) else None
+    if most is not None:
+        pattern, short = {"pattern": made.pop("pattern")}, {"maxLength": most}
         # Where a text is long, the pattern is not looked at. The first drafts have no word for that but a choice.
-        held = {"anyOf": [{"minLength": LOOKED_AROUND + 1}, pattern]} if old else {"if": short, "then": pattern}
+        held = {"anyOf": [{"minLength": most + 1}, pattern]} if old else {"if": short, "then": pattern}
         made["allOf"] = [*made.get("allOf", ()), held, short]
     if isinstance(schema.get("patternProperties"), dict):
         _check_names(made["patternProperties"])
@@ -208,6 +252,8 @@ def _check_names(patterns: dict[str, Any]) -> None:
     import jsonschema_rs
 
     for pattern in patterns:
+        if pattern_states(pattern) > MOST_NAME_STATES:
+            raise SchemaError(f"patternProperties: {show(pattern)} is too large")
         schema = {"patternProperties": {pattern: True}}
         try:
             jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions())
