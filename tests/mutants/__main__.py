@@ -27,6 +27,7 @@ from tests.mutants.limit import HUNG, LIMIT
 from tests.mutants.touched import FOLDER, HOOK, Touched
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "toolcrib"
 KEPT = ROOT / ".mutants"
 MAP = KEPT / "touched.json.gz"
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -141,21 +142,36 @@ class Copy:
         return test in self._right
 
 
+def listed(file: Path = EQUIVALENT) -> set[str]:
+    """The keys of the faults that change nothing anybody can see."""
+    lines = (line.strip() for line in file.read_text().splitlines())
+    return {line for line in lines if line and not line.startswith("#")}
+
+
+def unmatched(keys: set[str]) -> list[str]:
+    """The keys that name no fault of the source: what they stood for has changed, or is gone."""
+    there = set()
+    for name in {key.partition(" ")[0] for key in keys}:
+        path = SOURCE / name
+        source = path.read_bytes() if path.is_file() else b""
+        there |= {fault.key(source) for fault in faults(name, source)}
+    return sorted(keys - there)
+
+
 def known(package: str) -> Iterator[Fault]:
     """The faults of a package that change what it does, as far as anybody knows."""
-    equivalent = {line.strip() for line in EQUIVALENT.read_text().splitlines() if line and not line.startswith("#")}
-    root = ROOT / "src" / "toolcrib"
+    equivalent = listed()
     for pattern in PACKAGES[package]:
-        for path in sorted(root.glob(pattern)):
+        for path in sorted(SOURCE.glob(pattern)):
             source = path.read_bytes()
-            for fault in faults(str(path.relative_to(root)), source):
+            for fault in faults(str(path.relative_to(SOURCE)), source):
                 if fault.key(source) not in equivalent:
                     yield fault
 
 
 def chosen(fault: Fault, package: str, touched: Touched) -> tuple[list[str], float]:
     """The tests that are run for a fault, and how long they took when they were recorded."""
-    line = (ROOT / "src" / "toolcrib" / fault.file).read_text().splitlines()[fault.line - 1].strip()
+    line = (SOURCE / fault.file).read_text().splitlines()[fault.line - 1].strip()
     own = touched.tests.get((fault.file, fault.function, line), set())
     others = touched.tests.get((fault.file, fault.function, ""), set()) - own
     near = [[test for test in tests if test.startswith(NEAR[package])] for tests in (own, others)]
@@ -174,7 +190,7 @@ def chosen(fault: Fault, package: str, touched: Touched) -> tuple[list[str], flo
 def judge(copy: Copy, fault: Fault, package: str, touched: Touched) -> Outcome:
     """Put a fault in, run its tests, and take it out again."""
     began = time.monotonic()
-    source = (ROOT / "src" / "toolcrib" / fault.file).read_bytes()
+    source = (SOURCE / fault.file).read_bytes()
     tests, _ = chosen(fault, package, touched)
     noticed, by = False, "no test runs it"
     while tests:
@@ -210,7 +226,7 @@ def show(outcomes: dict[str, list[Outcome]], seed: int) -> None:
     for package, some in outcomes.items():
         for outcome in some:
             if not outcome.noticed:
-                source = (ROOT / "src" / "toolcrib" / outcome.fault.file).read_bytes()
+                source = (SOURCE / outcome.fault.file).read_bytes()
                 where = f"src/toolcrib/{outcome.fault.file}:{outcome.fault.line} {outcome.fault.function}"
                 print(f"\n{package}: {where} ({outcome.fault.kind}; {outcome.by})")
                 print(f"{outcome.fault.diff(source)}\n# {outcome.fault.key(source)}")
@@ -241,6 +257,8 @@ def main() -> None:
         record(given.record or RECORDED, given.workers)
         if given.record is not None:
             return
+    if gone := unmatched(listed()):
+        sys.exit("\n".join((f"{EQUIVALENT.relative_to(ROOT)} names faults that are not in the source:", *gone)))
     touched = Touched.load(MAP)
     outcomes: dict[str, list[Outcome]] = {}
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:

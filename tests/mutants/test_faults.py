@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import ROOT, Copy, chosen, judge
+from tests.mutants.__main__ import ROOT, Copy, chosen, judge, listed, unmatched
 from tests.mutants.faults import Fault, faults
 from tests.mutants.limit import HUNG, LIMIT
 from tests.mutants.touched import Touched
@@ -126,3 +126,13 @@ def test_a_test_that_hangs_ends_the_run_and_is_named(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout.strip().splitlines()[-1]) == (HUNG, "HUNG test_slow.py::test_waits")
+
+
+@requirement("reliability.proof.19")
+def test_a_fault_that_is_said_to_change_nothing_is_in_the_source(tmp_path: Path) -> None:
+    equivalent = tmp_path / "equivalent.txt"
+    there = alive().key((ROOT / "src/toolcrib" / alive().file).read_bytes())
+    equivalent.write_text(f"# why\n\n{there}\n{alive().file} Workers.gone: 0 => 1\nstore/gone.py f: 0 => 1\n")
+    assert unmatched(listed(equivalent)) == ["store/gone.py f: 0 => 1", f"{alive().file} Workers.gone: 0 => 1"]
+    assert listed()
+    assert unmatched(listed()) == []
