@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.durability.effects import append, heard, say
-from toolcrib import Crib, Refused, Session, tool
+from toolcrib import Crib, CribLimits, Refused, Session, tool
 from toolcrib.agent import Agent, Agents, AgentSource
 from toolcrib.agent.models import CompletionRequest, Delta, ModelCall, Text
 
@@ -76,8 +76,9 @@ async def send(session: Session, text: str, options: dict[str, Any]) -> None:
         say(["sent", NAME, text, outcome.run, outcome.status, outcome.reason])
 
 
-def stop_at(kinds: set[str]) -> None:
-    """Stops this process before it writes an event of a kind, if the test wants that; once."""
+def stop_at(write: Any) -> None:
+    """Stops this process before it writes an event of a kind, or one of an agent, if the test wants that; once."""
+    kinds = {name for event in write.events for name in (event[2], f"{event[2]}-{getattr(event[3], 'agent', '')}")}
     for kind in kinds:
         wanted = Path(FOLDER) / f"stop-{NAME}-{kind}"
         if wanted.exists():
@@ -91,11 +92,11 @@ def stopping(store: Any) -> None:
     commit, put = store.commit, store.put
 
     async def commit_or_stop(write: Any) -> Any:
-        stop_at({event[2] for event in write.events})
+        stop_at(write)
         return await commit(write)
 
     def put_or_stop(write: Any) -> Any:
-        stop_at({event[2] for event in write.events})
+        stop_at(write)
         return put(write)
 
     store.commit, store.put = commit_or_stop, put_or_stop
@@ -104,8 +105,13 @@ def stopping(store: Any) -> None:
 async def main() -> None:
     both = [Agent(name="main", tools=["work", "pay"], sub_agents=["helper"]), Agent(name="helper", tools=["work"])]
     agents = Agents(both, model=Gated())
+    given_up_at_once = (Path(FOLDER) / "one-attempt").exists()
     async with Crib(
-        [work, pay, AgentSource(agents, "default")], store=STORE, engine=ENGINE[0] if ENGINE else None, agents=agents
+        [work, pay, AgentSource(agents, "default")],
+        store=STORE,
+        engine=ENGINE[0] if ENGINE else None,
+        agents=agents,
+        limits=CribLimits(attempts=1) if given_up_at_once else None,
     ) as crib:
         stopping(crib.store)
         say("ready")

@@ -268,3 +268,52 @@ async def test_a_paused_process_makes_no_call_of_a_run_that_another_has_ended(
     assert await runs_of(where, "s") == before
     assert not [event for event in await log_of(where, "s") if event.kind == "accepted"]
     assert not lines(tmp_path / "paid")
+
+
+@requirement("reliability.fence.8")
+@pytest.mark.parametrize("where", ["postgres"], indirect=True)
+async def test_a_paused_process_ends_no_run_below_a_call_that_another_has_ended_meanwhile(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    for gate in ("one-attempt", "gate-delegate", "gate-again", "gate-next", "stop-two-run_finished-helper"):
+        (tmp_path / gate).touch()
+    with senders() as (one, two):
+        one.say(["send", 0, "s", "delegate", {}])
+        one.until(["asked", "one", "call-help"])
+        os.kill(one.process.pid, signal.SIGSTOP)
+        two.until(["stops", "two", "run_finished-helper"])  # the call was given up, and its run is about to be ended
+        (tmp_path / "gate-call-help").touch()
+        os.kill(one.process.pid, signal.SIGCONT)
+        one.say(["send", 0, "s", "again", {}])
+        assert outcome(one, "again")[1:] == ["done", "answered"]
+        os.kill(two.process.pid, signal.SIGCONT)
+        two.say(["send", 0, "s", "next", {}])
+        assert outcome(two, "next")[1:] == ["done", "answered"]
+    ends = [event.fields for event in await log_of(where, "s") if event.kind == "run_finished"]
+    assert len({end["run"] for end in ends}) == len(ends) == 4
+    assert [end["reason"] for end in ends if end["agent"] == "helper"] == ["cancelled"]
+
+
+@requirement("reliability.send.3")
+@pytest.mark.parametrize("where", ["postgres"], indirect=True)
+async def test_a_process_that_was_paused_while_a_call_ran_follows_the_run_that_another_has_moved_on(
+    senders: Senders, where: list[str], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate-call"
+    gate.touch()
+    with senders() as (one, two):
+        one.say(["send", 0, "s", "call", {"key": "k"}])
+        one.until(["works", "one"])
+        gate.unlink()
+        os.kill(one.process.pid, signal.SIGSTOP)
+        two.until(["works", "two"])
+        (tmp_path / "gate-work").touch()
+        two.until(["asked", "two", "call"])  # the turn of the call is over
+        os.kill(one.process.pid, signal.SIGCONT)
+        two.say(["send", 0, "s", "call", {"key": "k"}])
+        one.until(["asked", "one", "call"])  # it goes on with the turn that it has read of, and loses it when it writes
+        gate.touch()
+        assert outcome(one, "call") == (ended := outcome(two, "call"))
+        assert ended[1:] == ["done", "answered"]
+    kinds = [kind for kind, _ in turns(await log_of(where, "s"))]
+    assert kinds == ["run_started", *["turn_started", "turn_finished"] * 2, "run_finished"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import ROOT, Copy, chosen, judge, listed, unmatched
+from tests.mutants.__main__ import ROOT, Copy, chosen, judge, listed, spread, unmatched
 from tests.mutants.faults import Fault, faults
 from tests.mutants.limit import HUNG, LIMIT
 from tests.mutants.touched import Touched
@@ -112,6 +112,12 @@ def test_the_nearest_and_fastest_tests_come_first_and_the_map_can_be_kept(tmp_pa
     order, seconds = chosen(fault, "store", Touched.load(tmp_path / "map"))
     assert order == ["tests/store/b", "tests/store/a", "tests/store/d", "tests/agent/c"]
     assert round(seconds, 3) == 4.2
+
+
+@requirement("reliability.proof.19")
+def test_one_case_of_every_test_comes_before_the_second_of_any() -> None:
+    seconds = {"a[1]": 0.1, "a[2]": 0.2, "a[3]": 0.3, "b": 4.0, "c[1]": 2.0, "c[2]": 1.0}
+    assert spread([*seconds], seconds) == ["a[1]", "c[2]", "b", "a[2]", "c[1]", "a[3]"]
 
 
 @requirement("reliability.proof.19")

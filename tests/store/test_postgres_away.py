@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import psutil
 import pytest
 
+from tests.cluster.place import halted
 from tests.requirements import requirement
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.events import Event
@@ -257,3 +258,23 @@ async def test_whoever_waits_when_a_store_closes_in_doubt_is_told_so(
             await waiting
     await holder.close()
     await store.close()
+
+
+@requirement("reliability.stop.2")
+async def test_a_queued_call_is_given_to_nobody_until_a_halted_database_has_answered_for_a_while(
+    own_postgres: PostgresServer,
+) -> None:
+    async with opened(own_postgres.url) as store:
+        await store.commit(submit(new("c")))
+        assert [row.id for row in await store.stale(0.0)] == ["c"]
+        with halted(own_postgres):
+            with pytest.raises(StoreUnavailable):  # so long that a call may have been refused meanwhile
+                await store.call("c")
+            asked = asyncio.create_task(store.stale(0.0))
+            await asyncio.sleep(0)
+        assert await asked == []
+        assert await store.stale(0.0) == []
+        async with asyncio.timeout(60):
+            while not (rows := await store.stale(0.0)):  # noqa: ASYNC110 - nobody tells when it has been a while
+                await asyncio.sleep(0.1)
+        assert [row.id for row in rows] == ["c"]
