@@ -62,7 +62,7 @@ RECORDED = [
     *(f"tests/{folder}" for folder in ("sources/mcp", "policy", "serve", "session", "store")),
     *(f"tests/test_{file}.py" for file in ("bad_input", "children", "property", "testing")),
 ]
-TEST_S, TESTS = 60.0, 200
+TEST_S, TESTS = 60.0, 500
 """How long the tests of a fault may take by what was recorded, and how many they may be."""
 
 HANGS_S = 120.0
