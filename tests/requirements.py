@@ -690,6 +690,9 @@ SECURITY: dict[str, str] = {
     "security.bounds.1": "A schema is measured before it is compiled, and refused where it would take long.",
     "security.bounds.2": "Tools of strangers are made beside the event loop, and clients' compiled when called.",
     "security.shown.1": "The page on security counts its attacks and names its tests, and both are checked.",
+    "security.fair.1": "Owners share seats, and take turns by their weights where calls queue.",
+    "security.fair.2": "What of an owner queues or waits is bounded; one more is rate_limited.",
+    "security.fair.3": "What a list of open calls costs does not depend on what others have open.",
     "security.tenant.4": "An approver with a narrow key is asked about tools of its namespaces alone.",
 }
 

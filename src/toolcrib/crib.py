@@ -277,6 +277,15 @@ class Crib:
         self._sessions.clear()
         self._attached.clear()
 
+    def share(self) -> None:
+        """Has owners share seats, and bounds what each queues and lets wait, unless limits say otherwise.
+
+        A server with keys asks for it.
+        """
+        if self.pipeline.limits.shared is None and not self.pipeline.scheduler.shared:
+            calls = [live for session in self._in_memory() for live in session.live.values()]
+            self.pipeline.share([live for live in calls if live.seated])
+
     def _in_memory(self) -> list[Session]:
         return [*self._sessions.values(), *self._attached.values()]
 
@@ -588,11 +597,15 @@ class Crib:
 
     async def questions(self, owner: str | None = None) -> list[Question]:
         """What is open in all sessions, or in those of one owner."""
-        rows = await self.store.calls(None, ("waiting",), limit=10_000)
+        store, most = self.store, 10_000
+        if owner is None:
+            rows = await store.calls(None, ("waiting",), limit=most)
+        else:
+            rows = await store.calls_of_owner(owner, ("waiting",), limit=most)
         questions: list[Question] = []
         for row in rows:
             session = await self.store.session(row.session)
-            if session is not None and owner in (None, session.owner):
+            if session is not None:
                 loaded = self._sessions.get(row.session) or await self.load(session)
                 question = (await loaded.history(row)).question
                 if question is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -98,8 +98,11 @@ class Limits:
 class CribLimits:
     """Bounds of a crib, and the defaults of its tools.
 
+    `shared` says whether owners share seats and have bounds of their own; None leaves it to the server, which has them
+    share where it has keys. `weights` are owners whose part is larger than that of the others, which is 1.
+
     Raises:
-        ValueError: a rate is none.
+        ValueError: a rate is none, or a weight is less than 1.
     """
 
     timeout_s: float = 60.0
@@ -119,9 +122,16 @@ class CribLimits:
     per_owner: int | None = None
     session_rate: str | None = None
     owner_rate: str | None = None
+    shared: bool | None = None
+    weights: Mapping[str, int] = field(default_factory=dict)
+    queued_per_owner: int | None = None
+    waiting_per_owner: int | None = None
 
     def __post_init__(self) -> None:
         _check_rates(self, "session_rate", "owner_rate")
+        for owner, weight in self.weights.items():
+            if weight < 1:
+                raise ValueError(f"weights: the weight of {owner!r} is 1 or more, not {weight!r}")
 
 
 @dataclass(frozen=True, slots=True)

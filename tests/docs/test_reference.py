@@ -86,7 +86,10 @@ def test_every_short_field_is_in_the_table() -> None:
 @pytest.mark.parametrize("kind", [CribLimits, Limits], ids=lambda kind: kind.__name__)
 def test_every_limit_has_a_row_with_its_default(kind: type) -> None:
     table = rows("sessions", "CribLimits") if kind is CribLimits else rows("tools", "Limits")
-    expected = {field.name: f"`{field.default!r}`" for field in dataclasses.fields(kind)}
+    expected = {
+        field.name: f"`{field.default if field.default_factory is dataclasses.MISSING else field.default_factory()!r}`"
+        for field in dataclasses.fields(kind)
+    }
     assert {name: table[name][1] for name in expected if name in table} == expected
 
 

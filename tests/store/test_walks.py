@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.requirements import requirement
 from tests.shared import nonempty
 from toolcrib.store import Store, WalkFilter, open_store, walks
 from toolcrib.store.memory import MemoryStore
-from toolcrib.store.schema import migrations
+from toolcrib.store.schema import migrations, queries
 from toolcrib.testing.services import execute
 from toolcrib.testing.stores.fixture import AT, commit, finish, new, park, submit
 from toolcrib.testing.stores.walks import walked
@@ -173,3 +173,47 @@ async def test_calls_are_found_in_memory_without_reading_the_log(where: WalkFilt
     await store.commit(park(await commit(store, submit(new("c")))))
     store._logs["s"].events = Unread(store._logs["s"].events)
     assert [spot.row.id for spot in await walked(store, where)] == ["c"]
+
+
+def steps(db: sqlite3.Connection, ask: Callable[[sqlite3.Connection], object]) -> int:
+    """How many steps SQLite takes to answer."""
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    db.set_progress_handler(step, 1)
+    try:
+        ask(db)
+    finally:
+        db.set_progress_handler(None, 1)
+    return count
+
+
+@requirement("security.fair.3")
+async def test_what_an_owner_has_open_is_found_in_a_file_without_a_look_at_what_others_have(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/log.db")
+    await store.start("worker-1")
+    await store.open("quiet", "bob", AT)
+    await store.open("noisy", "ada", AT)
+    await store.commit(park(await commit(store, submit(new("mine", "quiet")))))
+    values = {"owner": "bob", "states": '["waiting"]', "limit": 10}
+    asks: list[Callable[[sqlite3.Connection], object]] = [
+        lambda db: walks.in_file(db, WalkFilter(states=("waiting",), owner="bob", oldest_first=True), None, 10).spots,
+        lambda db: walks.in_file(db, WalkFilter(states=("queued", "running"), owner="bob"), None, 10).spots,
+        lambda db: db.execute(queries()["calls_of_owner"], values).fetchall(),
+        lambda db: db.execute(queries()["open_calls_of"], values).fetchall(),
+    ]
+    with closing(sqlite3.connect(tmp_path / "log.db")) as db:
+        for ask in asks:  # the first time it reads the schema
+            ask(db)
+        before = [steps(db, ask) for ask in asks]
+        for number in range(200):
+            row = await commit(store, submit(new(f"c{number}", "noisy")))
+            if number % 2:
+                await store.commit(park(row))
+        after = [steps(db, ask) for ask in asks]
+    await store.close()
+    assert all(later <= first + 5 for first, later in zip(before, after, strict=True)), (before, after)

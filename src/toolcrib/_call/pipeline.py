@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor
 from typing import Any
 from weakref import WeakSet
@@ -27,6 +27,7 @@ from toolcrib._call.remote import Engine, goes_elsewhere, version_of
 from toolcrib._call.request import CallRequest, Rejected
 from toolcrib._call.scheduler import Clock, Scheduler
 from toolcrib._call.suspension import child_ended, pause
+from toolcrib._call.waiting_calls import WaitingCalls
 from toolcrib.catalog import Catalog
 from toolcrib.context import Context, Deps, Parked, Stopped
 from toolcrib.errors import StoreUnavailable, StreamClosed, ToolFailure
@@ -45,6 +46,8 @@ CONFLICT_RETRIES = 3
 STATE_RETRIES = 3
 """How often changes of the state are tried again although nobody else has changed it."""
 
+QUEUED = "wait for some of them to end before you make more"
+WAITING = "have some of them answered or cancelled before you make more"
 VERIFY = "compare them with `toolcrib store verify`"
 
 
@@ -73,8 +76,19 @@ class Pipeline:
         self.thread = 0
         self.threads: Executor | None = None
         self.expiry_changed: Callable[[float], None] = lambda when: None
+        self.waiting: WaitingCalls | None = None
+        self._bound_waiting()
         self._tasks: set[asyncio.Task[None]] = set()
         self.adrift: WeakSet[asyncio.Task[None]] = WeakSet()
+
+    def share(self, seated: Iterable[LiveCall]) -> None:
+        """Has owners share the seats, and bounds what is queued and waits for each; `seated` are the calls that run."""
+        self.scheduler.share(seated)
+        self._bound_waiting()
+
+    def _bound_waiting(self) -> None:
+        most = self.scheduler.most_waiting
+        self.waiting = None if most is None else WaitingCalls(self.store, most, self.clock)
 
     def attach(self, threads: Executor) -> None:
         """Binds it to the running loop, and to what its store can tell."""
@@ -140,13 +154,21 @@ class Pipeline:
     def _gone(self, live: LiveCall) -> Failure | None:
         """A session that closes takes no more calls, except those that what still runs has to make."""
         session = live.session
-        if live.nested or not (self.stopping or session.closing or session.shut):
+        if live.nested or not (self.stopping or session.closing or session.shut or self.scheduler.queued):
             return None
+        return self._refusal(live)
+
+    def _refusal(self, live: LiveCall) -> Failure | None:
         if self.stopping:
             return live.failure("unavailable", "The crib is closing")
-        if session.closing:
+        if live.session.closing:
             return live.failure("unavailable", "Session is closing")
-        return self._closed(live)
+        if live.session.shut:
+            return self._closed(live)
+        many = self.scheduler.crowded(live.session.owner)
+        if many is None:
+            return None
+        return live.failure("rate_limited", f"{many} calls of yours are queued already", hint=QUEUED)
 
     def _closed(self, live: LiveCall) -> Failure:
         return live.failure("unavailable", "Session is closed", retryable=False, hint="open it again first")
@@ -667,6 +689,9 @@ class Pipeline:
         if live.behind is not None:
             await pause(live, live.behind)
             return
+        if self.waiting is not None and await self.waiting.is_full(live.session.owner):
+            await self._refuse_to_wait(live, self.waiting.most)
+            return
         live.flush()
         now = self.clock.now()
         data = records.waiting(live, asked, now)
@@ -688,6 +713,11 @@ class Pipeline:
         live.row = write.row if conflict is None else _standing(conflict)
         self.expiry_changed(expires)
         self.release(live)
+
+    async def _refuse_to_wait(self, live: LiveCall, most: int) -> None:
+        """Ends a call that would have to wait for an answer, where too many calls of its owner do."""
+        failure = live.failure("rate_limited", f"{most} calls of yours wait for answers already", hint=WAITING)
+        await self.conclude(live, Result(failure=failure))
 
     async def end_parked(self, live: LiveCall, row: Row, result: Result, events: list[Draft]) -> bool:
         """Ends a call that nobody runs, in one write with the events that say why; False where it went on meanwhile."""

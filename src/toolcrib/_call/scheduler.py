@@ -1,4 +1,4 @@
-"""Which call starts when: bounds for session, owner, tool and crib, fair turns between sessions, and deadlines.
+"""Which call starts when: bounds for session, owner, tool and crib, fair turns between owners, and deadlines.
 
 It counts and orders; it knows nothing of what a call does. There is no timer for a call: deadlines of one length stand
 in one line, and a single timer waits for the first of all lines.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from toolcrib._call.call_queue import CallQueue
 from toolcrib.types import CribLimits
+
+QUEUED, WAITING = 5_000, 5_000
+"""How many calls of an owner may queue for a seat, and wait for an answer, where owners share and no limit says."""
 
 
 class ScheduledCall(Protocol):
@@ -46,20 +50,51 @@ class Clock(Protocol):
 
 
 class Scheduler:
-    """Seats for calls. Calls of a session start in the order they came; free seats go round the sessions."""
+    """Seats for calls. Calls of a session start in the order they came; free seats go round owners and sessions.
+
+    Where owners share the seats, an owner takes one more only while they hold fewer than are free, so that somebody
+    who comes finds one. An owner of weight 3 may hold three times as many as are free.
+    """
 
     def __init__(self, limits: CribLimits, clock: Clock) -> None:
         self._limits = limits
         self._clock = clock
         self._running = 0
+        self._shared = bool(limits.shared)
+        self._counts_owners = self._shared or limits.per_owner is not None
         self._by_tool: Counter[str] = Counter()
         self._by_owner: Counter[str] = Counter()
-        self._queues: OrderedDict[str, deque[ScheduledCall]] = OrderedDict()
+        self._queue: CallQueue[ScheduledCall] = CallQueue(limits.weights)
         self._deadlines: dict[float, deque[tuple[float, ScheduledCall]]] = {}
-        self._nested = 0
+        self.queued = self._nested = 0
         self._seating = False
         self._timer: Any = None
         self._timer_at = 0.0
+
+    @property
+    def shared(self) -> bool:
+        """True if owners share the seats."""
+        return self._shared
+
+    def share(self, seated: Iterable[ScheduledCall]) -> None:
+        """Has owners share the seats from now on; `seated` are the calls that have one."""
+        self._shared = self._counts_owners = True
+        self._by_owner = Counter(seat.session.owner for seat in seated)
+
+    @property
+    def most_queued(self) -> int | None:
+        """How many calls of an owner may queue."""
+        return self._limits.queued_per_owner or (QUEUED if self._shared else None)
+
+    @property
+    def most_waiting(self) -> int | None:
+        """How many calls of an owner may wait for an answer."""
+        return self._limits.waiting_per_owner or (WAITING if self._shared else None)
+
+    def crowded(self, owner: str) -> int | None:
+        """How many calls of an owner queue, where that is as many as may."""
+        most = self.most_queued
+        return None if most is None or self._queue.length(owner) < most else most
 
     def enter(self, seat: ScheduledCall) -> bool:
         """Takes a seat now; False if it has to queue, and then `begin` is called when there is one."""
@@ -67,16 +102,24 @@ class Scheduler:
         if (not self._seating or seat.nested) and self._fits(seat):
             self._sit(seat)
             return True
-        seat.queued = True
+        seat.queued, self.queued = True, self.queued + 1
         self._nested += seat.nested
-        self._queues.setdefault(seat.session.id, deque()).append(seat)
+        self._queue.add(seat)
         return False
 
     def _full(self, session: Any) -> bool:
+        """True if no call of a session may start, unless another call made it."""
         limits = self._limits
         if self._running >= limits.per_crib or session.running >= limits.per_session:
             return True
-        return limits.per_owner is not None and self._by_owner[session.owner] >= limits.per_owner
+        return self._counts_owners and self._has_share(session.owner)
+
+    def _has_share(self, owner: str) -> bool:
+        """True if an owner holds as many seats as they may."""
+        limits, held = self._limits, self._by_owner[owner]
+        if limits.per_owner is not None and held >= limits.per_owner:
+            return True
+        return self._shared and held >= (limits.per_crib - self._running) * self._queue.weight(owner)
 
     def _fits(self, seat: ScheduledCall) -> bool:
         # What an engine brought is judged by limits that hold for all nodes, and keeps no slot while it waits for them.
@@ -87,7 +130,7 @@ class Scheduler:
         if not seat.nested and (
             self._running >= limits.per_crib
             or session.running >= limits.per_session
-            or (limits.per_owner is not None and self._by_owner[session.owner] >= limits.per_owner)
+            or (self._counts_owners and self._has_share(session.owner))
         ):
             return False
         if seat.serial and self._by_tool[f"{seat.session.id} {seat.tool_id}"]:
@@ -98,7 +141,7 @@ class Scheduler:
         seat.seated = True
         self._running += 1
         seat.session.running += 1
-        if self._limits.per_owner is not None:
+        if self._counts_owners:
             self._by_owner[seat.session.owner] += 1
         if seat.concurrency is not None:
             self._by_tool[seat.tool_id] += 1
@@ -113,47 +156,41 @@ class Scheduler:
         seat.seated = False
         self._running -= 1
         seat.session.running -= 1
-        if self._limits.per_owner is not None:
+        if self._counts_owners:
             _drop(self._by_owner, seat.session.owner)
         if seat.concurrency is not None:
             _drop(self._by_tool, seat.tool_id)
         if seat.serial:
             _drop(self._by_tool, f"{seat.session.id} {seat.tool_id}")
-        if self._queues and not self._seating:
-            self._seating = True
-            try:
-                self._seat_next()
-            finally:
-                self._seating = False
+        if self.queued and not self._seating:
+            self._seat_next()
 
     def _unqueue(self, seat: ScheduledCall) -> None:
         seat.queued = False
+        self.queued -= 1
         self._nested -= seat.nested
-        queue = self._queues[seat.session.id]
-        queue.remove(seat)
-        if not queue:
-            del self._queues[seat.session.id]
+        self._queue.remove(seat)
 
     def _seat_next(self) -> None:
-        """Goes round the sessions, one call each, until nothing more fits; also for calls that are over at once."""
-        blocked = 0
-        while self._queues and blocked < len(self._queues):
-            session, queue = next(iter(self._queues.items()))
-            self._queues.move_to_end(session)
-            seat = self._first(queue)
-            if seat is None:
-                blocked += 1
-                continue
-            blocked = 0
-            self._unqueue(seat)
-            self._sit(seat)
-            seat.begin()
+        """Goes round owners and sessions until nothing more fits; also for calls that are over at once."""
+        self._seating, most = True, self._limits.per_crib
+        try:
+            while (self._nested or self._running < most) and (seat := self._queue.next(self)) is not None:
+                self._unqueue(seat)
+                self._sit(seat)
+                seat.begin()
+        finally:
+            self._seating = False
 
-    def _first(self, queue: deque[ScheduledCall]) -> ScheduledCall | None:
+    def skips(self, first: ScheduledCall) -> bool:
+        """Whether none of an owner's queued calls fits. Then there is no need to look at each of their sessions."""
+        return not self._nested and self._counts_owners and self._has_share(first.session.owner)
+
+    def choose(self, calls: deque[ScheduledCall]) -> ScheduledCall | None:
         """The first of a session's queue that fits. Where all seats are taken there is no need to look at each."""
-        if not self._nested and self._full(queue[0].session):
+        if not self._nested and self._full(calls[0].session):
             return None
-        return next((seat for seat in queue if self._fits(seat)), None)
+        return next((seat for seat in calls if self._fits(seat)), None)
 
     def watch(self, seat: ScheduledCall, seconds: float) -> None:
         """Calls `overdue` after that many seconds, unless the call has finished by then."""
@@ -192,10 +229,10 @@ class Scheduler:
 
     def stop(self) -> None:
         """Forgets all seats, queues and deadlines."""
-        self._running = self._nested = 0
+        self._running = self._nested = self.queued = 0
         self._by_tool.clear()
         self._by_owner.clear()
-        self._queues.clear()
+        self._queue.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

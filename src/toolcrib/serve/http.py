@@ -74,6 +74,8 @@ class Site:
         self._mcp = mcp
         self._guard = guard
         nameless = guard is None or isinstance(guard, StartToken)
+        if not nameless:
+            crib.share()
         self._origins = Origins(hosts, origins, own_port=nameless)
         given = namespaces or (None if mcp is None else mcp.namespaces)
         self.api: Api = Api(crib, guard, limits=limits, namespaces=None if given is None else tuple(given))

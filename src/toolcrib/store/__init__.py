@@ -25,6 +25,9 @@ LEASES = ("held", "released", "ended")
 message. They are guarded as calls are, and no list has them that does not ask for them.
 """
 
+OPEN_STATES = ("waiting", "queued", "running")
+"""The states of calls that are not done."""
+
 OWNER = "toolcrib"
 """Who owns what a crib writes down for itself. Its sessions begin with that name and a point; no sweep takes them."""
 
@@ -336,6 +339,12 @@ class Store(Protocol):
         Without `states` all calls are listed, and no leases.
         """
 
+    async def calls_of_owner(self, owner: str, states: Iterable[str] = OPEN_STATES, *, limit: int = 1000) -> list[Row]:
+        """Rows of calls that are not done in the sessions of an owner, in order of acceptance.
+
+        What other owners have is not looked at, so that it does not matter how much it is.
+        """
+
     async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
         """Calls of all sessions by time, the newest first unless said otherwise; of one session by its log.
 
@@ -353,8 +362,8 @@ class Store(Protocol):
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up, the earliest first."""
 
-    async def open_calls(self) -> dict[str, int]:
-        """How many calls are waiting, queued and running; a state that no call is in counts 0."""
+    async def open_calls(self, owner: str | None = None) -> dict[str, int]:
+        """How many calls, of all or of one owner, are waiting, queued and running; one that no call is in counts 0."""
 
     async def next_expiry(self) -> float | None:
         """When the next waiting call expires."""
@@ -482,10 +491,6 @@ class SharedStore(Store, Protocol):
 
 LEASE_S = 10.0
 """A node of a shared store that was not heard of for so long is dead: others take up what it ran."""
-
-
-OPEN_STATES = ("waiting", "queued", "running")
-"""The states of calls that are not done."""
 
 
 def open_store(url: str) -> Store:

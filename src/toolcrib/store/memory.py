@@ -32,6 +32,7 @@ from toolcrib.store import (
 from toolcrib.store.codec import WHOLE, CompactData, CompactWrite, PageLimit, Stored, event_json, split_large
 from toolcrib.store.followers import Watchers
 
+_OPEN = frozenset(OPEN_STATES)
 MOST = 2**31 - 1
 """More events than a call has."""
 
@@ -45,6 +46,7 @@ class _Log:
         "events",
         "keys",
         "number",
+        "open",
         "owner",
         "revision",
         "rows",
@@ -62,7 +64,14 @@ class _Log:
         self.updated_at = at
         self.keys: dict[str, str] | None = None
         self.rows: dict[str, Row] = {}
+        self.open: dict[str, Row] = {}
         self.waiters: list[asyncio.Future[None]] | None = None
+
+    def set_rows(self, rows: dict[str, Row]) -> None:
+        """Exchanges all rows."""
+        self.rows = rows
+        self.open = {id: row for id, row in rows.items() if row.state != "done"}
+        self.keys = {row.key: row.id for row in rows.values() if row.key is not None} or None
 
     def draft(self, seq: int) -> Draft:
         """The event of that number; several that are one object stand there as often as it has events."""
@@ -100,6 +109,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
         self._rows: dict[str, Row] = {}
+        self._owners: dict[str, set[str]] = {}
         self._cursors: dict[tuple[str, str], int] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
         self._rates: dict[str, float] = {}
@@ -125,6 +135,7 @@ class MemoryStore:
         if made:
             self._opened += 1
             self._logs[session] = _Log(owner, at, self._opened)
+            self._owners.setdefault(owner, set()).add(session)
         log = self._logs[session]
         if log.owner == owner and log.updated_at < at - USE_S:
             log.updated_at = at
@@ -185,6 +196,9 @@ class MemoryStore:
             row.accepted_seq = current.accepted_seq
         if row.state == "done":
             row.done_seq = len(log.events) + len(write.events)
+            log.open.pop(row.id, None)
+        else:
+            log.open[row.id] = row
         self._rows[row.id] = log.rows[row.id] = row
         return None
 
@@ -262,7 +276,8 @@ class MemoryStore:
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
         """Sessions, the last used first."""
-        rows = [self._session(id, log) for id, log in self._logs.items() if owner in (None, log.owner)]
+        ids = self._logs if owner is None else self._owners.get(owner, ())
+        rows = [self._session(id, self._logs[id]) for id in ids]
         if before is not None:
             rows = [row for row in rows if _place(row) > _place(before)]
         return sorted(rows, key=_place)[:limit]
@@ -285,11 +300,9 @@ class MemoryStore:
     ) -> list[Row]:
         """Rows that fit."""
         wanted = frozenset(states)
-        log = None if session is None else self._logs.get(session)
-        there = self._rows if session is None else {} if log is None else log.rows
         rows = [
             row
-            for row in there.values()
+            for row in self._listed(session, wanted)
             if (row.state in wanted if wanted else row.state not in LEASES)
             and (parent is None or row.parent == parent)
             and (done_after is None or (row.done_seq is not None and row.done_seq > done_after))
@@ -300,11 +313,29 @@ class MemoryStore:
             rows.sort(key=lambda row: (row.session, row.done_seq or 0))
         return rows[:limit]
 
+    def _listed(self, session: str | None, states: frozenset[str]) -> Iterable[Row]:
+        """The rows among which those in these states are: open ones have an index."""
+        is_open = bool(states) and states <= _OPEN
+        if session is None:
+            return self._open_rows() if is_open else self._rows.values()
+        log = self._logs.get(session)
+        return () if log is None else (log.open if is_open else log.rows).values()
+
+    def _open_rows(self, owner: str | None = None) -> Iterator[Row]:
+        """The rows of calls that are not done, of all or of one owner."""
+        logs = self._logs if owner is None else self._owners.get(owner, ())
+        return (row for session in logs for row in self._logs[session].open.values())
+
+    async def calls_of_owner(self, owner: str, states: Iterable[str] = OPEN_STATES, *, limit: int = 1000) -> list[Row]:
+        """Open calls of an owner."""
+        wanted = frozenset(states)
+        rows = [row for row in self._open_rows(owner) if row.state in wanted]
+        return sorted(rows, key=lambda row: (row.session, row.accepted_seq))[:limit]
+
     async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
         """Calls of all sessions by time; no event is newer than the last use of its session."""
-        logs = [
-            log for id, log in self._logs.items() if where.session in (None, id) and where.owner in (None, log.owner)
-        ]
+        ids = self._logs if where.owner is None else self._owners.get(where.owner, ())
+        logs = [self._logs[id] for id in ids if where.session in (None, id)]
         logs.sort(key=lambda log: log.updated_at, reverse=True)
         calls: list[WalkedCall] = []
         for log in logs:
@@ -340,9 +371,9 @@ class MemoryStore:
         rows = [row for row in self._waiting() if (row.expires_at or 0) <= before]
         return sorted(rows, key=lambda row: row.expires_at or 0)[:limit]
 
-    async def open_calls(self) -> dict[str, int]:
+    async def open_calls(self, owner: str | None = None) -> dict[str, int]:
         """How many calls are waiting, queued and running."""
-        states = Counter[str](row.state for row in self._rows.values())
+        states = Counter[str](row.state for row in self._open_rows(owner))
         return {state: states[state] for state in OPEN_STATES}
 
     async def next_expiry(self) -> float | None:
@@ -350,7 +381,7 @@ class MemoryStore:
         return min((row.expires_at or 0 for row in self._waiting()), default=None)
 
     def _waiting(self) -> list[Row]:
-        return [row for row in self._rows.values() if row.state == "waiting" and row.expires_at is not None]
+        return [row for row in self._open_rows() if row.state == "waiting" and row.expires_at is not None]
 
     async def cursor(self, session: str, consumer: str) -> int:
         """Where a consumer stands."""
@@ -387,7 +418,7 @@ class MemoryStore:
         """Deletes what nobody used since."""
         busy = {
             row.session
-            for row in self._rows.values()
+            for row in self._open_rows()
             if row.state in ("running", "queued") or (row.state == "waiting" and (row.expires_at or now) >= now)
         }
         gone = {
@@ -400,7 +431,11 @@ class MemoryStore:
 
     def _forget(self, gone: set[str]) -> None:
         for id in gone:
-            self._wake(self._logs.pop(id))
+            log = self._logs.pop(id)
+            self._wake(log)
+            self._owners[log.owner].discard(id)
+            if not self._owners[log.owner]:
+                del self._owners[log.owner]
         self._rows = {id: row for id, row in self._rows.items() if row.session not in gone}
         self._cursors = {key: seq for key, seq in self._cursors.items() if key[0] not in gone}
         self._kept = {key: data for key, data in self._kept.items() if key[0] not in gone}
@@ -419,9 +454,9 @@ class MemoryStore:
         log = self._logs[row.id] = _Log(row.owner, row.created_at, self._opened)
         log.events += [(event.at, event.call, event.kind, Stored(event.json)) for event in archive.events]
         log.revision, log.updated_at, log.closed = row.revision, row.updated_at, archive.closed
-        log.rows = {call.id: call for call in archive.rows}
-        log.keys = {call.key: call.id for call in archive.rows if call.key is not None} or None
+        log.set_rows({call.id: call for call in archive.rows})
         self._rows |= log.rows
+        self._owners.setdefault(row.owner, set()).add(row.id)
         self._cursors |= {(row.id, consumer): seq for consumer, seq in archive.cursors.items()}
         self._kept |= {(row.id, id): content for id, content in archive.kept.items()}
         return True
@@ -454,8 +489,8 @@ class MemoryStore:
         for other in self._logs.values():
             for id in new.keys() & other.rows.keys():
                 del other.rows[id]
-        log.rows = new
-        log.keys = {row.key: row.id for row in new.values() if row.key is not None} or None
+                other.open.pop(id, None)
+        log.set_rows(new)
 
 
 def _event(seq: int, at: float, call: str | None, kind: str, data: EventData | CompactData, whole: bool) -> Event:

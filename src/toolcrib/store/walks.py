@@ -46,9 +46,10 @@ def way(where: WalkFilter) -> str:
         return "over_unknown"
     if where.codes and "" not in where.codes:
         return "over_failed"
+    whose = "" if where.owner is None else "_of"
     if where.states == ("waiting",):
-        return "over_waiting"
-    return "over_busy" if where.states and BUSY.issuperset(where.states) else "over_accepted"
+        return f"over_waiting{whose}"
+    return f"over_busy{whose}" if where.states and BUSY.issuperset(where.states) else "over_accepted"
 
 
 def statements(database: str, where: WalkFilter) -> tuple[str, str]:
@@ -111,11 +112,11 @@ def in_file(db: sqlite3.Connection, where: WalkFilter, past: LogPosition | None,
     begin, end = ends(where, past, (LAST >> 32, LAST & 0xFFFFFFFF))
     found = db.execute("SELECT n FROM sessions WHERE id = ?", (where.session,)).fetchone()
     values = {"since": where.since, "until": where.until, "n": found[0] if found else -1, "scan": SCAN - 1}
-    values |= _place("", begin)
+    values |= {"owner": where.owner, **_place("", begin)}
     last = db.execute(edge_of, values).fetchone()
     edge = None if last is None else _mark(*last)
     wanted = {"states": encode(where.states).decode(), "codes": encode(where.codes).decode()}
-    values |= {**_place("edge_", edge or end), **wanted, "owner": where.owner, "tool": where.tool, "limit": limit + 1}
+    values |= {**_place("edge_", edge or end), **wanted, "tool": where.tool, "limit": limit + 1}
     cursor = db.execute(page, values)
     names = [column[0] for column in cursor.description]
     return told([_spot(dict(zip(names, line, strict=True))) for line in cursor], limit, edge)

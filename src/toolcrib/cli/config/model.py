@@ -74,6 +74,7 @@ class Section(BaseModel):
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Whole = Annotated[int, Strict(), Gt(0)]
 Number = Annotated[float, Strict(), Gt(0)]
+Flag = Annotated[bool, Strict()]
 _TEXT_OR_TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 Texts = Annotated[
     list[Text],
@@ -137,7 +138,14 @@ class _Limits(Section):
 
 
 def _limits(name: str, of: type) -> type[_Limits]:
-    kinds: dict[str, Any] = {"int": Whole, "float": Number, "int | None": Whole, "str | None": Text}
+    kinds: dict[str, Any] = {
+        "int": Whole,
+        "float": Number,
+        "int | None": Whole,
+        "str | None": Text,
+        "bool | None": Flag,
+        "Mapping[str, int]": dict[Text, Whole],
+    }
     fields: dict[str, Any] = {field.name: (kinds[str(field.type)], None) for field in dataclasses.fields(of)}
     model = create_model(name, __base__=_Limits, **fields)
     model.target = of

@@ -43,7 +43,7 @@ async def sessions(request: ApiRequest) -> ApiReply:
     owner = query.owner if request.principal.admin else request.principal.name
     if query.owner not in (None, owner) or owner == OWNER:
         return paged([])
-    busy = await _busy(request)
+    busy = await _busy(request, owner=owner)
     after = read_place(query.after, tuple[float, str])
     last = None if after is None else SessionRow(after[1], "", 0, 0, 0.0, after[0])
     found: list[SessionRow] = []
@@ -62,9 +62,13 @@ async def sessions(request: ApiRequest) -> ApiReply:
 Busy = dict[str, Counter[str]]
 
 
-async def _busy(request: ApiRequest, session: str | None = None) -> Busy:
-    """How many calls of each session wait and run."""
-    rows = await request.api.crib.store.calls(session, ("waiting", "running", "queued"), limit=COUNTED)
+async def _busy(request: ApiRequest, session: str | None = None, owner: str | None = None) -> Busy:
+    """How many calls of each session wait and run: of one session, of one owner's, or of all."""
+    store = request.api.crib.store
+    if session is None and owner is not None:
+        rows = await store.calls_of_owner(owner, limit=COUNTED)
+    else:
+        rows = await store.calls(session, ("waiting", "running", "queued"), limit=COUNTED)
     counts: Busy = {}
     for row in rows:
         counts.setdefault(row.session, Counter())["waiting" if row.state == "waiting" else "running"] += 1

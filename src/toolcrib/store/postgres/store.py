@@ -343,6 +343,10 @@ class PostgresStore:
             name, values = "calls_done", [session, [], parent, limit, done_after]
         return [Row(*found) for found in await self._after_writes(name, *values)]
 
+    async def calls_of_owner(self, owner: str, states: Iterable[str] = OPEN_STATES, *, limit: int = 1000) -> list[Row]:
+        """Open calls of an owner."""
+        return [Row(*found) for found in await self._after_writes("calls_of_owner", owner, list(states), limit)]
+
     async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
         """Calls of all sessions by time."""
         if self._group:
@@ -371,9 +375,9 @@ class PostgresStore:
         """Waiting calls whose time is up."""
         return [Row(*found) for found in await self._after_writes("expiring", before, limit)]
 
-    async def open_calls(self) -> dict[str, int]:
+    async def open_calls(self, owner: str | None = None) -> dict[str, int]:
         """How many calls are waiting, queued and running."""
-        rows = await self._after_writes("open_calls")
+        rows = await self._after_writes(*(("open_calls",) if owner is None else ("open_calls_of", owner)))
         return dict.fromkeys(OPEN_STATES, 0) | {state: int(count) for state, count in rows}
 
     async def next_expiry(self) -> float | None:

@@ -33,11 +33,11 @@ async def _walk(db: Connection, where: WalkFilter, past: LogPosition | None, lim
     edge_of, page = statements("postgres", where)
     begin, end = ends(where, past, (2**63 - 1, LAST))
     values: dict[str, Any] = {"since": where.since, "until": where.until, "id": where.session, "scan": walks.SCAN - 1}
-    values |= _place("", begin)
+    values |= {"owner": where.owner, **_place("", begin)}
     last = await _ask(db, edge_of, values)
     edge = LogPosition(*last[0]) if last else None
     values |= {**_place("edge_", edge or end), "limit": limit + 1, "states": where.states, "codes": where.codes}
-    found = await _ask(db, page, values | {"owner": where.owner, "tool": where.tool})
+    found = await _ask(db, page, values | {"tool": where.tool})
     spots = [WalkedCall(Row(*line[:_COLUMNS]), line[_COLUMNS], LogPosition(*line[_COLUMNS + 1 :])) for line in found]
     return told(spots, limit, edge)
 

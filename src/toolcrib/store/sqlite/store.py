@@ -343,6 +343,11 @@ class SqliteStore:
 
         return await self._after_writes(do)
 
+    async def calls_of_owner(self, owner: str, states: Iterable[str] = OPEN_STATES, *, limit: int = 1000) -> list[Row]:
+        """Open calls of an owner."""
+        values = {"owner": owner, "states": encode(list(states)).decode(), "limit": limit}
+        return await self._after_writes(lambda db: read_rows(db, "calls_of_owner", **values))
+
     async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
         """Calls of all sessions by time."""
         return await self._after_writes(lambda db: in_file(db, where, past, limit))
@@ -359,9 +364,10 @@ class SqliteStore:
         """Waiting calls whose time is up."""
         return await self._after_writes(lambda db: read_rows(db, "expiring", before=before, limit=limit))
 
-    async def open_calls(self) -> dict[str, int]:
+    async def open_calls(self, owner: str | None = None) -> dict[str, int]:
         """How many calls are waiting, queued and running."""
-        rows = await self._after_writes(lambda db: db.execute(queries()["open_calls"]).fetchall())
+        name = "open_calls" if owner is None else "open_calls_of"
+        rows = await self._after_writes(lambda db: db.execute(queries()[name], {"owner": owner}).fetchall())
         return dict.fromkeys(OPEN_STATES, 0) | dict(rows)
 
     async def next_expiry(self) -> float | None:

@@ -212,6 +212,25 @@ class RowTests(StoreFixture):
             await store.commit(finish(row, "cancelled"))
             assert await store.open_calls() == {"waiting": 3, "queued": 1, "running": 0}
 
+    async def test_the_open_calls_of_an_owner_are_listed_and_counted_alone(self) -> None:
+        async with self.opened("s") as store:
+            await store.open("t", "bob", AT)
+            await store.open("u", "bob", AT)
+            for id, session in (("a", "s"), ("b", "t"), ("c", "u"), ("d", "u")):
+                await store.commit(park(await commit(store, submit(new(id, session)))))
+            await store.commit(claim(await commit(store, submit(new("e", "t")))))
+            await store.commit(submit(new("f", "u")))
+            await store.commit(finish(await commit(store, submit(new("g", "t")))))
+            assert sorted(row.id for row in await store.calls_of_owner("bob")) == ["b", "c", "d", "e", "f"]
+            assert sorted(row.id for row in await store.calls_of_owner("bob", ("waiting",))) == ["b", "c", "d"]
+            assert [row.id for row in await store.calls_of_owner("bob", ("queued",), limit=5)] == ["f"]
+            assert {row.session for row in await store.calls_of_owner("bob")} == {"t", "u"}
+            assert len(await store.calls_of_owner("bob", limit=2)) == 2
+            assert await store.calls_of_owner("eve") == []
+            assert await store.open_calls("bob") == {"waiting": 3, "queued": 1, "running": 1}
+            assert await store.open_calls("ada") == {"waiting": 1, "queued": 0, "running": 0}
+            assert await store.open_calls("eve") == {"waiting": 0, "queued": 0, "running": 0}
+
     async def test_what_waits_no_more_does_not_expire(self) -> None:
         async with self.opened("s") as store:
             assert await store.next_expiry() is None

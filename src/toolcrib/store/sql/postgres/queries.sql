@@ -214,6 +214,15 @@ FROM calls c JOIN sessions s ON s.n = c.session WHERE $1::text IS NULL
 AND CASE WHEN cardinality($2::text[]) = 0 THEN c.state NOT IN ('held', 'released', 'ended') ELSE c.state = ANY ($2) END AND ($3::text IS NULL OR c.parent = $3)
 ORDER BY c.session, c.accepted_seq LIMIT $4
 
+-- name: calls_of_owner
+-- All that is not done in the sessions of one owner; what others have is not looked at.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM sessions s CROSS JOIN LATERAL (
+    SELECT * FROM calls b WHERE b.session = s.n AND b.state IN ('queued', 'running')
+    UNION ALL SELECT * FROM calls w WHERE w.session = s.n AND w.state = 'waiting'
+) c WHERE s.owner = $1 AND c.state = ANY ($2::text[]) ORDER BY c.session, c.accepted_seq LIMIT $3
+
 -- name: calls_done
 -- What a consumer has not seen, in order of completion.
 SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
@@ -270,6 +279,16 @@ SELECT accepted_at AS at, session, accepted_seq AS seq, id AS call FROM calls WH
 -- name: over_busy
 -- What somebody runs or has to run: never very many.
 SELECT accepted_at AS at, session, accepted_seq AS seq, id AS call FROM calls WHERE state IN ('queued', 'running')
+
+-- name: over_waiting_of
+-- Calls of one owner that wait for an answer: what others have is not looked at, however much it is.
+SELECT c.accepted_at AS at, c.session, c.accepted_seq AS seq, c.id AS call
+FROM sessions o JOIN calls c ON c.session = o.n WHERE o.owner = :owner AND c.state = 'waiting'
+
+-- name: over_busy_of
+-- What somebody runs or has to run for one owner.
+SELECT c.accepted_at AS at, c.session, c.accepted_seq AS seq, c.id AS call
+FROM sessions o JOIN calls c ON c.session = o.n WHERE o.owner = :owner AND c.state IN ('queued', 'running')
 
 -- name: log_accepted
 -- The calls of one session, as they were accepted; the kind is no condition that the other index could serve.
@@ -343,6 +362,13 @@ WHERE c.state = 'waiting' AND c.expires_at <= $1 ORDER BY c.expires_at LIMIT $2
 -- How many calls are not done, counted in the indexes of those alone.
 SELECT state, count(*) FROM calls WHERE state IN ('queued', 'running') GROUP BY state
 UNION ALL SELECT 'waiting', count(*) FROM calls WHERE state = 'waiting'
+
+-- name: open_calls_of
+-- The same of one owner.
+SELECT c.state, count(*) FROM sessions s CROSS JOIN LATERAL (
+    SELECT state FROM calls b WHERE b.session = s.n AND b.state IN ('queued', 'running')
+    UNION ALL SELECT state FROM calls w WHERE w.session = s.n AND w.state = 'waiting'
+) c WHERE s.owner = $1 GROUP BY c.state
 
 -- name: next_expiry
 -- One look at the index.

@@ -116,6 +116,16 @@ SELECT c.*, s.id AS session_id FROM (
 WHERE c.state IN (SELECT value FROM json_each(:states)) AND (:parent IS NULL OR c.parent = :parent)
 ORDER BY c.session, c.accepted_seq LIMIT :limit
 
+-- name: calls_of_owner
+-- All that is not done in the sessions of one owner; what others have is not looked at.
+SELECT c.*, s.id AS session_id FROM (
+    SELECT b.* FROM sessions o CROSS JOIN calls b INDEXED BY calls_busy ON b.session = o.n
+    WHERE o.owner = :owner AND b.state IN ('queued', 'running')
+    UNION ALL
+    SELECT w.* FROM sessions o CROSS JOIN calls w INDEXED BY calls_waiting ON w.session = o.n
+    WHERE o.owner = :owner AND w.state = 'waiting'
+) c JOIN sessions s ON s.n = c.session WHERE c.state IN (SELECT value FROM json_each(:states)) ORDER BY c.session, c.accepted_seq LIMIT :limit
+
 -- name: calls_held
 -- Leases that somebody holds, over their own small index.
 SELECT c.*, s.id AS session_id FROM calls c INDEXED BY calls_held JOIN sessions s ON s.n = c.session
@@ -178,6 +188,18 @@ SELECT accepted_at AS at, (session << 32) + accepted_seq AS key, id AS call FROM
 SELECT accepted_at AS at, (session << 32) + accepted_seq AS key, id AS call FROM calls INDEXED BY calls_busy
 WHERE state IN ('queued', 'running')
 
+-- name: over_waiting_of
+-- Calls of one owner that wait for an answer: what others have is not looked at, however much it is.
+SELECT c.accepted_at AS at, (c.session << 32) + c.accepted_seq AS key, c.id AS call
+FROM sessions o CROSS JOIN calls c INDEXED BY calls_waiting ON c.session = o.n
+WHERE o.owner = :owner AND c.state = 'waiting'
+
+-- name: over_busy_of
+-- What somebody runs or has to run for one owner.
+SELECT c.accepted_at AS at, (c.session << 32) + c.accepted_seq AS key, c.id AS call
+FROM sessions o CROSS JOIN calls c INDEXED BY calls_busy ON c.session = o.n
+WHERE o.owner = :owner AND c.state IN ('queued', 'running')
+
 -- name: log_accepted
 -- The calls of one session, as they were accepted.
 SELECT at, key, call FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32 AND kind = 'accepted'
@@ -239,6 +261,13 @@ WHERE c.state = 'waiting' AND c.expires_at <= :before ORDER BY c.expires_at LIMI
 -- How many calls are not done, counted in the indexes of those alone.
 SELECT state, count(*) FROM calls WHERE state IN ('queued', 'running') GROUP BY state
 UNION ALL SELECT 'waiting', count(*) FROM calls WHERE state = 'waiting'
+
+-- name: open_calls_of
+-- The same of one owner.
+SELECT c.state, count(*) FROM sessions s CROSS JOIN calls c INDEXED BY calls_busy ON c.session = s.n
+WHERE s.owner = :owner AND c.state IN ('queued', 'running') GROUP BY c.state
+UNION ALL SELECT 'waiting', count(*) FROM sessions s CROSS JOIN calls c INDEXED BY calls_waiting ON c.session = s.n
+WHERE s.owner = :owner AND c.state = 'waiting'
 
 -- name: next_expiry
 -- One look at the index.
