@@ -689,6 +689,7 @@ SECURITY: dict[str, str] = {
     "security.secret.5": "Files of a store, backups and exports are for their owner alone.",
     "security.bounds.1": "A schema is measured before it is compiled, and refused where it would take long.",
     "security.bounds.2": "Tools of strangers are made beside the event loop, and clients' compiled when called.",
+    "security.bounds.3": "Listings, messages and floods of changes of MCP servers are bounded, and refusals shown.",
     "security.shown.1": "The page on security counts its attacks and names its tests, and both are checked.",
     "security.fair.1": "Owners share seats, and take turns by their weights where calls queue.",
     "security.fair.2": "What of an owner queues or waits is bounded; one more is rate_limited.",

@@ -78,6 +78,18 @@ async def test_an_answer_over_http_has_a_greatest_size_too() -> None:
         assert (await session.call("web.echo", {"text": "x"})).data == "x"
 
 
+@requirement("security.bounds.3")
+@pytest.mark.parametrize(("kind", "path"), [("http", "mcp"), ("http2025", "mcp"), ("sse", "sse")])
+async def test_over_http_the_values_of_one_message_are_counted(kind: str, path: str) -> None:
+    async with served(kind) as port:
+        address = f"http://127.0.0.1:{port}/{path}"
+        async with opened(Mcp(address, name="few", message_parts=20, start_s=10)) as (crib, _):
+            assert not crib.catalog.view(("few",)).tools
+        async with opened(Mcp(address, name="web", message_parts=1500)) as (_, session):
+            for number in range(200):
+                assert (await session.call("web.echo", {"text": f"{number}"})).data == f"{number}"
+
+
 @requirement("mcp.client.5")
 async def test_a_server_that_goes_away_ends_its_calls_and_is_found_again() -> None:
     port = free_port()

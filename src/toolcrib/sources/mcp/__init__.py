@@ -14,6 +14,7 @@ from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
 from toolcrib.sources import Health
+from toolcrib.sources.mcp.listing import describe
 from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
 from toolcrib.sources.mcp.server import McpClient
 from toolcrib.sources.mcp.settings import McpClientSettings, is_address, legal, name_of
@@ -55,7 +56,10 @@ class Mcp:
         self._limits = Limits(timeout_s=timeout)
         at = {"url": command[0]} if is_address(command[0]) and len(command) == 1 else {"command": command}
         self.server = McpClient(McpClientSettings(name=self.name, **at, **settings))
-        self._retrying: asyncio.Task[None] | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._changed: Callable[[Iterable[Tool]], None] | None = None
+        self._newest: list[OfferedTool] | None = None
+        self._left_out: tuple[str, ...] = ()
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
         """Its tools now. Where the server cannot be asked, it is tried again later, and the crib starts without it.
@@ -63,45 +67,76 @@ class Mcp:
         Raises:
             ToolcribError: it is required, and cannot be asked.
         """
-        self.server.changed = lambda offered: changed(self._made(offered))
+        self.server.changed = self._note_change
         try:
-            return self._made(await self.server.tools())
+            tools = await self._current()
         except ToolFailure as error:
             if self.required:
                 raise ToolcribError(f"A required MCP server is missing: {error.message}") from None
             log.warning("%s", error.message)
-            self._retrying = asyncio.create_task(self._retry(changed))
-            return []
+            tools = []
+            self._tasks["retry"] = asyncio.create_task(self._retry(changed))
+        self._changed = changed
+        if self._newest is not None:  # it changed while the first were made
+            self._note_change(self._newest)
+        return tools
+
+    async def _current(self) -> list[Tool]:
+        return await asyncio.to_thread(self._made, await self.server.tools())
 
     async def _retry(self, changed: Callable[[Iterable[Tool]], None]) -> None:
         while True:
             await asyncio.sleep(RETRY_S)
             try:
-                changed(self._made(await self.server.tools()))
+                changed(await self._current())
                 return
             except (ToolFailure, ToolcribError) as error:
                 log.info("%s", error)
 
+    def _note_change(self, offered: list[OfferedTool]) -> None:
+        """Has the newest tools made beside all else, one time after the other."""
+        self._newest = offered
+        if self._changed is not None and ("renew" not in self._tasks or self._tasks["renew"].done()):
+            self._tasks["renew"] = asyncio.create_task(self._renew(self._changed))
+
+    async def _renew(self, changed: Callable[[Iterable[Tool]], None]) -> None:
+        while self._newest is not None:
+            offered, self._newest = self._newest, None
+            tools = await asyncio.to_thread(self._made, offered)
+            try:
+                changed(tools)
+            except Exception as error:  # noqa: BLE001 - what others make of the news must not end this
+                log.warning("the tools of %s changed and could not be taken: %s", self.name, error)
+
     def health_of(self, tool: Tool | None) -> Health:
-        """How the server is."""
-        return self.server.health()
+        """How the server is; without a tool also whether some of its tools are left out, and why."""
+        health = self.server.health()
+        left_out = (*self.server.left_out, *self._left_out)
+        if tool is None and left_out and health.status == "ok":
+            return Health("degraded", describe(left_out))
+        return health
 
     async def stop(self) -> None:
         """Stops the server."""
-        if self._retrying is not None:
-            self._retrying.cancel()
-            await asyncio.wait({self._retrying})
+        tasks, self._tasks, self._changed, self._newest = list(self._tasks.values()), {}, None, None
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         await self.server.close()
 
     def _made(self, tools: Iterable[OfferedTool]) -> list[Tool]:
-        """A tool that does not hold is left out, and the others stay."""
+        """A tool that does not hold is left out, and the others stay. This takes a while: it runs in a thread."""
         made = {}
+        left_out = []
         for offered in tools:
             try:
                 tool = as_tool(self.server, offered, trusted=self.trusted, limits=self._limits)
                 made[tool.id] = tool
             except BadTool as error:
                 log.warning("%s", error)
+                left_out.append(f"{offered.legal_name}: {error.field}: {error.problem}")
+        self._left_out = tuple(left_out)
         return list(made.values())
 
 

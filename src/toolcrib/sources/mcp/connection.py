@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from toolcrib.errors import StreamClosed, ToolFailure
 from toolcrib.sources.mcp.http import HttpEndpoint
 from toolcrib.sources.mcp.incoming_messages import IncomingMessages
+from toolcrib.sources.mcp.listing import ToolListing, vet
 from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion, exchange_of_this_context
 from toolcrib.sources.mcp.results import (
     FORGOTTEN,
@@ -42,6 +43,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 PROBE_S = 10.0
 CLOSE_S = 20.0
 PAGES = 100
+PAUSE_S = 0.5
 HEADER_MISMATCH = -32020
 
 log = logging.getLogger("toolcrib.mcp")
@@ -70,18 +72,23 @@ class _Task(types.Request[dict[str, Any], str]):
 
 
 class McpConnection:
-    """A server that answers. `tools` are those it listed last; `relisted` is called when they may be others."""
+    """A server that answers. `listing` is what it listed last; `relisted` is called when that may be another."""
 
-    def __init__(self, place: Endpoint, mode: str, relisted: Callable[[list[OfferedTool]], None]) -> None:
+    def __init__(
+        self, place: Endpoint, mode: str, settings: McpClientSettings, relisted: Callable[[ToolListing], None]
+    ) -> None:
         self._place = place
         self._mode = mode
+        self._settings = settings
         self._relisted = relisted
         self._over = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._incoming: IncomingMessages | None = None
         self._aside: set[asyncio.Task[None]] = set()
         self.client: Client
-        self.tools: list[OfferedTool] = []
+        self.listing = ToolListing([])
+        self._one_listing = asyncio.Lock()
+        self._stale = self._refreshing = False
         self.exchanges: set[PendingRequest] = set()
         self.closing = self.doubted = False
         self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
@@ -188,16 +195,33 @@ class McpConnection:
         with contextlib.suppress(Exception):  # it is only a convenience: the next connection lists again
             async with self.client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
-                    await self._relist()
+                    self._note_change()
 
     async def _noticed(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification) and not self.modern:
-            self._start(self._relist())
+            self._note_change()
+
+    def _note_change(self) -> None:
+        """However often a server says that its tools are others, they are listed one time after the other."""
+        self._stale = True
+        if not self._refreshing:
+            self._refreshing = True
+            self._start(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            while self._stale:
+                self._stale = False
+                await self._relist()
+                await asyncio.sleep(PAUSE_S)
+        finally:
+            self._refreshing = False
 
     async def _relist(self) -> None:
         try:
-            await self._list()
-        except (MCPError, ToolFailure, ValidationError) as error:
+            async with asyncio.timeout(self._settings.start_s):
+                await self._list()
+        except (MCPError, ToolFailure, ValidationError, TimeoutError) as error:
             log.warning("the tools of a server could not be listed again: %s", error)
 
     def _start(self, work: Any) -> None:
@@ -241,31 +265,36 @@ class McpConnection:
     # What it is asked
 
     async def _list(self) -> None:
-        self.tools = await self._listed() if self.client.server_capabilities.tools is not None else []
-        self._relisted(self.tools)
+        async with self._one_listing:
+            has_tools = self.client.server_capabilities.tools is not None
+            self.listing = await self._listed() if has_tools else ToolListing([])
+        self._relisted(self.listing)
 
-    async def _listed(self) -> list[OfferedTool]:
+    async def _listed(self) -> ToolListing:
+        """All its pages, as far as they are taken; what is inside is looked at in a thread."""
+        incoming, most = self._incoming, self._settings.most_tools
+        assert incoming is not None
         found: dict[str, OfferedTool] = {}
         cursor: str | None = None
+        incoming.truncated = False
         for _ in range(PAGES):
-            with self._sifting():
+            with self._sifting(incoming, most - len(found)):
                 page = await self.client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
             for tool in page.tools:
                 said = offered(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
                 found.setdefault(said.name, said)
             cursor = page.next_cursor
-            if cursor is None:
-                return list(found.values())
+            if cursor is None or incoming.truncated:
+                return await asyncio.to_thread(vet, list(found.values()), most, incoming.truncated)
         raise ToolFailure("failed", f"the list of its tools has more than {PAGES} pages")
 
     @contextlib.contextmanager
-    def _sifting(self) -> Iterator[None]:
-        assert self._incoming is not None
-        self._incoming.version = self.client.protocol_version
+    def _sifting(self, incoming: IncomingMessages, room: int) -> Iterator[None]:
+        incoming.version, incoming.room = self.client.protocol_version, room
         try:
             yield
         finally:
-            self._incoming.version = None
+            incoming.version = None
 
     async def call(self, params: Mapping[str, Any], progress: Any) -> dict[str, Any]:
         """One `tools/call`, as the server answers it.
@@ -328,7 +357,7 @@ class McpConnection:
             revision=self.client.protocol_version,
             title=info.title,
             instructions=self.client.instructions,
-            tools=tuple(self.tools),
+            tools=tuple(self.listing.tools),
             prompts=0 if has.prompts is None else await self._count(types.ListPromptsRequest, "prompts"),
             resources=0 if has.resources is None else await self._count(types.ListResourcesRequest, "resources"),
         )
@@ -365,14 +394,18 @@ class McpConnection:
 
 
 async def connect(
-    place: Endpoint, mode: str, seconds: float, relisted: Callable[[list[OfferedTool]], None]
+    place: Endpoint,
+    mode: str,
+    seconds: float,
+    settings: McpClientSettings,
+    relisted: Callable[[ToolListing], None],
 ) -> McpConnection:
     """A connection that can be used.
 
     Raises:
         NotStarted: there is none.
     """
-    connection = McpConnection(place, mode, relisted)
+    connection = McpConnection(place, mode, settings, relisted)
     try:
         await connection.opened(seconds)
     except BaseException:

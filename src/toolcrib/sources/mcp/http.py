@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
@@ -19,12 +20,14 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ErrorData, JSONRPCError
 
+from toolcrib.sources.mcp.message_limits import PartCounter
 from toolcrib.sources.mcp.results import BROKEN, FORGOTTEN, REFUSED, THROTTLED, TOO_LARGE, UNREACHABLE
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 
 TIMEOUT = httpx2.Timeout(30.0, read=None, pool=None)  # how long an answer may take is for the call to say
 FAREWELL = httpx2.Timeout(3.0)
 PLAIN = {"accept-encoding": "identity"}
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol, httpx2.ProxyError)
 _STATUS = {401: REFUSED, 403: REFUSED, 429: THROTTLED, 502: BROKEN, 503: UNREACHABLE, 504: BROKEN}
 
@@ -67,7 +70,7 @@ class HttpEndpoint:
         headers, auth = self._credentials
         return _Careful(
             broke,
-            transport=_Measured(httpx2.AsyncHTTPTransport(), self._settings.message_bytes),
+            transport=_Measured(httpx2.AsyncHTTPTransport(), self._settings),
             headers={**PLAIN, **headers},
             auth=auth,
             timeout=TIMEOUT,
@@ -129,16 +132,17 @@ def _code(request: httpx2.Request, response: httpx2.Response) -> int | None:
 class _Measured(httpx2.AsyncBaseTransport):
     """Answers whose bodies have a greatest size."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, most: int) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, settings: McpClientSettings) -> None:
         self._inner = inner
-        self._most = most
+        self._settings = settings
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """One request and the head of its answer."""
         response = await self._inner.handle_async_request(request)
         response.headers.pop("content-encoding", None)  # none was asked for, and unpacking one has no bound
         endless = response.headers.get("content-type", "").startswith("text/event-stream")
-        response.stream = _Bounded(response.stream, None if endless else self._most)
+        most = None if endless else self._settings.message_bytes
+        response.stream = _Bounded(response.stream, most, PartCounter(self._settings.message_parts))
         return response
 
     async def aclose(self) -> None:
@@ -149,9 +153,11 @@ class _Measured(httpx2.AsyncBaseTransport):
 class _Bounded(httpx2.AsyncByteStream):
     """A body that ends with an error which the SDK takes for that of the one answer."""
 
-    def __init__(self, inner: Any, most: int | None) -> None:
+    def __init__(self, inner: Any, most: int | None, counter: PartCounter) -> None:
         self._inner = inner
         self._left = most
+        self._counter = counter
+        self._line_ends = b""  # of the chunk before: an empty line may come in two
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -160,9 +166,24 @@ class _Bounded(httpx2.AsyncByteStream):
                     self._left -= len(chunk)
                     if self._left < 0:
                         raise httpx2.StreamError(f"[{TOO_LARGE}] more bytes than are taken")
+                if self._exceeded_by(chunk):
+                    raise httpx2.StreamError(f"[{TOO_LARGE}] more values than are taken")
                 yield chunk
         except httpx2.TransportError as error:
             raise httpx2.StreamError(f"[{BROKEN}] {str(error) or type(error).__name__}") from error
+
+    def _exceeded_by(self, chunk: bytes) -> bool:
+        """Counts the values of a body, or of each event of a stream, which ends with an empty line."""
+        if self._left is not None:
+            return self._counter.exceeded_by(chunk)
+        text = self._line_ends + chunk
+        self._line_ends = text[len(text.rstrip(b"\r\n")) :][-3:]
+        for number, event in enumerate(_EVENT_END.split(text)):
+            if number:
+                self._counter.restart()
+            if self._counter.exceeded_by(event):
+                return True
+        return False
 
     async def aclose(self) -> None:
         """Closes the connection below."""

@@ -16,7 +16,8 @@ log = logging.getLogger("toolcrib.mcp")
 class IncomingMessages:
     """A stream of messages. A result that does not say what kind it is, is complete.
 
-    While a list of tools is waited for, `version` says by which revision they are looked at.
+    While a list of tools is waited for, `version` says by which revision they are looked at, and `room` how many of
+    them are still taken; `truncated` says that there were more.
     """
 
     def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
@@ -24,6 +25,8 @@ class IncomingMessages:
         self._ended = ended
         self.heard = 0
         self.version: str | None = None
+        self.room = 0
+        self.truncated = False
 
     @property
     def last_context(self) -> contextvars.Context | None:
@@ -44,8 +47,16 @@ class IncomingMessages:
         if isinstance(message, JSONRPCResponse):
             message.result.setdefault("resultType", "complete")
             if self.version is not None:
+                self._cut(message.result)
                 _sift(message.result, self.version)
         return item
+
+    def _cut(self, result: dict[str, Any]) -> None:
+        """Forgets what is too much before anybody looks at it."""
+        tools = result.get("tools")
+        if isinstance(tools, list) and len(tools) > self.room:
+            del tools[self.room :]
+            self.truncated = True
 
     async def receive(self) -> Any:
         """The next message."""

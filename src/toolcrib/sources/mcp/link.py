@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.sources import OK, Health
-from toolcrib.sources.mcp.results import OfferedTool
+from toolcrib.sources.mcp.listing import ToolListing
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class ServerLink:
     """
 
     def __init__(
-        self, settings: McpClientSettings, credentials: Credentials, relisted: Callable[[list[OfferedTool]], None]
+        self, settings: McpClientSettings, credentials: Credentials, relisted: Callable[[ToolListing], None]
     ) -> None:
         self._settings = settings
         self._credentials = credentials
@@ -113,7 +113,8 @@ class ServerLink:
             if self._way not in (None, number) or self._failures >= STARTS:
                 continue
             try:
-                connection: McpConnection = await sdk.connect(place, mode, deadline - loop.time(), self._relisted)
+                left = deadline - loop.time()
+                connection: McpConnection = await sdk.connect(place, mode, left, self._settings, self._relisted)
             except sdk.NotStarted as error:
                 told = told or error
                 self._failed(str(told))

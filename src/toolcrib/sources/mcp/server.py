@@ -13,6 +13,7 @@ from toolcrib.context import Context, Parked
 from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
 from toolcrib.sources import OK, Health
 from toolcrib.sources.mcp.link import ServerLink
+from toolcrib.sources.mcp.listing import ToolListing
 from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion
 from toolcrib.sources.mcp.results import ConnectionForgotten, OfferedTool, ServerDescription, failure, to_result
 from toolcrib.sources.mcp.settings import McpClientSettings
@@ -36,7 +37,8 @@ log = logging.getLogger("toolcrib.mcp")
 class McpClient:
     """Connections to one server: one that all owners share, or one for each that has credentials.
 
-    `changed` is called with all tools whenever a listing brings others than the last.
+    `changed` is called with all tools whenever a listing brings others than the last; `left_out` says which of them are
+    not taken, and why.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class McpClient:
         self.changed = changed
         self._links: dict[str, ServerLink] = {}
         self._tools: list[OfferedTool] | None = None
+        self.left_out: tuple[str, ...] = ()
         self._held: dict[str, PendingRequest] = {}
         self._minding: dict[str, asyncio.Task[None]] = {}
 
@@ -57,7 +60,7 @@ class McpClient:
         """
         if self._tools is None:
             async with self._link("").connected() as connection:
-                return connection.tools
+                return connection.listing.tools
         return self._tools
 
     async def about(self) -> ServerDescription:
@@ -148,15 +151,18 @@ class McpClient:
             self._links[key] = ServerLink(self.settings, credentials, self._ignored if key else self._relisted)
         return self._links[key]
 
-    def _relisted(self, tools: list[OfferedTool]) -> None:
-        before, self._tools = self._tools, tools
+    def _relisted(self, listing: ToolListing) -> None:
+        tools, left_out = listing
+        for problem in left_out if left_out != self.left_out else ():
+            log.warning("%s: %s", self.settings.name, problem)
+        before, self._tools, self.left_out = self._tools, tools, left_out
         if self.changed is not None and before is not None and before != tools:
             try:
                 self.changed(tools)
             except Exception as error:  # noqa: BLE001 - what others make of the news must not end the connection
                 log.warning("the tools of %s changed and could not be taken: %s", self.settings.name, error)
 
-    def _ignored(self, tools: list[OfferedTool]) -> None:
+    def _ignored(self, listing: ToolListing) -> None:
         """What one owner is shown is not the catalog of all."""
 
     # One request

@@ -22,7 +22,7 @@ class McpClientSettings:
     each owner has a bearer token and a connection of its own, and an owner without one can call nothing. With `auth`
     each owner has what that returns for it, an `httpx2.Auth` such as the SDK's `OAuthClientProvider`. For the list of
     tools, which is the same for all, the owner is "". A server is stopped after `idle_s` without a call. A message
-    over `message_bytes` is not taken.
+    over `message_bytes`, or with more values than `message_parts`, is not taken; of its tools `most_tools` are.
 
     Raises:
         BadTool: it has neither a command nor an address, or both.
@@ -39,6 +39,8 @@ class McpClientSettings:
     start_s: float = 30.0
     idle_s: float = 300.0
     message_bytes: int = 16 * MEGABYTE
+    message_parts: int = 200_000
+    most_tools: int = 1000
 
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):

@@ -17,9 +17,11 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import msgspec
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from toolcrib.sources.mcp.message_limits import exceeds
 from toolcrib.sources.mcp.results import TOO_LARGE
 from toolcrib.sources.mcp.settings import McpClientSettings
 
@@ -86,7 +88,7 @@ class StdioEndpoint:
     async def _read(self, process: asyncio.subprocess.Process, into: Any) -> None:
         """Its end is the end of the connection: whoever waits for an answer is told."""
         assert process.stdout is not None
-        lines = _Lines(self._settings.message_bytes)
+        lines = _Lines(self._settings.message_bytes, self._settings.message_parts)
         with into, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             while chunk := await process.stdout.read(CHUNK):
                 for message in lines.feed(chunk):
@@ -104,8 +106,9 @@ class StdioEndpoint:
 class _Lines:
     """Messages out of chunks. Of a line that is too long only the ends are kept, which say whose answer it was."""
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, most: int) -> None:
         self._longest = longest
+        self._most = most
         self._parts: list[bytes] = []
         self._size = 0
         self._head = b""
@@ -132,19 +135,32 @@ class _Lines:
         line, head, size = b"".join(self._parts), self._head, self._size
         self._parts, self._size, self._head = [], 0, b""
         if head:
-            return _refused(head, line, size)
-        try:
+            return _refused(head, line, f"{size} bytes")
+        if exceeds(line, self._most):
+            return _refused(line[:256], line[-256:], f"more than {self._most} values")
+        return _message(line)
+
+
+def _message(line: bytes) -> Any:
+    """A message; None where it is none. Pydantic alone would read what is inside once for each kind of message."""
+    try:
+        data = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        data = None  # some servers write NaN, which only the other reads
+    try:
+        if data is None:
             return jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            return None
+        return jsonrpc_message_adapter.validate_python(data, by_name=False)
+    except ValueError:
+        return None
 
 
-def _refused(head: bytes, tail: bytes, size: int) -> JSONRPCError | None:
+def _refused(head: bytes, tail: bytes, size: str) -> JSONRPCError | None:
     """What the caller gets instead of an answer that is too large."""
     whose = _HEAD.match(head) or _TAIL.search(tail)
     if whose is None:
         return None
-    error = ErrorData(code=TOO_LARGE, message=f"The answer of the server has {size} bytes, more than is taken")
+    error = ErrorData(code=TOO_LARGE, message=f"The answer of the server has {size}, more than is taken")
     return JSONRPCError(jsonrpc="2.0", id=int(whose[1]), error=error)
 
 
