@@ -50,7 +50,10 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "tests/sources/openapi/test_junk.py",
         "tests/cli/test_trust.py",
     ),
-    "Schemas, listings and documents that take long": ("tests/schema/test_limits.py", "tests/sources/mcp/test_bounds.py"),
+    "Schemas, listings and documents that take long": (
+        "tests/schema/test_limits.py",
+        "tests/sources/mcp/test_bounds.py",
+    ),
     "Secrets that show": ("tests/contract/test_failure.py", "tests/definitions/test_secrets.py"),
     "Audits that were changed": ("tests/cli/test_audit.py",),
 }
