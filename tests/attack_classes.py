@@ -32,6 +32,13 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "tests/serve/api/test_narrow_keys.py",
         "tests/serve/api/test_auth.py",
     ),
+    "Owners that take all there is": (
+        "tests/session/test_fairness.py",
+        "tests/session/test_grant_numbers.py",
+        "tests/_call/test_owner_turns.py",
+        "tests/sandbox/test_job_queue.py",
+        "tests/serve/api/test_fairness.py",
+    ),
     "Pages, origins and tokens": (
         "tests/serve/test_start_token.py",
         "tests/serve/test_origins.py",

@@ -64,12 +64,13 @@ class _Rights(NamedTuple):
     namespaces: tuple[str, ...] | None
     grants: tuple[Any, ...]
     limited: bool
+    most_grants: int
 
     def of(self, session: Session) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """The namespaces and the grants that the session has then.
 
         Raises:
-            Refused: `denied`, they were taken away and the caller may not give them back.
+            Refused: `denied`, they were taken away and the caller may not give them back; `too_large`, too many grants.
         """
         wanted = session.namespaces if self.namespaces is None else self.namespaces
         if self.limited and session.ceiling is not None and (taken := sorted({*wanted} - {*session.ceiling})):
@@ -78,7 +79,9 @@ class _Rights(NamedTuple):
         if not self.grants:
             return wanted, session.grants
         kept = session.grants if self.limited else ()
-        return wanted, (*kept, *(one for one in self.grants if one not in kept))
+        grants = (*kept, *(one for one in self.grants if one not in kept))
+        permissions.check_number(grants, self.most_grants)
+        return wanted, grants
 
 
 class Crib:
@@ -361,7 +364,8 @@ class Crib:
         `Session.narrow` took away stay away.
 
         Raises:
-            Refused: `invalid_arguments` for a bad id, `denied` for somebody else's or a namespace, `not_found`.
+            Refused: `invalid_arguments` for a bad id, `denied` for somebody else's or a namespace, `not_found`,
+                `too_large` for too many grants.
         """
         id = secrets.token_hex(16) if id is None else id
         if not SESSION_ID.fullmatch(id):
@@ -374,7 +378,8 @@ class Crib:
         if allowed is not None:
             authorize(await self._recorded(id, owner) if wanted is None else wanted, allowed)
         limited = allowed is not None and "*" not in allowed
-        rights = _Rights(wanted, permissions.grants_of(grants), limited)
+        most = self.pipeline.limits.grants_per_session
+        rights = _Rights(wanted, permissions.grants_of(grants, most), limited, most)
         lock = self._opening.setdefault(id, asyncio.Lock())
         async with lock:
             session, made = await self._open(id, owner, rights)

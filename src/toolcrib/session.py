@@ -227,12 +227,15 @@ class Session(Lists):
         """Takes rights away, from the next call on. To give more, open the session anew.
 
         Raises:
-            Refused: `denied`, it would open something.
+            Refused: `denied`, it would open something; `too_large`, there would be too many grants.
             BadRule: the grants do not load.
         """
+        most = self.pipeline.limits.grants_per_session
         wanted = self.namespaces if namespaces is None else self.crib.catalog.resolve(namespaces)
         permissions.within(wanted, self.namespaces)
-        self.grants = (*self.grants, *permissions.grants_of(grants))
+        narrower = (*self.grants, *permissions.grants_of(grants, most))
+        permissions.check_number(narrower, most)
+        self.grants = narrower
         self.judge = None
         await self.crib.set_namespaces(self, wanted, narrowed=True)
 

@@ -126,6 +126,7 @@ class CribLimits:
     weights: Mapping[str, int] = field(default_factory=dict)
     queued_per_owner: int | None = None
     waiting_per_owner: int | None = None
+    grants_per_session: int = 256
 
     def __post_init__(self) -> None:
         _check_rates(self, "session_rate", "owner_rate")

@@ -8,6 +8,7 @@ import pytest
 from tests.engine.place import Log, cluster, events, nats_of, result, until
 from tests.requirements import requirement
 from toolcrib import Crib, Session, tool
+from toolcrib.store import Node
 from toolcrib.types import CribLimits
 
 
@@ -187,3 +188,20 @@ async def test_the_limit_of_a_session_holds_over_all_workers(urls: tuple[str, st
         log.go.set()
         assert all(result.ok for result in await asyncio.gather(*calls))
         assert log.most == 3
+
+
+@requirement("security.fair.7")
+async def test_an_owner_has_half_of_all_slots_where_a_node_has_owners_share(urls: tuple[str, str]) -> None:
+    log = Log()
+    async with cluster(urls, log, ("w1", "w2"), slots=4) as (api, *workers):
+        told = Node("api", {"shared": True}, 0.0, 0.0, True)
+        for worker in workers:
+            nats_of(worker).share([told, *(Node(n, {"slots": 4}, 0.0, 0.0, True) for n in ("w1", "w2"))])
+        ada = await api.open("a", owner="ada", namespaces=["shop"])
+        bob = await api.open("b", owner="bob", namespaces=["shop"])
+        held = [asyncio.ensure_future(ada.call("shop.hold", {"order": str(n)})) for n in range(30)]
+        await log.until_running(4)
+        assert (await bob.call("shop.pay", {"order": "B-1"})).ok
+        log.go.set()
+        assert all(result.ok for result in await asyncio.gather(*held))
+        assert log.most == 4

@@ -1,6 +1,7 @@
 """Owners share a crib: seats, turns, and how much of each may queue and wait."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -206,3 +207,33 @@ async def test_the_questions_of_an_owner_are_listed_alone(place: Place) -> None:
         for owner, made in calls.items():
             assert [question.call for question in await crib.questions(owner)] == made
         assert len(await crib.questions()) == 6
+
+
+@requirement("security.fair.6")
+async def test_a_thread_that_cannot_be_stopped_counts_as_a_seat_of_its_owner() -> None:
+    gate, began = threading.Event(), threading.Semaphore(0)
+
+    @tool(read_only=True, timeout=10)
+    def stuck() -> int:
+        """Hang."""
+        began.release()
+        gate.wait(SOON)
+        return 1
+
+    @tool(read_only=True)
+    async def quick() -> int:
+        """Be quick."""
+        return 1
+
+    async with t.crib(stuck, quick, limits=CribLimits(per_crib=4, shared=True)) as crib:
+        ada, bob = await crib.open(owner="ada"), await crib.open(owner="bob")
+        calls = [await ada.submit("stuck") for _ in range(2)]
+        for _ in calls:
+            assert await asyncio.to_thread(began.acquire, timeout=SOON)
+        await crib.clock.advance(11)
+        assert [(await ada.status(call.id)).status for call in calls] == ["timed_out"] * 2
+        late = await ada.submit("quick")
+        assert (await ada.status(late.id)).status == "queued"
+        assert (await bob.call("quick")).ok
+        gate.set()
+        assert (await asyncio.wait_for(ada.result(late.id), SOON)).ok

@@ -38,6 +38,9 @@ async def _threaded(live: LiveCall, work: Callable[[LiveCall, Any], Any], contex
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         if live.stopping in (None, "timeout"):
+            if not future.done():
+                free = live.pipeline.scheduler.hold(live.session.owner)
+                future.add_done_callback(lambda _: free())
             raise
         return await future
 

@@ -23,6 +23,7 @@ from toolcrib._call.failures import trace, traced, unexpected
 from toolcrib._call.history import question
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result
+from toolcrib._call.owner_turns import OwnerTurns
 from toolcrib._call.remote import Engine, goes_elsewhere, version_of
 from toolcrib._call.request import CallRequest, Rejected
 from toolcrib._call.scheduler import Clock, Scheduler
@@ -45,6 +46,9 @@ QUIET = 30
 CONFLICT_RETRIES = 3
 STATE_RETRIES = 3
 """How often changes of the state are tried again although nobody else has changed it."""
+
+COMMITS = 2
+"""Commits of one owner that are under way at once, while others have some too."""
 
 QUEUED = "wait for some of them to end before you make more"
 WAITING = "have some of them answered or cancelled before you make more"
@@ -77,16 +81,19 @@ class Pipeline:
         self.threads: Executor | None = None
         self.expiry_changed: Callable[[float], None] = lambda when: None
         self.waiting: WaitingCalls | None = None
-        self._bound_waiting()
+        self.turns: OwnerTurns | None = None
+        self._bound_owners()
         self._tasks: set[asyncio.Task[None]] = set()
         self.adrift: WeakSet[asyncio.Task[None]] = WeakSet()
 
     def share(self, seated: Iterable[LiveCall]) -> None:
         """Has owners share the seats, and bounds what is queued and waits for each; `seated` are the calls that run."""
         self.scheduler.share(seated)
-        self._bound_waiting()
+        self._bound_owners()
 
-    def _bound_waiting(self) -> None:
+    def _bound_owners(self) -> None:
+        if self.scheduler.shared:
+            self.turns = OwnerTurns(COMMITS, self.limits.weights)
         most = self.scheduler.most_waiting
         self.waiting = None if most is None else WaitingCalls(self.store, most, self.clock)
 
@@ -191,7 +198,7 @@ class Pipeline:
         live.session.live[live.id] = live
         await self._keep_secrets(live)
         row = live.new_row("queued")
-        conflict = await self.store.commit(live.accepted(row, [records.accepted(live)]))
+        conflict = await self._commit(live, live.accepted(row, [records.accepted(live)]))
         if await self._shut_out(live, conflict):
             return
         live.row = row if conflict is None else _standing(conflict)
@@ -582,7 +589,7 @@ class Pipeline:
         attempt = 0
         while True:
             try:
-                return await self.store.commit(write)
+                return await (self.store.commit(write) if self.turns is None else self._commit(live, write))
             except StoreUnavailable as error:
                 if write.expect is None or self.stopping or self.starting:
                     raise
@@ -593,6 +600,17 @@ class Pipeline:
                     raise
                 attempt += 1
                 await asyncio.sleep(RETRY_S)
+
+    async def _commit(self, live: LiveCall, write: Write) -> Conflict | None:
+        """Commits in turns of the owners, where they share the crib."""
+        owner, turns = live.session.owner, self.turns
+        if turns is None:
+            return await self.store.commit(write)
+        await turns.enter(owner)
+        try:
+            return await self.store.commit(write)
+        finally:
+            turns.leave(owner)
 
     async def _durably_later(self, live: LiveCall, write: Write) -> None:
         """Ends a stopped call when the store is back, unless the crib ends before: then recovery finds it.

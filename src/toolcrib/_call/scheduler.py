@@ -66,7 +66,7 @@ class Scheduler:
         self._by_owner: Counter[str] = Counter()
         self._queue: CallQueue[ScheduledCall] = CallQueue(limits.weights)
         self._deadlines: dict[float, deque[tuple[float, ScheduledCall]]] = {}
-        self.queued = self._nested = 0
+        self.queued = self._nested = self._held = 0
         self._seating = False
         self._timer: Any = None
         self._timer_at = 0.0
@@ -119,7 +119,7 @@ class Scheduler:
         limits, held = self._limits, self._by_owner[owner]
         if limits.per_owner is not None and held >= limits.per_owner:
             return True
-        return self._shared and held >= (limits.per_crib - self._running) * self._queue.weight(owner)
+        return self._shared and held >= (limits.per_crib - self._running - self._held) * self._queue.weight(owner)
 
     def _fits(self, seat: ScheduledCall) -> bool:
         # What an engine brought is judged by limits that hold for all nodes, and keeps no slot while it waits for them.
@@ -182,6 +182,22 @@ class Scheduler:
         finally:
             self._seating = False
 
+    def hold(self, owner: str) -> Callable[[], None]:
+        """Counts a thread that cannot be stopped as a seat of an owner, after its call; what ends that."""
+        if not self._counts_owners:
+            return _nothing
+        self._by_owner[owner] += 1
+        self._held += 1
+
+        def free() -> None:
+            if self._held:  # it was not stopped meanwhile
+                self._held -= 1
+                _drop(self._by_owner, owner)
+            if self.queued and not self._seating:
+                self._seat_next()
+
+        return free
+
     def skips(self, first: ScheduledCall) -> bool:
         """Whether none of an owner's queued calls fits. Then there is no need to look at each of their sessions."""
         return not self._nested and self._counts_owners and self._has_share(first.session.owner)
@@ -229,7 +245,7 @@ class Scheduler:
 
     def stop(self) -> None:
         """Forgets all seats, queues and deadlines."""
-        self._running = self._nested = self.queued = 0
+        self._running = self._nested = self._held = self.queued = 0
         self._by_tool.clear()
         self._by_owner.clear()
         self._queue.clear()
@@ -237,6 +253,10 @@ class Scheduler:
             self._timer.cancel()
             self._timer = None
         self._deadlines.clear()
+
+
+def _nothing() -> None:
+    """Nothing was counted."""
 
 
 def _drop(counter: Counter[str], key: str) -> None:

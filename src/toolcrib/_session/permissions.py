@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from toolcrib.session import Session
 
 
+LONGEST = 4096
+"""Characters of a grant."""
+
+
 def compose(session: Session) -> Policy:
     """The policy that judges the calls of a session now."""
     policy = session.pipeline.policy
@@ -39,10 +43,11 @@ def compose(session: Session) -> Policy:
     return made
 
 
-def grants_of(given: Any) -> tuple[Mapping[str, Any], ...]:
+def grants_of(given: Any, most: int) -> tuple[Mapping[str, Any], ...]:
     """Grants as a caller gives them: a mapping of `allow`, `ask`, `deny`, or a list of what is allowed.
 
     Raises:
+        Refused: `too_large`, there are more than `most`.
         BadRule: they do not load.
     """
     if not given:
@@ -50,8 +55,20 @@ def grants_of(given: Any) -> tuple[Mapping[str, Any], ...]:
     from toolcrib.policy.loader import load
 
     grants = dict(given) if isinstance(given, Mapping) else {"allow": [str(one) for one in given]}
+    check_number((grants,), most)  # before they are read, which takes a while for each
     load({"grants": grants}, narrowing=True)
     return (grants,)
+
+
+def check_number(grants: Iterable[Mapping[str, Any]], most: int) -> None:
+    """Raises `Refused` where there are more grants, in all layers of a session together, than it may have."""
+    lists = [of for one in grants for of in one.values() if isinstance(of, list | tuple)]
+    number = sum(map(len, lists))
+    if number > most:
+        hint = "name folders and hosts by patterns, such as fs:read:docs/**, or raise grants_per_session"
+        raise Refused("too_large", f"A session has at most {most} grants, not {number}", hint)
+    if any(len(text) > LONGEST for of in lists for text in of if isinstance(text, str)):
+        raise Refused("too_large", f"A grant has at most {LONGEST} characters", "name what it is about by a pattern")
 
 
 def why(session: Session, tool: str, args: Any) -> Explanation:
@@ -74,6 +91,9 @@ def why(session: Session, tool: str, args: Any) -> Explanation:
 
 async def answer(session: Session, question: str, action: str, value: Any = None, **more: Any) -> Answer:
     """Answers a question; an approval for the whole session settles what it covers."""
+    most = session.pipeline.limits.grants_per_session
+    if more.get("scope") == "session" and len(session.offers) >= most:
+        raise Refused("too_large", f"{most} approvals hold for this session already", "approve this call alone")
     given = await answers.answer(session, question, action, value, **more)
     if given.accepted and given.scope == "session":
         row = await session.row(question.rpartition("-")[0])

@@ -84,6 +84,7 @@ class Agents:
         self._shelf = AgentLibrary([agents] if isinstance(agents, str | PathLike) else agents)
         self._model = model
         self._models = models
+        self._crib: Crib | None = None
         self._providers = models if isinstance(models, Providers) else Providers()
         self._default = default
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -142,6 +143,7 @@ class Agents:
 
     def start(self, crib: Crib) -> None:
         """From now on takes up what dead processes have left, until it is stopped."""
+        self._crib = crib
         take_over(self, crib)
 
     def retry(self, session: Session) -> None:
@@ -218,7 +220,7 @@ class Agents:
         """Where scripts of models run."""
         from toolcrib.sandbox.scripts import ScriptRunner
 
-        return ScriptRunner()
+        return ScriptRunner(shared=self._crib is not None and self._crib.pipeline.scheduler.shared)
 
     def be_patient(self, call: LiveCall) -> None:
         """The agent of a call waits for people."""

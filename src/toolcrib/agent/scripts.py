@@ -176,6 +176,7 @@ class _Running:
             printed=max(PRINTED - len(at.printed), 0),
             time_s=TIME_S,
             memory_bytes=MEMORY,
+            owner=self._call.session.owner,
         )
 
     async def _take(self, running: Any) -> None:

@@ -55,7 +55,9 @@ class Maintenance:
 
     async def _say_again(self) -> None:
         """Calls of dead workers, and those that are queued for too long, if there is a worker that has their tool."""
-        tools = {id for node in await self._store.nodes() if node.alive for id in node.facts.get("tools") or ()}
+        nodes = await self._store.nodes()
+        self._engine.share(nodes)
+        tools = {id for node in nodes if node.alive for id in node.facts.get("tools") or ()}
         for row in await self._store.stale(0.0 if self._first else QUEUED_S, tools=sorted(tools)):
             self._engine.dispatch(row, "-again")
         self._first = False

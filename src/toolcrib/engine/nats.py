@@ -14,6 +14,7 @@ import os
 import secrets
 import socket
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from toolcrib.engine.lanes import DEFAULT, Lane, lane_of
 from toolcrib.engine.maintenance import Maintenance
 from toolcrib.engine.worker import LATER_S, Again, Worker
 from toolcrib.errors import EngineUnavailable, ToolcribError
-from toolcrib.store import LEASE_S, Row, SharedStore
+from toolcrib.store import LEASE_S, Node, Row, SharedStore
 from toolcrib.types import Failure
 
 try:
@@ -116,6 +117,7 @@ class Nats:
         if not self._listens:
             crib.catalog.listen(self._tools_changed)
             self._listens = True
+        self.share(())
         Maintenance(crib, self._store, self)
         self.tell()
 
@@ -248,7 +250,21 @@ class Nats:
             done=self._work.done,
             missing=sorted(self._work.missing),
             tools=tools if self.works else {},
+            shared=self._crib.pipeline.scheduler.shared,
         )
+
+    def share(self, nodes: Iterable[Node]) -> None:
+        """Has owners share the slots of all workers, where a node that asks who somebody is has them share.
+
+        While the limits name no other number, an owner has half of the slots, and others find the rest.
+        """
+        alive = [node.facts for node in nodes if node.alive]
+        if any(facts.get("shared") for facts in alive):
+            self._crib.share()
+        limits = self._crib.pipeline.limits
+        if limits.per_owner is None and self._crib.pipeline.scheduler.shared:
+            slots = max(self.slots, sum(facts.get("slots") or 0 for facts in alive))
+            self._store.bound(limits.per_session, max(1, slots // 2), self._unparked)
 
     # Hints
 

@@ -66,6 +66,7 @@ class Grants:
     warnings: tuple[str, ...] = field(init=False, repr=False)
     _grants: tuple[Grant, ...] = field(init=False, repr=False)
     _families: dict[tuple[str, str], GrantFamily] = field(init=False, repr=False, default_factory=dict)
+    _covered: dict[str, bool] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for effect in EFFECTS:
@@ -97,11 +98,16 @@ class Grants:
 
     def covers_family(self, family: str) -> bool:
         """True if anything of a family may be allowed; one that ends with `*` stands for all actions of its domain."""
-        domain, _, action = family.partition(":")
-        return any(
-            grant.effect != "deny" and grant.domain(domain) and (action == "*" or grant.action(action))
-            for grant in self._grants
-        )
+        covered = self._covered.get(family)
+        if covered is None:
+            if len(self._covered) >= _MOST_FAMILIES:
+                self._covered.clear()
+            domain, _, action = family.partition(":")
+            covered = self._covered[family] = any(
+                grant.effect != "deny" and grant.domain(domain) and (action == "*" or grant.action(action))
+                for grant in self._grants
+            )
+        return covered
 
     def granted(self, domain: str, action: str) -> list[str]:
         """The resources of a family that are allowed, as patterns, for messages."""

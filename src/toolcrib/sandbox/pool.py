@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from math import inf
-from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 from toolcrib.sandbox import SandboxError
+from toolcrib.sandbox.job_queue import JobQueue
 
 WAIT_S = 5.0
 """How long a job waits for a worker before it is told that all are busy."""
@@ -51,11 +51,12 @@ T = TypeVar("T")
 
 
 class _PoolJob:
-    """What is to be done, how long it may take, and until when."""
+    """What is to be done, for whom, how long it may take, and until when."""
 
-    def __init__(self, work: Callable[[Any], Any], timeout_s: float) -> None:
+    def __init__(self, work: Callable[[Any], Any], timeout_s: float, owner: str) -> None:
         self.work = work
         self.timeout_s = timeout_s
+        self.owner = owner
         self.answer: Future[Any] = Future()
         self.deadline = inf
         self.overdue = 0.0
@@ -98,6 +99,8 @@ class _Worker(Generic[M]):
         while not self.lost and (job := self._crew.jobs.get()) is not None:
             if job.answer.set_running_or_notify_cancel():
                 self._do(job)
+            if not self.lost:
+                self._crew.jobs.done(job)
         self._drop()
 
     def _do(self, job: _PoolJob) -> None:
@@ -129,25 +132,25 @@ class _Worker(Generic[M]):
 class _WorkerGroup(Generic[M]):
     """The workers of one queue, and the thread that looks at the clock for them."""
 
-    def __init__(self, make: Callable[[], M]) -> None:
+    def __init__(self, make: Callable[[], M], *, shared: bool) -> None:
         self.make = make
-        self.jobs: SimpleQueue[_PoolJob | None] = SimpleQueue()
+        number = min(os.cpu_count() or 1, WORKERS)
+        self.jobs: JobQueue[_PoolJob] = JobQueue(number, shared=shared)
         self._changed = threading.Condition()
         self._wakes = inf
         self._closing = self._closed = False
-        self._workers = [_Worker(self) for _ in range(min(os.cpu_count() or 1, WORKERS))]
+        self._workers = [_Worker(self) for _ in range(number)]
         self._watch = _Thread(self._watched)
 
     async def close(self) -> None:
         """Refuses what waits, stops what runs, and ends every thread."""
-        while not self.jobs.empty():
-            job = self.jobs.get()
-            if job and job.answer.set_running_or_notify_cancel():
+        for job in self.jobs.drain():
+            if job.answer.set_running_or_notify_cancel():
                 job.answer.set_exception(SandboxError("crashed", "the sandbox was closed"))
         with self._changed:
             self._closing = True
             for worker in self._workers:
-                self.jobs.put(None)
+                self.jobs.end()
                 if worker.job:
                     worker.job.deadline = 0.0
             self._changed.notify()
@@ -198,27 +201,32 @@ class _WorkerGroup(Generic[M]):
         job.overdue = job.overdue or now
         if now - job.overdue > HEED_S:
             worker.lost, worker.job = True, None
+            self.jobs.done(job)
             job.answer.set_exception(SandboxError("timeout", duration_ms=(job.timeout_s + now - job.overdue) * 1e3))
             self._workers[self._workers.index(worker)] = _Worker(self)
 
 
 class WorkerPool(Generic[M]):
-    """As many workers as there are processors, at most eight; they start with the first job."""
+    """As many workers as there are processors, at most eight; they start with the first job.
 
-    def __init__(self, make: Callable[[], M]) -> None:
+    Jobs begin in turns of their owners, who share the workers where it is `shared`.
+    """
+
+    def __init__(self, make: Callable[[], M], *, shared: bool = False) -> None:
         self._make = make
+        self._shared = shared
         self._crew: _WorkerGroup[M] | None = None
         self._lock = threading.Lock()
 
-    async def do(self, work: Callable[[M], T], timeout_s: float) -> T:
+    async def do(self, work: Callable[[M], T], timeout_s: float, owner: str = "") -> T:
         """What the work gives on one of the machines.
 
         Raises:
             Fault: it took too long, no worker was free in time, or the work raised it.
         """
-        job = _PoolJob(work, timeout_s)
+        job = _PoolJob(work, timeout_s, owner)
         with self._lock:
-            crew = self._crew = self._crew or _WorkerGroup(self._make)
+            crew = self._crew = self._crew or _WorkerGroup(self._make, shared=self._shared)
             crew.jobs.put(job)
         waiting = asyncio.wrap_future(job.answer)
         try:

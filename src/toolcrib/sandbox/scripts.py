@@ -85,7 +85,7 @@ class ScriptLeg:
 
 @dataclass(frozen=True, slots=True)
 class ScriptRules:
-    """What holds for a script: the functions that it may call, its clock and its chance, and its bounds."""
+    """What holds for a script: the functions that it may call, its clock and its chance, its bounds and its owner."""
 
     functions: Collection[str]
     now: float
@@ -94,6 +94,7 @@ class ScriptRules:
     printed: int
     time_s: float
     memory_bytes: int
+    owner: str = ""
 
     @property
     def limits(self) -> ResourceLimits:
@@ -112,10 +113,13 @@ class ScriptRules:
 
 
 class ScriptRunner:
-    """The interpreters that run scripts, apart from those of validators, which are short."""
+    """The interpreters that run scripts, apart from those of validators, which are short.
 
-    def __init__(self) -> None:
-        self._pool = WorkerPool(MontyInterpreter)
+    The scripts of several owners go on in turns; where it is `shared`, no owner has all interpreters.
+    """
+
+    def __init__(self, *, shared: bool = False) -> None:
+        self._pool = WorkerPool(MontyInterpreter, shared=shared)
 
     async def start(self, code: str, rules: ScriptRules) -> ScriptLeg:
         """The first leg of a script.
@@ -153,7 +157,9 @@ class ScriptRunner:
         while True:
             try:
                 (calls, state, value), printed, _ = await self._pool.do(
-                    lambda machine: machine.use(run, rules.limits, rules.policy, rules.printed), rules.time_s + HEED_S
+                    lambda machine: machine.use(run, rules.limits, rules.policy, rules.printed),
+                    rules.time_s + HEED_S,
+                    rules.owner,
                 )
             except SandboxError as fault:
                 if fault.code != "busy":

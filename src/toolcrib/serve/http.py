@@ -74,16 +74,25 @@ class Site:
         self._mcp = mcp
         self._guard = guard
         nameless = guard is None or isinstance(guard, StartToken)
-        if not nameless:
-            crib.share()
         self._origins = Origins(hosts, origins, own_port=nameless)
         given = namespaces or (None if mcp is None else mcp.namespaces)
         self.api: Api = Api(crib, guard, limits=limits, namespaces=None if given is None else tuple(given))
+        if not nameless:
+            self._share()
         self._doors: dict[str, App] = {}
         self._wings: dict[str, App] = {API: self.api}
         self._signs: dict[str, App] = {}
         self._sweeping: asyncio.Task[None] | None = None
         self._traces = False
+
+    def _share(self) -> None:
+        """Has owners share the crib and the loop, unless its limits say otherwise."""
+        self._crib.share()
+        if self._crib.pipeline.scheduler.shared:
+            from toolcrib.serve.api.turns import RequestTurns
+
+            self.api.gate.shared = True
+            self.api.turns = RequestTurns(self._crib.pipeline.limits.weights)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Finds the door of a request."""

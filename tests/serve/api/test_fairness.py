@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
 from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk
-from toolcrib import Crib, CribLimits, tool
+from toolcrib import Context, Crib, CribLimits, tool
+from toolcrib.serve.api.errors import ApiError
+from toolcrib.serve.api.limits import RequestLimiter, ServeLimits
+from toolcrib.serve.api.turns import RequestTurns
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Guard, Principal
 from toolcrib.serve.start_token import StartToken
@@ -87,3 +90,85 @@ async def test_lists_of_one_owner_read_nothing_of_another(monkeypatch: pytest.Mo
         assert (seen["id"], seen["waiting"]) == (sessions["bob"], 2)
         assert len((await of["bob"].get("/questions"))["items"]) == 2
         assert len((await of["bob"].get("/calls", state="waiting"))["items"]) == 2
+
+
+@requirement("security.fair.4")
+async def test_requests_begin_in_turns_of_those_who_sent_them() -> None:
+    turns, order = RequestTurns({"eve": 2}), list[str]()
+
+    async def request(name: str) -> None:
+        if (turn := turns.take(name)) is not None:
+            await turn
+        order.append(name)
+
+    await request("bob")
+    sent = [asyncio.ensure_future(request("ada")) for _ in range(9)]
+    sent += [asyncio.ensure_future(request(name)) for name in ("eve", "eve", "eve", "eve", "bob")]
+    await asyncio.wait(sent)
+    assert order[1:8] == ["ada", "ada", "eve", "eve", "eve", "eve", "bob"]
+    assert order[8:] == ["ada"] * 7
+
+
+@requirement("security.fair.4")
+async def test_who_is_alone_is_not_held_back() -> None:
+    turns = RequestTurns({})
+    assert [turns.take("ada") for _ in range(50)] == [None] * 50
+
+
+@requirement("security.fair.4")
+async def test_a_request_does_not_wait_for_all_of_somebody_else() -> None:
+    starts: list[str] = []
+
+    @tool(read_only=True)
+    async def work(ctx: Context) -> int:
+        """Work."""
+        starts.append(ctx.owner)
+        return 1
+
+    async with desks(work) as of:
+        sessions = {name: await of[name].open() for name in of}
+        for name in of:
+            await of[name].call(sessions[name], "work")
+        starts.clear()
+        site, noisy = of["ada"].site, [posted(of["ada"], sessions["ada"]) for _ in range(100)]
+        requests = [asyncio.ensure_future(site(*one)) for one in [*noisy, posted(of["bob"], sessions["bob"])]]
+        await asyncio.wait(requests)
+        assert len(starts) == 101
+        assert starts.index("bob") <= 4
+
+
+def posted(sender: Desk, session: str) -> tuple[Any, Any, Any]:
+    """A call as a server gives it to the application."""
+    body = b'{"tool":"work"}'
+    key = sender.headers["Authorization"].encode()
+    headers = [(b"host", b"127.0.0.1"), (b"authorization", key), (b"content-type", b"application/json")]
+    path = f"/v1/sessions/{session}/calls"
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        assert message.get("status", 200) == 200
+
+    return {**scope, "headers": headers}, receive, send
+
+
+@requirement("security.fair.8")
+async def test_no_principal_takes_all_streams() -> None:
+    limiter = RequestLimiter(ServeLimits(streams=8))
+    limiter.shared = True
+    with ExitStack() as opened:
+
+        def open_streams(name: str) -> int:
+            number = 0
+            with suppress(ApiError):
+                while True:
+                    limiter.enter(Principal(name))
+                    opened.enter_context(limiter.stream(Principal(name)))
+                    number += 1
+            return number
+
+        assert [open_streams(name) for name in ("ada", "bob", "eve")] == [4, 2, 1]
+        with pytest.raises(ApiError, match="4 streams of yours are open, and others need the rest"):
+            limiter.spare(Principal("ada"))

@@ -15,6 +15,7 @@ from toolcrib.serve.api.router import ApiReply, Route, Table
 from toolcrib.serve.api.session_cache import SessionCache
 from toolcrib.serve.api.state_history import StateHistories
 from toolcrib.serve.api.streams import Streams
+from toolcrib.serve.api.turns import RequestTurns
 from toolcrib.serve.api.watcher import SessionWatcher
 from toolcrib.serve.asgi import ClientDisconnected, Receive, Scope, Send, reply
 from toolcrib.serve.keys import KEY
@@ -51,6 +52,7 @@ class Api:
         self.metrics: Metrics | None = None
         self.limits = limits or ServeLimits()
         self.gate = RequestLimiter(self.limits)
+        self.turns: RequestTurns | None = None
         self.readers = Readers(self)
         self.rooms = SessionCache(crib, namespaces, self.limits.idle_s)
         self.streams = Streams(crib, self.limits)
@@ -85,9 +87,15 @@ class Api:
         principal = await self.admit(headers, route)
         self.gate.enter(principal)
         try:
+            await self.turn(principal)
             return await self._carry_out(ApiRequest(self, route, values, principal, headers, receive, send), scope)
         finally:
             self.gate.leave(principal)
+
+    async def turn(self, principal: Principal) -> None:
+        """Returns when a request may begin: at once, unless others send requests too and there are many of theirs."""
+        if self.turns is not None and (turn := self.turns.take(principal.name)) is not None:
+            await turn
 
     async def _carry_out(self, request: ApiRequest, scope: Scope) -> int:
         request.secure = scope.get("scheme") == "https"

@@ -44,7 +44,10 @@ class ServeLimits:
 
 
 class RequestLimiter:
-    """Counts requests and streams. Its memory is bounded: who was not heard of for long is forgotten."""
+    """Counts requests and streams. Its memory is bounded: who was not heard of for long is forgotten.
+
+    Where it is `shared`, a principal opens one more stream only while they have fewer than can still be opened.
+    """
 
     def __init__(self, limits: ServeLimits) -> None:
         self._limits = limits
@@ -53,6 +56,7 @@ class RequestLimiter:
         self._streams: Counter[str] = Counter()
         self._under_way: dict[str, int] = {}
         self.open = 0
+        self.shared = False
 
     def enter(self, principal: Principal) -> None:
         """Counts a request that begins.
@@ -102,6 +106,9 @@ class RequestLimiter:
         limits, name = self._limits, principal.name
         if self._streams.get(name, 0) >= limits.streams_each:
             raise ApiError("too_many", f"{limits.streams_each} streams are open already", "close one", retry_after=5)
+        if self.shared and self._streams.get(name, 0) >= limits.streams - self.open:
+            told = f"{self._streams[name]} streams of yours are open, and others need the rest"
+            raise ApiError("too_many", told, "close one", retry_after=5)
         if self.open >= limits.streams:
             raise ApiError("unavailable", "Too many streams are open here", "try again", retry_after=5)
 

@@ -55,6 +55,7 @@ class IncomingRequest:
             self.principal = await caller(self.api.guard, self.headers)
             self.api.gate.enter(self.principal)
             try:
+                await self.api.turn(self.principal)
                 await take(self)
             finally:
                 self.api.gate.leave(self.principal)

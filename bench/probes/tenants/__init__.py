@@ -1,0 +1,1 @@
+"""Measurements of two owners that share a server."""

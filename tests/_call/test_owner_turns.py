@@ -1,0 +1,92 @@
+"""Turns of owners: nobody is held back alone, and nobody fills what is shared."""
+
+import asyncio
+from pathlib import Path
+
+from tests.requirements import requirement
+from toolcrib import Context, Crib, CribLimits, Session, tool
+from toolcrib._call.owner_turns import ActiveOwners, OwnerTurns
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@requirement("security.fair.4")
+def test_who_did_something_lately_is_active() -> None:
+    active = ActiveOwners()
+    assert not active.note("ada", 10.0)
+    assert not active.note("ada", 10.5)
+    assert active.note("bob", 10.6)
+    assert active.note("ada", 11.0)
+    assert not active.note("ada", 11.7)  # a second after the other's last time
+
+
+@requirement("security.fair.4")
+async def test_an_owner_alone_is_not_held_back() -> None:
+    turns = OwnerTurns(2, {})
+    for _ in range(100):
+        await asyncio.wait_for(turns.enter("ada"), 10)
+
+
+@requirement("security.fair.4")
+async def test_beside_others_so_much_of_an_owner_is_under_way_and_the_rest_follows_in_order() -> None:
+    turns, begun = OwnerTurns(2, {"eve": 2}), list[str]()
+
+    async def use(owner: str, number: int) -> None:
+        await turns.enter(owner)
+        begun.append(f"{owner} {number}")
+
+    await turns.enter("bob")
+    uses = [asyncio.ensure_future(use(owner, number)) for owner in ("ada", "eve") for number in range(5)]
+    await settle()
+    assert begun == ["ada 0", "ada 1", "eve 0", "eve 1", "eve 2", "eve 3"]
+    turns.leave("ada")
+    await settle()
+    assert begun[6:] == ["ada 2"]
+    uses[3].cancel()
+    for _ in range(2):
+        turns.leave("ada")
+    await settle()
+    assert begun[7:] == ["ada 4"]
+    turns.leave("eve")
+    await asyncio.wait(uses)
+    assert begun[8:] == ["eve 4"]
+
+
+@requirement("security.fair.4")
+async def test_a_turn_that_comes_while_its_taker_is_cancelled_goes_to_the_next() -> None:
+    turns = OwnerTurns(1, {})
+    await turns.enter("bob")
+    await turns.enter("ada")
+    first, second = (asyncio.ensure_future(turns.enter("ada")) for _ in range(2))
+    await settle()
+    turns.leave("ada")
+    first.cancel()
+    await asyncio.wait_for(second, 10)
+    assert first.cancelled()
+
+
+@requirement("security.fair.4")
+async def test_a_call_of_one_owner_does_not_wait_for_all_commits_of_another(tmp_path: Path) -> None:
+    starts: list[str] = []
+
+    @tool
+    async def pay(ctx: Context) -> int:
+        """Pay."""
+        starts.append(ctx.owner)
+        return 1
+
+    async with Crib([pay], store=f"sqlite:///{tmp_path}/log.db", limits=CribLimits(shared=True)) as crib:
+        noisy = [await crib.open(owner="ada") for _ in range(50)]
+        quiet = await crib.open(owner="bob")
+        assert (await quiet.call("pay")).ok  # it is one of two owners who do something
+        starts.clear()
+
+        async def called(session: Session) -> bool:
+            return (await session.call("pay")).ok
+
+        assert all(await asyncio.gather(*map(called, [*noisy, quiet])))
+        assert len(starts) == 51
+        assert starts.index("bob") <= 8  # some commits of the other were under way
