@@ -52,6 +52,7 @@ CONTRACT: dict[str, str] = {
     "contract.ctx.6": "A tool calls another through the whole pipeline, eight deep at most; it ends with its parent.",
     "contract.ctx.7": "A step runs once for its call; dependencies are found by type or name.",
     "contract.ctx.8": "A context outside a crib records all that a tool tells it, in order.",
+    "contract.ctx.9": "A toolkit finds session, policy, clock and steps in the context, and nothing behind it.",
     "contract.ask.1": "A call waits because the policy asks, the client runs the tool, or the tool asks.",
     "contract.ask.2": "Questions and answers hold what the specification lists; nonsense is refused.",
     "contract.ask.3": "A waiting call goes on by run, use or pass, by its kind or as its question says.",

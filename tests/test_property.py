@@ -50,12 +50,12 @@ def tools(world: World) -> list[Tool]:  # noqa: C901, PLR0915 - one small functi
 
     async def returns(ctx: Context, n: int) -> int:
         """Return at once."""
-        world.ran[str(ctx.call)] += 1
+        world.ran[ctx.id] += 1
         return n
 
     async def pauses(ctx: Context, n: int) -> int:
         """Pause, report, return."""
-        world.ran[str(ctx.call)] += 1
+        world.ran[ctx.id] += 1
         await asyncio.sleep(0)
         ctx.progress("half", 0.5)
         ctx.output("text")
@@ -64,20 +64,20 @@ def tools(world: World) -> list[Tool]:  # noqa: C901, PLR0915 - one small functi
 
     async def holds(ctx: Context, n: int) -> int:
         """Hold until let go."""
-        world.ran[str(ctx.call)] += 1
+        world.ran[ctx.id] += 1
         await world.gate.wait()
         return n
 
     async def fails(ctx: Context, n: int) -> int:
         """Fail on purpose or by accident."""
-        world.ran[str(ctx.call)] += 1
+        world.ran[ctx.id] += 1
         if n % 2:
             raise RuntimeError("by accident")
         raise ToolFailure("failed", "on purpose")
 
     async def streams(ctx: Context, n: int) -> AsyncIterator[int]:
         """Stream some values."""
-        world.ran[str(ctx.call)] += 1
+        world.ran[ctx.id] += 1
         for value in range(3):
             yield value
             await asyncio.sleep(0)
@@ -85,7 +85,7 @@ def tools(world: World) -> list[Tool]:  # noqa: C901, PLR0915 - one small functi
     async def asks(ctx: Context, n: int) -> str:
         """Ask, mail in a step, ask again."""
         name = (await ctx.ask("Name?", schema={"type": "string"})).value
-        await ctx.step("mail", lambda: world.mailed.update([str(ctx.call)]))
+        await ctx.step("mail", lambda: world.mailed.update([ctx.id]))
         again = await ctx.ask("Sure?", kind="confirm", resume="pass")
         return f"{name} {again.action}"
 

@@ -428,6 +428,7 @@ async def test_other_tools_are_fakes() -> None:
         prices = [await ctx.call("shop.price", {"of": of}) for of in ("tea", "gold")]
         stock = await ctx.call("shop.stock")
         broken = await ctx.call("shop.broken")
+        assert broken.failure is not None
         return [*(price.data for price in prices), stock.data, broken.failure.code]
 
     def price(of: str) -> int:
@@ -445,7 +446,7 @@ async def test_other_tools_are_fakes() -> None:
 
 async def test_state_deps_and_facts_are_what_the_test_gave() -> None:
     async def look(ctx: Context) -> list[Any]:
-        return [ctx.state["cart"], ctx.deps.bank, ctx.session, ctx.attempt, str(ctx.call), ctx.user]
+        return [ctx.state["cart"], ctx.deps.bank, ctx.session, ctx.attempt, ctx.id, ctx.user]
 
     ctx = testing.context(state={"cart": [1]}, deps={"bank": "B"}, attempt=2, user={"chainId": 1})
     assert (await testing.run(look, {}, ctx)).data == [[1], "B", "session-1", 2, "call-1", {"chainId": 1}]

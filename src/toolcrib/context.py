@@ -7,6 +7,8 @@ return their value directly, since it runs in a thread of its own.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
@@ -19,7 +21,9 @@ from toolcrib.state import Snapshot
 from toolcrib.types import Answer, Kind, Result, Resume
 
 if TYPE_CHECKING:
-    from toolcrib.policy import Policy
+    from toolcrib.agent.run_scope import RunView
+    from toolcrib.policy import CallPermissions, Policy
+    from toolcrib.session import Session
     from toolcrib.tool import Tool
 
 T = TypeVar("T")
@@ -64,21 +68,6 @@ class Deps:
             raise AttributeError(str(error)) from None
 
 
-class Caller(str):
-    """The id of a call that can call another tool."""
-
-    _do: Callable[[str, Any], Any]
-
-    def __new__(cls, id: str, do: Callable[[str, Any], Any]) -> Caller:  # noqa: D102 - a constructor
-        self = super().__new__(cls, id)
-        self._do = do
-        return self
-
-    def __call__(self, tool: str, args: Any = None) -> Any:
-        """Runs another tool of the session through the whole pipeline."""
-        return self._do(tool, args)
-
-
 class Host(Protocol):
     """The call behind a context."""
 
@@ -116,6 +105,47 @@ class Host(Protocol):
 
     async def stopped(self) -> None:
         """Returns when the call is asked to stop."""
+
+    @property
+    def this_session(self) -> Session | None:
+        """The session of the call."""
+
+    @property
+    def permissions(self) -> CallPermissions | None:
+        """What the policy says of the call."""
+
+    def now(self) -> float:
+        """The time by the crib's clock."""
+
+    def has_step(self, key: str) -> bool:
+        """Whether an earlier pass recorded that step."""
+
+    def attach(self, id: str, data: bytes) -> None:
+        """Keeps bytes beside the log, written with the result."""
+
+    async def drain(self) -> None:
+        """Returns when little enough of the output is still unwritten."""
+
+
+class OutsideCrib:
+    """What a call that no crib runs says of all that only a crib has."""
+
+    this_session: Session | None = None
+    permissions: CallPermissions | None = None
+
+    def now(self) -> float:
+        """The time of this machine."""
+        return time.time()
+
+    def has_step(self, key: str) -> bool:
+        """No earlier pass recorded anything."""
+        return False
+
+    def attach(self, id: str, data: bytes) -> None:
+        """Nobody will read it."""
+
+    async def drain(self) -> None:
+        """Nothing is written."""
 
 
 class AgentScope(Protocol):
@@ -192,11 +222,7 @@ class Context:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    @property
-    def host(self) -> Any:
-        """The call itself, for tools that are part of the runtime."""
-        return self._host
-
+    id: str = _fact("call", "The call's id, the same in every attempt.")
     session: str = _fact("session", "The session's id.")
     owner: str = _fact("owner", "Who the session belongs to.")
     user: Mapping[str, Any] = _fact("user", "What the client said of its user; never a basis for rights.")
@@ -208,7 +234,8 @@ class Context:
     parent: str | None = _fact("parent", "The call that made this one, if one did.")
     attempt: int = _fact("attempt", "1, and more after a crash or an answer.")
     deadline: float = _fact("deadline", "When the time is up, in seconds since 1970.")
-    run: Any = _fact("run", "The agent run, if there is one.")
+    run_id: str | None = _fact("run_id", "The run that the call belongs to, if its caller named one.")
+    run: RunView | None = _fact("run", "The agent's run, if the call is one of a run.")
 
     def progress(
         self,
@@ -307,10 +334,44 @@ class Context:
         """
         return self._host.credential(name)
 
+    def call(self, tool: str, args: Any = None) -> Awaitable[Result]:
+        """Runs another tool of the session, through the whole pipeline, as a child of this call."""
+        return self._host.child(tool, args)
+
+    # For toolkits that work on the session itself
+
     @property
-    def call(self) -> Caller:
-        """This call's id; called itself, `ctx.call(tool, args)` runs another tool as a child of this call."""
-        return Caller(self._host.facts["call"], self._host.child)
+    def this_session(self) -> Session | None:
+        """The session as an object, to look at its tools, calls and questions; None where no crib runs the tool."""
+        return self._host.this_session
+
+    @property
+    def permissions(self) -> CallPermissions | None:
+        """What the policy says of this call, for a tool that finds out on the way where the call leads; None where no
+        crib runs the tool.
+        """
+        return self._host.permissions
+
+    def now(self) -> float:
+        """The time in seconds since 1970, by the clock that deadlines and questions go by."""
+        return self._host.now()
+
+    def has_step(self, key: str) -> bool:
+        """True if an earlier pass of this call recorded that step."""
+        return self._host.has_step(key)
+
+    def attach(self, data: bytes) -> str:
+        """Keeps bytes beside the log and returns their id, by which `read_output` and `session.output` read them.
+
+        They are written with the result of the call; a second attachment of one call replaces the first.
+        """
+        id = hashlib.sha256(data).hexdigest()
+        self._host.attach(id, data)
+        return id
+
+    def drain(self) -> Awaitable[None]:
+        """Waits while more output is unwritten than the crib's limits allow; for tools that stream a lot."""
+        return self._host.drain()
 
 
 class ThreadContext(Context):
@@ -334,10 +395,13 @@ class ThreadContext(Context):
         """As in an async tool, without `await`."""
         return self._wait(super().credential(name))
 
-    @property
-    def call(self) -> Any:
+    def call(self, tool: str, args: Any = None) -> Any:
         """As in an async tool, without `await`."""
-        return Caller(self._host.facts["call"], lambda tool, args: self._wait(self._host.child(tool, args)))
+        return self._wait(super().call(tool, args))
+
+    def drain(self) -> Any:
+        """As in an async tool, without `await`."""
+        return self._wait(super().drain())
 
     def wait_cancelled(self) -> Any:
         """As in an async tool, without `await`."""

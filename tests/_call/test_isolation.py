@@ -169,7 +169,7 @@ def who(ctx: Context) -> dict[str, Any]:
     seen = {name: getattr(ctx, name) for name in names}
     return {
         **seen,
-        "call": str(ctx.call),
+        "call": ctx.id,
         "state": dict(ctx.state),
         "revision": ctx.state.revision,
         "left": ctx.deadline,

@@ -129,7 +129,7 @@ def attributes() -> set[str]:
 
 
 def outside() -> set[str]:
-    """Those that other modules assign: of `live`, of `ctx.host`, of a parent or a maker."""
+    """Those that other modules assign: of `live`, of a host, of a parent or a maker."""
     found, known = set[str](), attributes()
     for path in SOURCE.rglob("*.py"):
         if path.parent.name == "_call" and path.stem in LIVE:

@@ -25,7 +25,7 @@ class Fakes:
 
     def _tool(self, said: dict[str, Any]) -> Tool:
         async def run(ctx: Context, values: Any) -> Any:
-            self.ran_with[ctx.host.id] = dict(values)
+            self.ran_with[ctx.id] = dict(values)
             if "sleeps_ms" in said:
                 await asyncio.sleep(said["sleeps_ms"] / 1000)
             value = said.get("returns")

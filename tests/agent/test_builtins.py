@@ -52,6 +52,7 @@ async def test_a_plug_in_reads_the_messages_and_ends_the_run(place: Place) -> No
     @builtin(read_only=True)
     async def wrap_up(ctx: Context, last: int) -> str:
         """End with the last messages."""
+        assert ctx.run is not None
         assert (ctx.run.agent, ctx.run.turn) == ("main", 1)
         ctx.run.finish(" / ".join(one.text for one in ctx.run.messages[-last:] if one.text))
         return "over"
@@ -66,6 +67,7 @@ async def test_any_tool_may_hand_over_and_leave_notes(place: Place) -> None:
     @tool(read_only=True)
     def route(ctx: Context, to: str) -> str:
         """Find out who is next; a plain function in a thread."""
+        assert ctx.run is not None
         ctx.run.note(f"looked at {to}")
         ctx.run.handover(to, "routed", "go on")
         return "routed"
@@ -93,6 +95,7 @@ async def test_an_object_in_the_shape_of_distri_becomes_a_tool(place: Place) -> 
             return {"type": "function", "function": function}
 
         async def execute(self, args: dict[str, Any], context: Context) -> str:
+            assert context.run is not None
             return f"{args['word'].upper()} {context.run.agent}"
 
     builtins.register(from_builtin("shout", Shout()))

@@ -7,6 +7,7 @@ from tests.requirements import requirement
 from tests.session.place import Gate, Place
 from toolcrib import Context, Tool, tool
 from toolcrib.agent import Agent, Agents, AgentSource, ScriptedModel
+from toolcrib.agent.run_scope import scope_of
 
 
 def call(agent: str, prompt: str = "p", **more: Any) -> tuple[str, dict[str, Any]]:
@@ -267,7 +268,8 @@ async def test_what_a_child_is_told_is_read_in_its_next_turn(place: Place) -> No
     @tool(namespace="default", read_only=True)
     async def tell(ctx: Context) -> str:
         """Tell the child."""
-        (note,) = [one for one in ctx.run.desk.room.calls_of(ctx.run.desk.now) if one.background]
+        scope = scope_of(ctx)
+        (note,) = [one for one in scope.room.calls_of(scope.now) if one.background]
         await gate.wait()
         return str((await ctx.call("builtin.message_agent", {"id": note.id, "text": "be brief"})).data)
 
@@ -288,6 +290,7 @@ async def test_a_tool_may_have_an_agent_work_for_it(place: Place) -> None:
     @tool(read_only=True)
     async def ask_worker(ctx: Context) -> str:
         """Ask."""
+        assert ctx.run is not None
         result = await ctx.run.spawn("worker", "what?")
         return str(result.data["answer"])
 

@@ -201,6 +201,7 @@ async def jot(ctx: Context, n: int, wait: str = "") -> str:
     effect("jot", n)
     await gate(wait)
     effect("jotted", n)
+    assert ctx.run is not None
     ctx.run.note(f"noted by {os.getpid()}")
     await ctx.step("after", lambda: None)
     effect("left", n)

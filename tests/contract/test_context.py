@@ -10,13 +10,27 @@ import pytest
 from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, kinds, log, message, next_question, only, parked
 from tests.requirements import requirement
-from toolcrib import Context, CribLimits, DuplicateStep, Event, Result, Session, ToolFailure, tool
+from toolcrib import Context, CribLimits, DuplicateStep, Event, Result, Session, ThreadContext, ToolFailure, tool
+from toolcrib import testing as t
+from toolcrib._call.live_call import call_behind
 from toolcrib.testing import FakeClock
 
 
 def identity(ctx: Context) -> dict[str, Any]:
-    names = ("session", "owner", "user", "tool", "namespace", "agent", "turn", "parent", "attempt", "deadline", "run")
-    return {"call": str(ctx.call), **{name: getattr(ctx, name) for name in names}}
+    names = (
+        "session",
+        "owner",
+        "user",
+        "tool",
+        "namespace",
+        "agent",
+        "turn",
+        "parent",
+        "attempt",
+        "deadline",
+        "run_id",
+    )
+    return {"call": ctx.id, **{name: getattr(ctx, name) for name in names}}
 
 
 @tool(namespace="shop", read_only=True, timeout=5)
@@ -50,9 +64,9 @@ async def test_a_tool_knows_who_and_where_it_runs_for(open_crib: OpenCrib, clock
         "parent": None,
         "attempt": 1,
         "deadline": clock.now() + 5,
-        "run": "r-1",
+        "run_id": "r-1",
     }
-    assert (await session.call(name)).data["run"] is None
+    assert (await session.call(name)).data["run_id"] is None
 
 
 @requirement("contract.ctx.1")
@@ -363,7 +377,7 @@ async def test_a_cancel_that_came_just_before_is_not_missed(open_crib: OpenCrib)
     @tool(read_only=True)
     async def work(ctx: Context) -> str:
         """Be cancelled before it looks."""
-        live = ctx.host
+        live = call_behind(ctx)
         live.stop(live.failure("cancelled", "Cancelled"))
         await asyncio.wait_for(ctx.wait_cancelled(), 60)
         return "noticed"
@@ -474,14 +488,14 @@ async def test_a_child_goes_through_the_whole_pipeline(open_crib: OpenCrib, sync
         return [result.data if result.ok else code(result) for result in results]
 
     @tool(read_only=True, name="parent")
-    def parent_in_thread(ctx: Context) -> list[Any]:
+    def parent_in_thread(ctx: ThreadContext) -> list[Any]:
         """Call others."""
-        return [str(ctx.call), *told([ctx.call(name, args) for name, args in calls])]
+        return [ctx.id, *told([ctx.call(name, args) for name, args in calls])]
 
     @tool(read_only=True, name="parent")
     async def parent_async(ctx: Context) -> list[Any]:
         """Call others."""
-        return [str(ctx.call), *told([await ctx.call(name, args) for name, args in calls])]
+        return [ctx.id, *told([await ctx.call(name, args) for name, args in calls])]
 
     crib = await open_crib(parent_in_thread if sync else parent_async, child, shut)
     session = await crib.open("s-1", owner="ada")
@@ -671,3 +685,62 @@ async def test_a_sync_generator_streams_from_its_thread_in_order(open_crib: Open
     assert (await session.call("count")).data == 99
     outputs = [event.fields for event in await log(session, "output")]
     assert outputs == [data for n in range(100) for data in ({"delta": f"{n},"}, {"value": n})]
+
+
+@requirement("contract.ctx.9")
+async def test_a_toolkit_finds_all_it_needs_in_the_context(open_crib: OpenCrib) -> None:
+    clock = FakeClock()
+
+    @tool(read_only=True)
+    async def inspect(ctx: Context) -> dict[str, Any]:
+        """Look at the session and at its own call."""
+        assert ctx.this_session is not None
+        assert ctx.permissions is not None
+        fresh = not ctx.has_step("first")
+        await ctx.step("first", lambda: 1)
+        answer = await ctx.ask("Go on?", key="go")
+        await ctx.drain()
+        names = [tool.id for tool in ctx.this_session.tools() if tool.namespace == "default"]
+        return {
+            "session": ctx.this_session.id,
+            "tools": names,
+            "verdict": ctx.permissions.decide().effect,
+            "fresh": fresh,
+            "answer": answer.value,
+            "now": ctx.now(),
+            "kept": ctx.attach(b"all of it"),
+        }
+
+    crib = await open_crib(inspect, clock=clock)
+    session = await crib.open("s", owner="ada")
+    call = await session.submit("inspect")
+    async for event in session.events():
+        if event.kind == "waiting":
+            break
+    (question,) = await session.questions()
+    await session.answer(question.id, "accept", "yes")
+    data = (await session.result(call.id)).data
+    kept = data.pop("kept")
+    assert data == {
+        "session": "s",
+        "tools": ["default.inspect"],
+        "verdict": "allow",
+        "fresh": False,
+        "answer": "yes",
+        "now": clock.now(),
+    }
+    assert await session.output(kept) == "all of it"
+
+
+@requirement("contract.ctx.9")
+async def test_outside_a_crib_a_toolkit_runs_without_a_session() -> None:
+    async def inspect(ctx: Context) -> list[Any]:
+        """Look at what is there."""
+        await ctx.step("first", lambda: 1)
+        await ctx.drain()
+        return [ctx.this_session, ctx.permissions, ctx.has_step("first"), ctx.has_step("other"), ctx.attach(b"x")]
+
+    ctx = t.context()
+    result = await t.run(inspect, {}, ctx)
+    assert result.data[:4] == [None, None, True, False]
+    assert ctx.attached == {result.data[4]: b"x"}

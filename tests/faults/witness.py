@@ -42,7 +42,7 @@ class Witness:
 
     def saw(self, kind: str, n: str, ctx: Any) -> None:
         """An effect happens now."""
-        append(self._path, kind, n, str(ctx.call), ctx.attempt, os.getpid(), time.monotonic(), ctx.session)
+        append(self._path, kind, n, ctx.id, ctx.attempt, os.getpid(), time.monotonic(), ctx.session)
 
     def count(self) -> int:
         """How many there are."""

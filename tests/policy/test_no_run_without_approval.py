@@ -41,7 +41,7 @@ class Place:
         @tool(namespace="n", requires_confirmation=True)
         async def pay(ctx: Context, order: str) -> str:
             """Pay an order."""
-            self.ran.append((str(ctx.call), order))
+            self.ran.append((ctx.id, order))
             return order
 
         self.tools = [pay]

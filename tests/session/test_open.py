@@ -142,7 +142,7 @@ async def test_who_and_where_reaches_a_tool_in_its_context_and_never_in_its_argu
     async def look(ctx: Context, session_id: str = "default") -> dict[str, Any]:
         """Look around."""
         seen = {name: getattr(ctx, name) for name in ("session", "owner", "namespaces", "user")}
-        return {**seen, "call": str(ctx.call), "argument": session_id}
+        return {**seen, "call": ctx.id, "argument": session_id}
 
     async with Crib([look]) as crib:
         session = await crib.open("s-1", owner="ada", namespaces=["default"])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.session.place import SOON, Gate, Place, first, follow, kinds, log, settled, values
-from toolcrib import Context, Crib, CribLimits, Limits, Result, tool
+from toolcrib import Context, Crib, CribLimits, Limits, Result, ThreadContext, tool
 from toolcrib import testing as t
 
 
@@ -324,7 +324,7 @@ async def test_nested_calls_never_wait_for_the_seats_of_their_parents() -> None:
 @requirement("aomi.path.4")
 async def test_plain_functions_that_call_plain_functions_do_not_run_out_of_threads() -> None:
     @tool(read_only=True)
-    def fall(ctx: Context, depth: int) -> Any:
+    def fall(ctx: ThreadContext, depth: int) -> Any:
         """Call itself."""
         return 0 if depth == 0 else 1 + ctx.call("fall", {"depth": depth - 1}).data
 

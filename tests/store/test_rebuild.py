@@ -117,7 +117,7 @@ async def test_a_call_that_may_happen_once_and_ran_is_not_started_again(store: S
     async def charge(ctx: Context) -> None:
         """Charge, once it was told to."""
         await ctx.ask("Sure?")
-        runs.append(ctx.call)
+        runs.append(ctx.id)
         await gate.passed()
 
     async with Crib([charge], store=store, limits=CribLimits(cleanup_s=0.1)) as crib:

@@ -7,6 +7,7 @@ from toolcrib.agent import Agent, Agents, ScriptedModel, builtin
 @builtin(read_only=True)
 async def wrap_up(ctx: Context, last: int) -> str:
     """End the work with the last messages."""
+    assert ctx.run is not None  # only agents have this tool
     ctx.run.finish(" / ".join(message.text for message in ctx.run.messages[-last:]))
     return "over"
 

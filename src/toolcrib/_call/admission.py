@@ -12,7 +12,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from pydantic_core import to_json
@@ -44,22 +44,6 @@ secrets that they learn.
 """
 
 
-class Asker(NamedTuple):
-    """A session as a policy sees it when an agent calls."""
-
-    id: str
-    owner: str
-    namespaces: tuple[str, ...]
-    folders: Any
-    agent: str
-
-
-def asker(request: CallRequest) -> Any:
-    """Return who asks: the session, or an agent in it."""
-    session, agent = request.session, request.options.agent
-    return session if agent is None else Asker(session.id, session.owner, session.namespaces, session.folders, agent)
-
-
 def policy_of(request: CallRequest) -> Policy:
     """Return what judges a call: the policy of its session, narrowed by that of the agent that makes it."""
     desk = request.desk()
@@ -69,7 +53,7 @@ def policy_of(request: CallRequest) -> Policy:
 def confirm(call: Admitted) -> dict[str, Any]:
     """Return what the policy wants to be asked, with what "allow for this session" would add."""
     rules, request = rules_of(policy_of(call.request)), call.request
-    offer = None if rules is None else rules.offer(asker(request), call.tool, call.normalised)
+    offer = None if rules is None else rules.offer(request.asker(), call.tool, call.normalised)
     why = f" ({call.verdict.message})" if call.verdict.message else ""
     demands = [demand.data() for demand in call.verdict.demands]
     prompt = f"Allow {call.tool.id}?{why}"
@@ -236,7 +220,8 @@ class Admission:
     def _check_grants(self, request: CallRequest, tool: Tool, policy: Policy) -> None:
         """Refuse where nothing of the kind that the tool needs is granted, before its arguments are looked at."""
         authorize = getattr(policy, "authorize", None)
-        verdict: Verdict | None = None if authorize is None else authorize(asker(request), tool)
+        who = request.session if request.options.agent is None else request.asker()
+        verdict: Verdict | None = None if authorize is None else authorize(who, tool)
         if verdict is not None:
             raise _Refusal(failure_of(tool, "denied", verdict.message), verdict)
 
@@ -359,7 +344,7 @@ class Admission:
         session, parser = request.session, tool.parser
         assert parser is not None
         try:
-            who = session if request.options.agent is None else asker(request)
+            who = session if request.options.agent is None else request.asker()
             policy = (session.judge or session.policy) if desk is None else desk.policy
             verdict = policy.decide(who, tool, partial(parser.normalised, parsed))
         except UnfitArgument as error:

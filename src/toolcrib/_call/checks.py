@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 
 from toolcrib._call.credentials import find_credential
 from toolcrib._call.request import CallRequest
-from toolcrib.context import Deps
+from toolcrib.context import Deps, OutsideCrib
 from toolcrib.state import Snapshot
 from toolcrib.tool import Tool
 from toolcrib.types import Answer, Credentials, Result
 
 
-class CheckHost:
+class CheckHost(OutsideCrib):
     """The host of the context that `prepare` and `validate` of a tool get. It reads, and neither asks nor writes."""
 
     stopping: str | None = None
@@ -29,7 +29,7 @@ class CheckHost:
         credentials: Credentials | None,
     ) -> None:
         self.request = request
-        self.session = request.session
+        self.session = self.this_session = request.session
         self.tool = tool
         self.deps = deps
         self._secrets = secrets

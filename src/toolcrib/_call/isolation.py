@@ -35,7 +35,7 @@ from pydantic_core import to_json
 from toolcrib import errors
 from toolcrib._call import history
 from toolcrib._call.live_call import LiveCall
-from toolcrib.context import Deps, ThreadContext
+from toolcrib.context import Deps, OutsideCrib, ThreadContext
 from toolcrib.errors import StreamClosed, ToolFailure
 from toolcrib.events import Done
 from toolcrib.sources.functions import as_tool
@@ -82,7 +82,7 @@ def _job(live: LiveCall) -> dict[str, Any]:
     argv = [given.encode("utf-8", "replace").decode() for given in sys.argv]  # some systems allow any bytes there
     job: dict[str, Any] = {"name": name, "argv": argv, "args": live.args.decode(), "once": tool.does == "once"}
     job["module"], job["script"] = _main() if module in MAIN else (module, None)
-    job["facts"] = {**facts, "run": facts["run"] if isinstance(facts["run"], str) else None}
+    job["facts"] = {**facts, "run": None}
     return {**job, "state": dict(state), "revision": state.revision}
 
 
@@ -328,7 +328,7 @@ def _said(value: Any) -> tuple[str, int, Any]:
         return "unwritable", 0, str(error)
 
 
-class ProcessHost:
+class ProcessHost(OutsideCrib):
     """The call as its process sees it: the other end of the channel. Any thread of the tool may tell and ask."""
 
     loading: ClassVar[ProcessHost | None] = None
@@ -417,6 +417,10 @@ class ProcessHost:
     def credential(self, name: str) -> Any:
         """What the owner of the session brings under that name."""
         return self._request("credential", name)
+
+    def attach(self, id: str, data: bytes) -> None:
+        """Only the process that writes the result could keep it."""
+        raise ToolFailure("failed", "A tool in a process of its own cannot attach: return the data instead")
 
     def child(self, tool: str, args: Any) -> Any:
         """Another tool, through the whole pipeline."""

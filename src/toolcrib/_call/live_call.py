@@ -22,6 +22,7 @@ from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Origin, Re
 from toolcrib.context import AgentScope, Context, Deps, Parked, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.events import UNSET, Event, StepFailure, StepTaken
+from toolcrib.policy import CallPermissions
 from toolcrib.schema.redaction import suspect, without
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write, draft
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from toolcrib._call.pipeline import Pipeline
     from toolcrib.policy import Policy, Verdict
     from toolcrib.schema import ParsedArguments
+    from toolcrib.session import Session
 
 
 class LiveCall(Fence):
@@ -426,6 +428,33 @@ class LiveCall(Fence):
             self.secrets = (*self.secrets, found)
         return found
 
+    @property
+    def this_session(self) -> Session:
+        """The session of the call."""
+        return self.session
+
+    @property
+    def permissions(self) -> CallPermissions:
+        """What the policy says of the call."""
+        assert self.tool is not None
+        return CallPermissions(self.policy, self.request.asker(), self.session.folders, self.tool, self.normalised())
+
+    def now(self) -> float:
+        """The time by the crib's clock."""
+        return self.pipeline.clock.now()
+
+    def has_step(self, key: str) -> bool:
+        """Whether an earlier pass recorded that step."""
+        return self.history is not None and key in self.history.steps
+
+    def attach(self, id: str, data: bytes) -> None:
+        """Keeps bytes beside the log, written with the result."""
+        self.spill = (id, data)
+
+    async def drain(self) -> None:
+        """Returns when little enough of the output is still unwritten."""
+        await self.room()
+
     async def stopped(self) -> None:
         """Returns when the call is asked to stop."""
         if self.stopping is None and not self.fenced:
@@ -557,3 +586,9 @@ class LiveCall(Fence):
             self._waiters = self._waiters or set()
             self._waiters.add(waiter)
             await waiter
+
+
+def call_behind(ctx: Context) -> LiveCall:
+    """Return the call that a context belongs to, for the parts of the runtime that run calls themselves."""
+    assert isinstance(ctx._host, LiveCall)
+    return ctx._host

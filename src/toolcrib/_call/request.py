@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import msgspec
 
@@ -78,6 +78,16 @@ TOP = Origin()
 """The origin of a call that no other call made."""
 
 
+class Asker(NamedTuple):
+    """A session as a policy sees it when an agent calls."""
+
+    id: str
+    owner: str
+    namespaces: tuple[str, ...]
+    folders: Any
+    agent: str
+
+
 class CallRequest(msgspec.Struct, frozen=True, gc=False):
     """One call as its caller wants it. `problem` says why the arguments could not be read as JSON."""
 
@@ -105,6 +115,13 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
         """The agent that called, if one did."""
         return self.options.agent
 
+    def asker(self) -> Any:
+        """Return who asks for it: the session, or an agent in it."""
+        session, agent = self.session, self.options.agent
+        return (
+            session if agent is None else Asker(session.id, session.owner, session.namespaces, session.folders, agent)
+        )
+
     def desk(self) -> AgentScope | None:
         """Return what the run of an agent gives to its calls; None where this is no call of a run."""
         if self.options.run is None or self.session.crib.agents is None:
@@ -127,7 +144,8 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
             "parent": self.origin.parent,
             "attempt": attempt,
             "deadline": deadline,
-            "run": options.run,
+            "run": None,
+            "run_id": options.run,
         }
 
 

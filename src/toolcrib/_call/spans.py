@@ -66,7 +66,7 @@ def _span(tracer: Any, context: Any) -> Iterator[Any]:
 
 
 def _attributes(context: Any) -> dict[str, Any]:
-    live = context.host
+    live = context._host
     tool = live.tool
     said = {
         "gen_ai.operation.name": "execute_tool",

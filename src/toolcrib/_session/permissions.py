@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call import answers, records
-from toolcrib._call.admission import asker
 from toolcrib._call.request import Admitted, Rejected
 from toolcrib.errors import Refused
 from toolcrib.events import Approved
@@ -86,7 +85,7 @@ def why(session: Session, tool: str, args: Any) -> Explanation:
         raise Refused(admission.failure.code, admission.failure.message, admission.failure.hint)
     if rules is None or admission.tool is None or admission.parsed is None or verdict.by == "limit":
         return Explanation(verdict)
-    return rules.explain(asker(admission.request), admission.tool, admission.normalised)
+    return rules.explain(admission.request.asker(), admission.tool, admission.normalised)
 
 
 async def answer(session: Session, question: str, action: str, value: Any = None, **more: Any) -> Answer:

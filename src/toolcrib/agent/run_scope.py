@@ -12,6 +12,8 @@ from toolcrib.agent.conversation import AgentRun
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import Message
 from toolcrib.agent.transcript import rendered
+from toolcrib.context import Context
+from toolcrib.errors import ToolFailure
 from toolcrib.policy import Arguments, Policy, Subject, Verdict, rules_of
 from toolcrib.policy.explanation import strictest
 from toolcrib.tool import Tool
@@ -101,11 +103,6 @@ class RunView:
         self._finish: dict[str, Any] | None = None
 
     @property
-    def desk(self) -> RunScope:
-        """The agent and its run, for tools that are part of the runtime."""
-        return self._desk
-
-    @property
     def id(self) -> str:
         """The id of the run."""
         return self._desk.now.id
@@ -157,3 +154,14 @@ class RunView:
         metadata = dict(result.metadata) | ({} if self._finish is None else {"finish": self._finish})
         handover = result.handover or self._handover
         return Result(None, result.content, None, result.changes, handover, metadata, json=result.json)
+
+
+def scope_of(ctx: Context) -> RunScope:
+    """Return the agent and the run that a built-in tool works for.
+
+    Raises:
+        ToolFailure: `unavailable`, no agent called it.
+    """
+    if ctx.run is None:
+        raise ToolFailure("unavailable", "Only an agent can call this tool: it works on the agent's own run")
+    return ctx.run._desk

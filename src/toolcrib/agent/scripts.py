@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolcrib._call.live_call import LiveCall
+from toolcrib._call.live_call import call_behind
 from toolcrib._session.children import end_child, keyed_child
+from toolcrib.agent.run_scope import scope_of
 from toolcrib.agent.selection import selects
 from toolcrib.agent.signatures import arguments, functions, signature
 from toolcrib.context import Context, Parked
@@ -128,10 +129,11 @@ class _Running:
         from toolcrib.sandbox import scripts
 
         self._ctx = ctx
-        self._call: LiveCall = ctx.host
+        self._call = call_behind(ctx)
         self._code = code
-        self._functions = functions(own(ctx.run.desk.offer))
-        self._scripts: ScriptRunner = ctx.run.desk.room.agents.scripts
+        scope = scope_of(ctx)
+        self._functions = functions(own(scope.offer))
+        self._scripts: ScriptRunner = scope.room.agents.scripts
         self._at = _At(scripts.VERSION)
         self._tasks: dict[int, asyncio.Task[Result]] = {}
         self._waiting: set[int] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolcrib._call.live_call import LiveCall
+from toolcrib._call.live_call import call_behind
 from toolcrib.agent import standard_tools
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.runtime import Agents
@@ -35,7 +35,7 @@ class AgentSource:
 
     def _tool(self, agent: Agent) -> Tool:
         async def run(ctx: Any, values: Mapping[str, Any]) -> Any:
-            live: LiveCall = ctx.host
+            live = call_behind(ctx)
             room = self._agents.room(live.session)
             return await standard_tools.worked(room, live, self._agents.book[agent.name], values["prompt"], live.run)
 

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from toolcrib._call.live_call import LiveCall
+from toolcrib._call.live_call import LiveCall, call_behind
 from toolcrib.agent import handovers, todos
 from toolcrib.agent.conversation import AgentRun
 from toolcrib.agent.loop import Loop
+from toolcrib.agent.run_scope import scope_of
 from toolcrib.agent.scripts import run_script
 from toolcrib.agent.toolset import view
 from toolcrib.agent.transcript import CallNote
@@ -40,8 +41,9 @@ async def transfer_to_agent(
         message: What that agent is asked; the user's last message, unless said.
         reason: Why, in a few words.
     """
-    made: Result = ctx.run.handover(agent_name, reason, message)
-    return made
+    scope_of(ctx)
+    assert ctx.run is not None
+    return ctx.run.handover(agent_name, reason, message)
 
 
 async def call_agent(
@@ -55,9 +57,9 @@ async def call_agent(
         mode: Wait for the answer, or go on; then it comes by itself.
         name: What to call this, for people.
     """
-    desk = ctx.run.desk
-    target = handovers.target(desk, agent, "call")
-    return await worked(desk.room, ctx.host, target, prompt, desk.now.id)
+    scope = scope_of(ctx)
+    target = handovers.target(scope, agent, "call")
+    return await worked(scope.room, call_behind(ctx), target, prompt, scope.now.id)
 
 
 async def worked(room: Driver, live: LiveCall, agent: Agent, prompt: str, above: str | None) -> Any:
@@ -97,21 +99,20 @@ def _answer(run: AgentRun) -> Any:
 
 def _may_call(ctx: Context, agent: str, prompt: str) -> None:
     """What would be refused is refused before anything is accepted in the background."""
-    if ctx.run is None or isinstance(ctx.run, str):
-        raise ToolFailure("unavailable", "Only an agent can call agents")
-    desk, room = ctx.run.desk, ctx.run.desk.room
+    scope = scope_of(ctx)
+    room = scope.room
     if not prompt.strip():
         raise ToolFailure("invalid_arguments", "The prompt is blank; say what the agent is to do")
-    handovers.target(desk, agent, "call")
-    chain = room.thread.chain(desk.now)
+    handovers.target(scope, agent, "call")
+    chain = room.thread.chain(scope.now)
     deepest = min(room.agent(run.agent, run).delegate.max_depth for run in chain)
     if len(chain) > deepest:
         raise ToolFailure("denied", f"Agents may call agents at most {deepest} deep")
-    most = desk.agent.delegate.max_children
+    most = scope.agent.delegate.max_children
     others = [
         note
         for note in room.thread.calls.values()
-        if note.run == desk.now.id and note.calls("call_agent") and note.id != ctx.host.id
+        if note.run == scope.now.id and note.calls("call_agent") and note.id != ctx.id
     ]
     if sum(note.state in ("open", "waiting") for note in others) >= most:
         raise ToolFailure("denied", f"An agent may have at most {most} children at a time")
@@ -119,8 +120,9 @@ def _may_call(ctx: Context, agent: str, prompt: str) -> None:
 
 async def list_calls(ctx: Context) -> list[dict[str, Any]]:
     """List the calls that run in the background, or did: id, tool and where each stands."""
-    notes = [note for note in ctx.run.desk.room.calls_of(ctx.run.desk.now) if note.background]
-    entries = [await ctx.host.session.status(note.id) for note in notes]
+    scope = scope_of(ctx)
+    notes = [note for note in scope.room.calls_of(scope.now) if note.background]
+    entries = [await scope.room.session.status(note.id) for note in notes]
     return [{"id": one.id, "tool": one.tool, "label": one.label, "status": one.status} for one in entries]
 
 
@@ -149,7 +151,7 @@ async def wait_calls(ctx: Context, ids: list[str], timeout_s: float = 60.0) -> d
         ids: The ids of the calls.
         timeout_s: How many seconds to wait at the most.
     """
-    session = ctx.host.session
+    session = scope_of(ctx).room.session
     following = {asyncio.ensure_future(session.result(_own(ctx, id).id)): id for id in dict.fromkeys(ids)}
     try:
         done, _ = await asyncio.wait(following, timeout=min(timeout_s, LONG)) if following else (set(), None)
@@ -168,19 +170,18 @@ async def message_agent(ctx: Context, id: str, text: str) -> dict[str, str]:
         id: The id of the call that started it.
         text: What it is told.
     """
-    room = ctx.run.desk.room
+    room = scope_of(ctx).room
     run = room.thread.child(_own(ctx, id).id)
     if run is None or run.finished is not None:
         raise ToolFailure("failed", f"Call {id} is no agent that is still at work")
-    await room.write(MessageQueued("steer", text, run=run.id), maker=ctx.host)
+    await room.write(MessageQueued("steer", text, run=run.id), maker=call_behind(ctx))
     return {"status": "queued"}
 
 
 def _own(ctx: Context, id: str) -> CallNote:
     """A call of this run or of one below it; any other is as unknown as one that never was."""
-    found: CallNote | None = next(
-        (note for note in ctx.run.desk.room.calls_of(ctx.run.desk.now) if note.id == id), None
-    )
+    scope = scope_of(ctx)
+    found: CallNote | None = next((note for note in scope.room.calls_of(scope.now) if note.id == id), None)
     if found is None:
         raise ToolFailure("not_found", f"No such call: {id}")
     return found
@@ -206,13 +207,14 @@ async def tool_search(ctx: Context, query: str, limit: int = 5) -> dict[str, Any
     """
     from toolcrib.definitions.search import SearchEntry, rank
 
-    shown = ctx.run.desk.offer.shown
+    scope = scope_of(ctx)
+    shown = scope.offer.shown
     subjects = [
         SearchEntry(name, tool.name, description=tool.description, keywords=tool.tags, category=tool.category or "")
         for name, tool in shown.items()
         if tool.namespace != "builtin"
     ]
-    found = [view(one.id, shown[one.id], ctx.run.desk.agent.topics) for one in rank(query, subjects, limit)]
+    found = [view(one.id, shown[one.id], scope.agent.topics) for one in rank(query, subjects, limit)]
     return {"tools": [{"name": one.name, "description": one.description, "schema": one.schema} for one in found]}
 
 

@@ -152,7 +152,7 @@ class _Forge:
         chain, given = self.chains.pick(ctx, said or user_chain(ctx)), values.get("plan_id")
         if given is not None and any(one != "todo" for one in _kept(ctx, given)["status"]):
             raise invalid(f"Plan {shown(given)} has begun; set a new one for what is left")
-        plan_id, drafts = given or f"plan-{ctx.call}", [group for group in groups if not group.calls]
+        plan_id, drafts = given or f"plan-{ctx.id}", [group for group in groups if not group.calls]
         plan = {"chain_id": chain.id, "groups": values["groups"], "status": ["todo"] * len(groups)}
         answer: dict[str, Any] = {
             "success": True,

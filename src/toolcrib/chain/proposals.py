@@ -7,7 +7,6 @@ mined is held against what was asked. Nothing here signs or sends.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,17 +104,12 @@ class ProposalContext:
         self.chains, self.chain, self.ctx, self.sender = chains, chain, ctx, sender
 
     def _key(self, key: str) -> str:
-        return f"{self.ctx.call}:{key}"
-
-    def _now(self) -> float:
-        """By the clock that questions expire by."""
-        pipeline: Any = getattr(self.ctx.host, "pipeline", None)
-        return time.time() if pipeline is None else float(pipeline.clock.now())
+        return f"{self.ctx.id}:{key}"
 
     @property
     def expires_at(self) -> int:
         """When a request that is made now is too old."""
-        return int(self._now()) + EXPIRES_S
+        return int(self.ctx.now()) + EXPIRES_S
 
     async def request(self, key: str, proposed: Sequence[ProposedCall]) -> dict[str, Any]:
         """The data of the question, once limits and simulation say yes.
@@ -140,7 +134,7 @@ class ProposalContext:
 
     async def _check_same(self, proposed: Sequence[ProposedCall]) -> None:
         """Two dialogs for one transaction are how it is sent twice; a model may well call a tool twice in one turn."""
-        session: Any = getattr(self.ctx.host, "session", None)
+        session = self.ctx.this_session
         if session is None:
             return
         mine = {(one.call.to, hex(one.call.value), one.call.data) for one in proposed}
@@ -150,7 +144,7 @@ class ProposalContext:
                 self._refuse_same(other)
         if len(self.chains.asking) > REMEMBERED:
             self.chains.asking.clear()  # what waits is found among the questions
-        self.chains.asking |= {(session.id, self.chain.id, self.sender, *one): str(self.ctx.call) for one in mine}
+        self.chains.asking |= {(session.id, self.chain.id, self.sender, *one): self.ctx.id for one in mine}
         for question in await session.questions():
             match question.data:
                 case {"type": "wallet_tx_request", "chain_id": self.chain.id, "from": self.sender, "transactions": txs}:
@@ -158,7 +152,7 @@ class ProposalContext:
                         self._refuse_same(question.call)
 
     def _refuse_same(self, other: str) -> None:
-        if other != str(self.ctx.call):
+        if other != self.ctx.id:
             message = f"The same transaction is already waiting for the wallet (call {other})"
             raise denied(message, "Wait for the user, or cancel that call.")
 
@@ -202,18 +196,19 @@ class ProposalContext:
     async def _count(self, key: str, proposed: Sequence[ProposedCall], simulation: Simulation) -> None:
         """Counts what leaves the user, with what others of the owner's calls have out, against session and day."""
         limits, cache, ctx = self.chains.limits, self.chains.cache, self.ctx
-        session: Any = getattr(ctx.host, "session", None)
-        for call in () if session is None else cache.waiting(ctx.owner):
-            row = await session.crib.store.call(call)
-            if call != str(ctx.call) and (row is None or row.state == "done"):
-                cache.withdraw(call=call)  # nobody accepted it
+        session = ctx.this_session
+        if session is not None:
+            for call in cache.waiting(ctx.owner):
+                row = await session.crib.store.call(call)
+                if call != ctx.id and (row is None or row.state == "done"):
+                    cache.withdraw(call=call)  # nobody accepted it
         moved = (m for one in simulation.outcomes for m in one.moves)
         out = sum(int(m["amount"]) for m in moved if m["token"] == "native" and m["from"] == self.sender != m["to"])
         wei = max(out, sum(one.call.value for one in proposed))
         cache.withdraw(key=key)
         bound(cache.spent(ctx.owner, ctx.session) + wei, limits.session_wei, " for the session")
         bound(cache.spent(ctx.owner) + wei, limits.day_wei, " for the day")
-        cache.propose(key, str(ctx.call), ctx.owner, ctx.session, wei)
+        cache.propose(key, ctx.id, ctx.owner, ctx.session, wei)
 
     def _data(
         self, proposed: Sequence[ProposedCall], simulation: Simulation, transactions: list[dict[str, Any]]
@@ -284,7 +279,7 @@ class ProposalContext:
             self.chains.cache.withdraw(key=self._key(key))
             raise ToolFailure("declined", value.get("reason") or "Rejected in the wallet")
         self.chains.cache.sent(self._key(key))
-        if min(answer.at, self._now()) > request["expires_at"] + 1:
+        if min(answer.at, self.ctx.now()) > request["expires_at"] + 1:
             raise ToolFailure("timeout", "The wallet answered after the request had expired", retryable=False)
         return value
 

@@ -7,13 +7,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from toolcrib.context import Deps
+from toolcrib.context import Deps, OutsideCrib
 from toolcrib.errors import ToolFailure
 from toolcrib.state import Snapshot
 from toolcrib.types import Answer, Result
 
 
-class DetachedCall:
+class DetachedCall(OutsideCrib):
     """It tells nobody, remembers nothing, and can neither ask nor call."""
 
     def __init__(self) -> None:

@@ -141,7 +141,7 @@ async def refund(
         raise ToolFailure("failed", f"{cents} cents are more than was paid ({paid})")
     ctx.progress("talking to the bank", 0.5)
     # A step is written down before the next line runs, so nothing can pay twice for this call.
-    receipt = await ctx.step("pay", lambda: shop.write("payment", order, ctx.call))
+    receipt = await ctx.step("pay", lambda: shop.write("payment", order, ctx.id))
     return {"order": order, "cents": cents, "receipt": receipt}
 
 
@@ -150,7 +150,7 @@ async def readdress(ctx: Context, order: OrderId, shop: Shop) -> dict[str, Any]:
     """Send a parcel to another address, which a person is asked for."""
     parcel = shop.order(order)
     answer = await ctx.ask(f"Where shall {parcel.item} ({order}) go instead of {parcel.city}?", schema=ADDRESS)
-    receipt = await ctx.step("tell", lambda: shop.write("address", order, ctx.call))
+    receipt = await ctx.step("tell", lambda: shop.write("address", order, ctx.id))
     return {"order": order, "address": answer.value, "receipt": receipt}
 
 
@@ -163,7 +163,7 @@ async def print_label(
 ) -> dict[str, Any]:
     """Print the label of a parcel; the printer cannot be asked what it has printed."""
     shop.order(order)
-    receipt = shop.write("label", order, ctx.call)
+    receipt = shop.write("label", order, ctx.id)
     ctx.progress("the printer is at work", 0.5)
     await asyncio.sleep(seconds)
     return {"order": order, "receipt": receipt}

@@ -1,6 +1,7 @@
 """May this call run, must a person be asked, or is it refused, and why."""
 
 from toolcrib.policy.auto_policy import AutoPolicy
+from toolcrib.policy.call_permissions import CallPermissions
 from toolcrib.policy.default_policy import DefaultPolicy, rules_of
 from toolcrib.policy.errors import BadRule, UnfitArgument
 from toolcrib.policy.verdicts import ALLOW, Arguments, Policy, Subject, Verdict
@@ -10,6 +11,7 @@ __all__ = [
     "Arguments",
     "AutoPolicy",
     "BadRule",
+    "CallPermissions",
     "DefaultPolicy",
     "Policy",
     "Subject",

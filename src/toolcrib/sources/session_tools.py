@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Context
 from toolcrib.errors import Refused, ToolFailure
 from toolcrib.schema import nearest
 from toolcrib.sources.functions import as_tool
 from toolcrib.tool import Tool, canonical
+
+if TYPE_CHECKING:
+    from toolcrib.session import Session
 
 
 async def call_status(ctx: Context, id: str) -> dict[str, Any]:
@@ -18,7 +21,7 @@ async def call_status(ctx: Context, id: str) -> dict[str, Any]:
     Args:
         id: The id of the call.
     """
-    entry, last, now = await _found(ctx.host.session.look(id))
+    entry, last, now = await _found(_session(ctx).look(id))
     started = entry.started_at or entry.accepted_at
     return {
         "id": entry.id,
@@ -36,7 +39,7 @@ async def cancel_call(ctx: Context, id: str) -> dict[str, bool]:
     Args:
         id: The id of the call.
     """
-    return {"cancelled": await _found(ctx.host.session.cancel(id))}
+    return {"cancelled": await _found(_session(ctx).cancel(id))}
 
 
 async def read_output(ctx: Context, id: str, offset: int = 0, limit: int = 8192) -> str:
@@ -47,7 +50,7 @@ async def read_output(ctx: Context, id: str, offset: int = 0, limit: int = 8192)
         offset: The first byte.
         limit: How many bytes at the most.
     """
-    piece: str = await _found(ctx.host.session.output(id, offset, limit))
+    piece: str = await _found(_session(ctx).output(id, offset, limit))
     return piece
 
 
@@ -58,9 +61,9 @@ async def tool_help(ctx: Context, tool: str, topic: str | None = None) -> str:
         tool: The name of the tool.
         topic: What to read more about; the help of the tool names its topics.
     """
-    found: Tool | None = ctx.host.session.tool(tool)
+    found: Tool | None = _session(ctx).tool(tool)
     if found is None:
-        close = nearest(tool, [*ctx.host.session.view.names])
+        close = nearest(tool, [*_session(ctx).view.names])
         hint = f"similar: {', '.join(close)}" if close else None
         raise ToolFailure("not_found", f"Unknown tool: {tool}", hint=hint)
     return _told(found) if found.knowledge.help is None else found.knowledge.help(topic)
@@ -71,6 +74,12 @@ def _told(tool: Tool) -> str:
     used = (f"Example: {canonical(dict(example.arguments)).decode()}" for example in tool.knowledge.examples)
     minded = (f"Mind: {wrong.hint}" for wrong in tool.knowledge.anti_patterns)
     return "\n".join([tool.description or f"{tool.id} says nothing of itself.", *used, *minded])
+
+
+def _session(ctx: Context) -> Session:
+    if ctx.this_session is None:
+        raise ToolFailure("unavailable", "There is no session: no crib runs this tool")
+    return ctx.this_session
 
 
 async def _found(work: Any) -> Any:

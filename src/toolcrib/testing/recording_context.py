@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from toolcrib.context import Context, Deps, ThreadContext
+from toolcrib.context import Context, Deps, OutsideCrib, ThreadContext
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.state import Snapshot
 from toolcrib.store.codec import decode, encode
@@ -33,6 +33,7 @@ FACTS: dict[str, Any] = {
     "attempt": 1,
     "deadline": START + 60,
     "run": None,
+    "run_id": None,
 }
 _CODES = {"decline": "declined", "cancel": "cancelled", "fail": "failed"}
 
@@ -46,7 +47,7 @@ class CallEnded(BaseException):
 
 
 @dataclass
-class Recorder:
+class Recorder(OutsideCrib):
     """The call behind a recording context: it does nothing but remember."""
 
     facts: dict[str, Any]
@@ -61,6 +62,7 @@ class Recorder:
     heard: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)
     calls: list[tuple[str, Any]] = field(default_factory=list)
+    attached: dict[str, bytes] = field(default_factory=dict)
     this_pass: set[bytes] = field(default_factory=set)
     failed: dict[str, ToolFailure] = field(default_factory=dict)
     waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = field(default_factory=list)
@@ -117,6 +119,14 @@ class Recorder:
                 self.failed[key] = error
                 raise
         return self.steps[key]
+
+    def has_step(self, key: str) -> bool:
+        """Whether the step ran already."""
+        return key in self.steps
+
+    def attach(self, id: str, data: bytes) -> None:
+        """Remembers it."""
+        self.attached[id] = data
 
     async def credential(self, name: str) -> str:
         """The one that the test gave; without it the tool is refused as in a crib."""
@@ -190,6 +200,11 @@ class RecordingContext(Context):
         return self._recorder.steps
 
     @property
+    def attached(self) -> dict[str, bytes]:
+        """What was kept beside the log, by id."""
+        return self._recorder.attached
+
+    @property
     def cancelled(self) -> bool:
         """True if the call was asked to stop; a test may set it."""
         return self._recorder.stopping is not None
@@ -249,7 +264,7 @@ def thread_context(**given: Any) -> RecordingThreadContext:
 
 def in_thread(ctx: RecordingContext) -> RecordingThreadContext:
     """The same record as a plain function sees it."""
-    return ctx if isinstance(ctx, RecordingThreadContext) else RecordingThreadContext(ctx.host, _finished)
+    return ctx if isinstance(ctx, RecordingThreadContext) else RecordingThreadContext(ctx._host, _finished)
 
 
 def failure(error: ToolFailure) -> Failure:

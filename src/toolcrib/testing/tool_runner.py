@@ -85,7 +85,7 @@ async def _drain(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -
     assert tool.run is not None
     last: Any = None
     async for last in tool.run(ctx, values):
-        ctx.host.told("output", {"value": last})
+        ctx._host.told("output", {"value": last})
     return last
 
 
@@ -96,5 +96,5 @@ def _in_thread(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -> 
         return given
     last: Any = None
     for last in given:
-        ctx.host.told("output", {"value": last})
+        ctx._host.told("output", {"value": last})
     return last

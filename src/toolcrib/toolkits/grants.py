@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from toolcrib._call.admission import asker
 from toolcrib.context import Context
-from toolcrib.policy import BadRule, UnfitArgument, rules_of, urls
+from toolcrib.policy import BadRule, UnfitArgument, urls
 from toolcrib.policy.capabilities import Capability
 from toolcrib.policy.urls import UrlTarget
 
@@ -20,7 +18,7 @@ class GrantGuard:
     """
 
     def __init__(self, ctx: Context) -> None:
-        self._call = ctx.host
+        self._permissions = ctx.permissions
 
     def private(self, target: UrlTarget, addresses: Sequence[str]) -> bool:
         """True if grants mean the name, or else each number that it stands for."""
@@ -33,30 +31,22 @@ class GrantGuard:
 
     def _means(self, target: UrlTarget) -> bool:
         """True if every layer of grants lets a place be reached, and one of them names it, or all that is private."""
-        rules = _rules(self._call)
-        if rules is None:
+        judged = None if self._permissions is None else self._permissions.explain(url=target.text)
+        if judged is None:
             return False
-        needs = rules.explain(asker(self._call.request), self._call.tool, lambda: self._arguments(target.text)).needs
         place = target._replace(private=True)
-        return all(need.effect == "allow" for need in needs) and any(_names(need.grant, place) for need in needs)
+        return all(need.effect == "allow" for need in judged.needs) and any(
+            _names(need.grant, place) for need in judged.needs
+        )
 
     def redirect(self, url: str) -> bool:
         """True if the same call with this address would run without asking."""
-        if not hasattr(self._call, "policy"):
+        if self._permissions is None:
             return False
         try:
-            policy, arguments = self._call.policy, self._arguments(url)
-            return bool(policy.decide(asker(self._call.request), self._call.tool, lambda: arguments).effect == "allow")
+            return self._permissions.decide(url=url).effect == "allow"
         except (UnfitArgument, BadRule):
             return False
-
-    def _arguments(self, url: str) -> dict[str, Any]:
-        return {**self._call.normalised(), "url": url}
-
-
-def _rules(call: Any) -> Any:
-    """The rules that judge a call; none where a tool is tried by itself, without a crib."""
-    return rules_of(call.policy) if hasattr(call, "policy") else None
 
 
 def _at(target: UrlTarget, address: str) -> UrlTarget:
@@ -78,10 +68,8 @@ class FileGrants:
     """Tells of single files of a set that was granted as a whole whether a grant speaks against them."""
 
     def __init__(self, ctx: Context, root: str) -> None:
-        rules = _rules(ctx.host)
-        layers: Any = () if rules is None else getattr(rules, "layers", (rules,))
         self._root = root.rstrip("/")
-        self._grants = [found for layer in layers if (found := layer.granted(ctx.host.session.folders)) is not None]
+        self._grants = [] if ctx.permissions is None else ctx.permissions.grants()
 
     def __call__(self, path: str) -> bool:
         """True if a file may be shown; `path` starts at the root."""

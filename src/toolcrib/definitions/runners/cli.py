@@ -181,9 +181,7 @@ def listener(ctx: Context) -> processes.Tell:
 
     async def tell(text: str) -> None:
         ctx.output(text)
-        room = getattr(ctx.host, "room", None)
-        if room is not None:
-            await room()
+        await ctx.drain()
 
     return tell
 

@@ -90,7 +90,7 @@ class McpClient:
         for number in range(1, ROUNDS + 1):
             key = f"mcp.round.{number}"
             wanted: dict[str, Any] | None = {}
-            if not _recorded(ctx, key):
+            if not ctx.has_step(key):
                 raw, wanted = await self._patiently(params, ctx, repeatable)
                 if wanted is None:
                     return to_result(raw)
@@ -122,7 +122,7 @@ class McpClient:
             ToolFailure: the task failed.
         """
         for number in range(1, ROUNDS + 1):
-            if not _recorded(ctx, f"mcp.round.{number}"):
+            if not ctx.has_step(f"mcp.round.{number}"):
                 return None
             said = await ctx.step(f"mcp.round.{number}", dict)
             if "task" in said:
@@ -171,12 +171,12 @@ class McpClient:
         """Sends the call, or takes up the request that an earlier pass left open; what the server answers."""
         exchange = self._take_up(ctx)
         if exchange is None:
-            if _recorded(ctx, HELD) and not repeatable:
+            if ctx.has_step(HELD) and not repeatable:
                 raise StreamClosed
             exchange = PendingRequest(ctx, lambda exchange: self._send(exchange, params))
 
         async def before() -> None:
-            if not _recorded(ctx, HELD):
+            if not ctx.has_step(HELD):
                 await ctx.step(HELD, lambda: True)
 
         try:
@@ -220,12 +220,12 @@ class McpClient:
 
     def _hold(self, exchange: PendingRequest, ctx: Context) -> None:
         """Keeps the request open while the call waits; its end is heard from the log."""
-        id = str(ctx.call)
+        id = ctx.id
         self._held[id] = exchange
-        self._minding[id] = asyncio.get_running_loop().create_task(self._mind(id, exchange, ctx.host.session))
+        self._minding[id] = asyncio.get_running_loop().create_task(self._mind(id, exchange, ctx.this_session))
 
     def _take_up(self, ctx: Context) -> PendingRequest | None:
-        id = str(ctx.call)
+        id = ctx.id
         exchange = self._held.pop(id, None)
         if exchange is None:
             return None
@@ -295,12 +295,6 @@ class McpClient:
         with contextlib.suppress(ToolFailure, TimeoutError):
             async with asyncio.timeout(2.0), self._connected(ctx) as (_, connection):
                 await connection.task("tasks/cancel", {"taskId": task})
-
-
-def _recorded(ctx: Context, key: str) -> bool:
-    """True if an earlier pass of the call took that step."""
-    history = getattr(ctx.host, "history", None)
-    return history is not None and key in history.steps
 
 
 def _wanted(raw: Mapping[str, Any]) -> dict[str, Any] | None:

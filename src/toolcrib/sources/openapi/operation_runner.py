@@ -176,4 +176,4 @@ class OperationRunner:
 
 def dedup_key(ctx: Context, values: Mapping[str, Any]) -> str:
     """A key of this call and its arguments, the same however often it is sent."""
-    return hashlib.sha256(canonical([ctx.session, str(ctx.call), dict(values)])).hexdigest()[:32]
+    return hashlib.sha256(canonical([ctx.session, ctx.id, dict(values)])).hexdigest()[:32]

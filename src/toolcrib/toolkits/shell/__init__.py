@@ -7,7 +7,6 @@ What a command may start is said by grants (`exec:cmd:<program>`), for which it 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import sys
 import time
@@ -175,8 +174,5 @@ def _sendable(word: str) -> str:
 def _spilled(ctx: Context, data: dict[str, Any], stdout: CapturedOutput, stderr: CapturedOutput) -> Result:
     """The result with what it shows, and all that was kept beside the log, where it can be read."""
     whole = msgspec.json.encode({"stdout": stdout.whole, "stderr": stderr.whole, "kept_of_each": KEPT})
-    id = hashlib.sha256(whole).hexdigest()
-    if hasattr(ctx.host, "spill"):  # not where the tool is tried by itself, without a crib
-        ctx.host.spill = (id, whole)
-    where = {"output": id, "bytes": len(whole)}
+    where = {"output": ctx.attach(whole), "bytes": len(whole)}
     return Result({**data, "spilled": {**where, "preview": stdout.shown[:_PREVIEW]}}, metadata={"spilled": where})
