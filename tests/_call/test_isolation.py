@@ -165,7 +165,19 @@ def report(ctx: Context, n: int) -> str:
 def who(ctx: Context) -> dict[str, Any]:
     """Says what it sees."""
     ctx.check()
-    names = ("session", "owner", "user", "tool", "namespace", "namespaces", "agent", "turn", "parent", "attempt", "run")
+    names = (
+        "session",
+        "owner",
+        "user",
+        "tool",
+        "namespace",
+        "namespaces",
+        "agent",
+        "turn",
+        "parent",
+        "attempt",
+        "run_id",
+    )
     seen = {name: getattr(ctx, name) for name in names}
     return {
         **seen,
@@ -427,7 +439,7 @@ async def test_the_context_says_who_and_where(session: Session) -> None:
         "turn": "t-1",
         "parent": None,
         "attempt": 1,
-        "run": "r-1",
+        "run_id": "r-1",
         "state": {"seen": True},
         "revision": 1,
     }

@@ -281,17 +281,20 @@ class Admission:
         try:
             parsed: ParsedArguments = tool.parse(look.arguments)
         except BadArguments as error:
-            if tool.hidden is not None:
-                look.hide(tool, look.arguments, error.problems)
-            found = {"findings": [{"path": one.path, "code": one.kind, "message": one.text} for one in error.problems]}
-            failure = failure_of(tool, "invalid_arguments", str(error), metadata=found)
-            raise _Refusal(failure, metadata=None if tool.knowledge.hint is None else found) from None
+            self._refuse_arguments(look, tool, error)
         except BaseException as error:  # noqa: BLE001 - a type of the tool may check itself, and raise whatever it likes
             look.hide_given()
             raise look.fault(tool, error) from None
         if tool.hidden is not None or (tool.keyed and suspect(parsed.json)):
             look.hide(tool, parsed.json)
         return parsed
+
+    def _refuse_arguments(self, look: _Look, tool: Tool, error: BadArguments) -> NoReturn:
+        if tool.hidden is not None:
+            look.hide(tool, look.arguments, error.problems)
+        found = {"findings": [{"path": one.path, "code": one.kind, "message": one.text} for one in error.problems]}
+        failure = failure_of(tool, "invalid_arguments", str(error), metadata=found)
+        raise _Refusal(failure, metadata=None if tool.knowledge.hint is None else found) from None
 
     async def _check(self, look: _Look, tool: Tool, parsed: ParsedArguments, context: MakeContext) -> None:
         """Let the tool check arguments that fit its schema."""
