@@ -14,6 +14,7 @@ from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, log, message, only, parked, whole
 from tests.requirements import requirement
 from toolcrib import Annotations, BadTool, Change, Context, CribLimits, Limits, Result, Tool, block, tool
+from toolcrib.store.codec import digest as digest_of_call
 from toolcrib.testing import FakeClock
 
 
@@ -238,6 +239,21 @@ async def test_another_definition_gives_the_same_call_another_digest(open_crib: 
     assert digests[0][0] == digests[0][1]
     assert made().fingerprint != made(description="Pay!").fingerprint
     assert len(set(digests[1])) == 2
+
+
+@requirement("contract.tool.4")
+async def test_the_digest_of_a_call_that_only_reads_is_that_of_what_ran(open_crib: OpenCrib) -> None:
+    @tool(read_only=True)
+    async def look(n: int) -> int:
+        """Look."""
+        return n
+
+    crib = await open_crib(look)
+    session = await crib.open("s", owner="ada")
+    assert (await session.call("look", {"n": 1})).data == 1
+    accepted, started, _ = [event for event in await log(session) if event.call is not None]
+    wanted = digest_of_call("s", accepted.call or "", look.fingerprint, b'{"n":1}')
+    assert accepted.fields["digest"] == started.fields["digest"] == wanted
 
 
 @requirement("contract.tool.5")

@@ -205,3 +205,23 @@ async def test_an_owner_has_half_of_all_slots_where_a_node_has_owners_share(urls
         log.go.set()
         assert all(result.ok for result in await asyncio.gather(*held))
         assert log.most == 4
+
+
+@requirement("engine.2")
+async def test_a_node_tells_what_it_is_what_it_has_and_what_it_does(urls: tuple[str, str]) -> None:
+    log = Log()
+
+    async def told(crib: Crib, label: str, **wanted: Any) -> bool:
+        nodes = [node.facts for node in await crib.store.nodes() if node.facts.get("label") == label]  # type: ignore[attr-defined]
+        return [{name: facts.get(name) for name in wanted} for facts in nodes] == [wanted]
+
+    async with cluster(urls, log, slots=3) as (api, worker):
+        has = {tool.id: tool.fingerprint[:12] for tool in worker.catalog.view(("*",)).tools}
+        await until(lambda: told(api, "w1", role="worker", slots=3, running=0, done=0, missing=[], tools=has))
+        await until(lambda: told(worker, "api", role="api", slots=0, running=0, tools={}))
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.hold", {"order": "A"})
+        await until(lambda: told(api, "w1", running=1, done=0))
+        log.release()
+        await session.result(call.id)
+        await until(lambda: told(api, "w1", running=0, done=1))

@@ -10,7 +10,7 @@ import pytest
 from tests.mutants.__main__ import ROOT, Copy, chosen, judge, listed, spread, unmatched
 from tests.mutants.faults import Fault, faults
 from tests.mutants.limit import HUNG, LIMIT
-from tests.mutants.touched import Touched
+from tests.mutants.touched import FOLDER, Touched
 from tests.requirements import requirement
 
 SOURCE = b'''
@@ -142,3 +142,22 @@ def test_a_fault_that_is_said_to_change_nothing_is_in_the_source(tmp_path: Path)
     assert unmatched(listed(equivalent)) == ["store/gone.py f: 0 => 1", f"{alive().file} Workers.gone: 0 => 1"]
     assert listed()
     assert unmatched(listed()) == []
+
+
+@requirement("reliability.proof.19")
+@pytest.mark.process
+def test_what_a_test_runs_is_recorded_though_the_one_before_it_ended_the_trace(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (tmp_path / "test_two.py").write_text(
+        "import sys\nfrom toolcrib.store import open_store\n\n"
+        "def test_one(): sys.settrace(None)\n\ndef test_two(): open_store('memory:')\n"
+    )
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutants.touched", "--rootdir", tmp_path, tmp_path],
+        env={**os.environ, FOLDER: str(data), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+        check=True,
+    )
+    touched = Touched()
+    touched.add(data, ROOT / "src" / "toolcrib")
+    assert touched.tests["store/__init__.py", "open_store", ""] == {"test_two.py::test_two"}

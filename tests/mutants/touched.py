@@ -67,7 +67,10 @@ class Recorder:
         self.coverage.start()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Count for this test from here on."""
+        """Count for this test from here on, also where the one before it has ended the count for one of its own."""
+        if sys.gettrace() is None:
+            self.coverage.stop()
+            self.coverage.start()
         self.coverage.switch_context(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

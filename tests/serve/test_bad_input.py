@@ -89,6 +89,20 @@ async def test_who_never_gets_through_the_headers_is_let_go(place: Place, begun:
     await writer.wait_closed()
 
 
+async def test_who_got_through_the_headers_is_answered_however_long_that_takes(place: Place, doors: Doors) -> None:
+    host, port = place.http.base_url.host, place.http.base_url.port
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(_raw(place, "tools/call", {"name": "hold", "arguments": {}}))
+    await asyncio.wait_for(doors.entered.wait(), 60)
+    silent, other = await asyncio.open_connection(host, port)
+    assert await asyncio.wait_for(silent.read(), 60) == b""  # by now the time for headers has passed
+    doors.go.set()
+    assert (await asyncio.wait_for(reader.readline(), 60)).startswith(b"HTTP/1.1 200")
+    for one in (writer, other):
+        one.close()
+        await one.wait_closed()
+
+
 async def test_deep_arguments_are_an_error_of_the_tool(place: Place) -> None:
     deep = b"[" * 5000 + b"]" * 5000
     message = json.dumps(place.message("tools/call", {"name": "add", "arguments": {"a": "@"}})).encode()
