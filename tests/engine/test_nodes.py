@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.place import Log, cluster, events, nats_of, result, until
 from tests.requirements import requirement
-from toolcrib import Crib, Session, tool
+from toolcrib import Context, Crib, Session, tool
 from toolcrib.store import Node
 from toolcrib.types import CribLimits
 
@@ -96,6 +96,31 @@ async def test_a_running_call_is_cancelled_from_another_node(urls: tuple[str, st
         assert result.failure is not None
         assert result.failure.code == "cancelled"
         await log.until_running(0)
+
+
+@requirement("engine.2")
+async def test_a_call_that_is_cancelled_from_another_node_cleans_up_before_it_ends(urls: tuple[str, str]) -> None:
+    log = Log()
+
+    def kit(log: Log, node: str) -> list[Any]:
+        @tool(namespace="shop", timeout=60)
+        async def tidy(ctx: Context) -> None:
+            """Run until it is stopped, and clean up."""
+            try:
+                await log.stay()
+            finally:
+                ctx.output({"cleaned": node})
+
+        return [tidy]
+
+    async with cluster(urls, log, kit=kit) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.tidy")
+        await log.until_running(1)
+        assert await session.cancel(call.id)
+        told = await events(session, call.id)
+        assert [event.kind for event in told] == ["accepted", "started", "output", "done"]
+        assert told[-1].fields["failure"]["code"] == "cancelled"
 
 
 @requirement("engine.2")

@@ -62,7 +62,7 @@ RECORDED = [
     *(f"tests/{folder}" for folder in ("sources/mcp", "policy", "serve", "session", "store")),
     *(f"tests/test_{file}.py" for file in ("bad_input", "children", "property", "testing")),
 ]
-TEST_S, TESTS = 60.0, 500
+TEST_S, TESTS = 120.0, 500
 """How long the tests of a fault may take by what was recorded, and how many they may be."""
 
 HANGS_S = 120.0
@@ -189,7 +189,7 @@ def chosen(fault: Fault, package: str, touched: Touched) -> tuple[list[str], flo
     far = [[test for test in tests if not test.startswith(NEAR[package])] for tests in (own, others)]
     found: list[str] = []
     total = 0.0
-    for share, tests in zip((0.5, 0.75, 0.9, 1.0), (near[0], near[1], far[0], far[1]), strict=True):
+    for share, tests in zip((0.7, 0.85, 0.95, 1.0), (near[0], near[1], far[0], far[1]), strict=True):
         for test in spread(tests, touched.seconds):
             if total + touched.seconds[test] > TEST_S * share or len(found) >= TESTS * share:
                 break
