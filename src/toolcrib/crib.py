@@ -40,6 +40,7 @@ from toolcrib.sources import Fixed, as_source
 from toolcrib.sources.session_tools import builtins
 from toolcrib.state import Key, Mode, declared
 from toolcrib.store import OWNER, SessionRow, Store, open_store
+from toolcrib.store.vault import SecretKey
 from toolcrib.tool import Tool
 from toolcrib.types import Credentials, CribLimits, Layer, Question
 
@@ -92,7 +93,8 @@ class Crib:
     what a file would say; `workspace` is the folder that paths start from. `deps` are given to tools by name or type.
     `state_keys` declares commutative keys; `declare` says by id or glob what tools do not say of themselves. `layer`
     wraps the execution of every call. `agents`, see `toolcrib.agent.Agents`, run over its sessions. `credentials` gives
-    tools the keys of the session's owner: a function of owner and name.
+    tools the keys of the session's owner: a function of owner and name. `secret_key` encrypts what is kept of secret
+    arguments: a text of 32 characters, a `Path` or a function; without one, a file of the user's state folder does.
     """
 
     def __init__(  # noqa: PLR0913 - the one place where everything is put together, all by name
@@ -115,6 +117,7 @@ class Crib:
         clock: Clock | None = None,
         agents: AgentRunner | None = None,
         credentials: Credentials | None = None,
+        secret_key: SecretKey | None = None,
     ) -> None:
         self.agents = agents
         self.catalog = Catalog(precedence, namespace_aliases)
@@ -127,6 +130,8 @@ class Crib:
         self.pipeline.deps = Deps(deps)
         self.pipeline.layer = layer
         self.pipeline.credentials = credentials
+        if secret_key is not None:
+            self.pipeline.vault.use(secret_key)
         self.pipeline.expiry_changed = self._expiry_changed
         self.retention = retention
         self.state_keys = dict(state_keys or {})
@@ -187,7 +192,9 @@ class Crib:
 
         Raises:
             StoreUnavailable, StoreTooNew: the store cannot be used.
+            BadSecretKey: the key that was given cannot be used.
         """
+        self.pipeline.vault.check()
         self.ending = self.pipeline.stopping = False
         self.pipeline.worker = f"w-{secrets.token_hex(8)}"  # what an earlier start left behind is not alive
         limits = self.pipeline.limits

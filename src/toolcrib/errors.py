@@ -9,6 +9,7 @@
     ├── StoreError                the store could not do its work
     │   ├── StoreUnavailable      it is away, locked or full: nothing was written
     │   └── StoreTooNew           its schema is newer than this program
+    ├── BadSecretKey              there is no key for secret arguments, or it cannot be used
     ├── BadRule                   a grant, pattern or rule that does not load (in `toolcrib.policy`)
     ├── InteropError              a JSON form of another system that does not read (in `toolcrib.interop`)
     ├── BadAgent                  definitions of agents that do not hold (in `toolcrib.agent`)
@@ -75,6 +76,10 @@ class StoreUnavailable(StoreError):
 
 class StoreTooNew(StoreError):
     """The store was written by a newer program."""
+
+
+class BadSecretKey(ToolcribError):
+    """There is no key to encrypt secret arguments with, or the one that was given cannot be used."""
 
 
 class EngineUnavailable(ToolcribError):

@@ -38,7 +38,7 @@ from toolcrib.events import (
 from toolcrib.policy import Policy
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
-from toolcrib.store import LEASES, Row, Write, draft
+from toolcrib.store import LEASES, SECRET, Row, Write, draft
 from toolcrib.tool import Tool
 from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result
 
@@ -388,7 +388,7 @@ class Session(Lists):
             Refused: `not_found`.
         """
         kept = await self.crib.store.kept(self.id, id)
-        if kept is None or id.startswith("args:"):
+        if kept is None or id.startswith(SECRET):
             raise Refused("not_found", f"No such output: {id}")
         return kept[offset : offset + limit].decode("utf-8", "replace")
 

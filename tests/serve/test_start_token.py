@@ -17,12 +17,13 @@ from tests.serve.place import Place, serving
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.client import RemoteCrib
-from toolcrib.client.local import start_token, state_folder, told
+from toolcrib.client.local import start_token, told
 from toolcrib.errors import Refused
 from toolcrib.serve.asgi import Receive, Scope, Send, reply
 from toolcrib.serve.mcp.signed_state import kept_secret
 from toolcrib.serve.origins import Origins
 from toolcrib.serve.start_token import StartToken, derived
+from toolcrib.store.private_files import state_folder
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

@@ -30,6 +30,7 @@ from toolcrib.schema.problems import ArgumentProblem
 from toolcrib.schema.redaction import suspect
 from toolcrib.store import Store
 from toolcrib.store.codec import decode, digest, encode, whole
+from toolcrib.store.vault import SealedValue
 from toolcrib.tool import Tool, digest_of
 from toolcrib.types import CribLimits, Failure, pace
 
@@ -110,7 +111,7 @@ class Admission:
                 timeout_s = self.timeout_s(request, tool)
             look.timeout_s = timeout_s
             self._authorize(request, tool, desk)
-            if history is not None:
+            if history is not None and request.problem is None:
                 _check_approvals(request, tool, history)
             if request.problem is not None or len(request.arguments) > self._limits.arguments_bytes:
                 self._refuse_unread(look)
@@ -252,6 +253,8 @@ class Admission:
         size, most, problem = len(look.arguments), self._limits.arguments_bytes, look.request.problem
         if size > most:
             raise _Refusal(failure_of(look.tool, "too_large", f"The arguments have {size} bytes, the limit is {most}"))
+        if isinstance(problem, SealedValue):
+            raise _Refusal(failure_of(look.tool, "unavailable", str(problem), retryable=False))
         raise _Refusal(failure_of(look.tool, "invalid_arguments", str(problem)))
 
     async def _prepare(self, look: _Look, tool: Tool, context: MakeContext) -> None:
@@ -286,7 +289,7 @@ class Admission:
             look.hide_given()
             raise look.fault(tool, error) from None
         if tool.hidden is not None or (tool.keyed and suspect(parsed.json)):
-            look.hide(tool, parsed.json)
+            look.hide_parsed(tool, parsed.json)
         return parsed
 
     def _refuse_arguments(self, look: _Look, tool: Tool, error: BadArguments) -> NoReturn:
@@ -414,6 +417,13 @@ class _Look(msgspec.Struct, gc=False):
         """Remember the values that nobody may see, and the arguments as they may be seen."""
         self.shown, self.secrets = hidden(tool, arguments, self.secrets, problems)
 
+    def hide_parsed(self, tool: Tool, arguments: bytes) -> None:
+        """Hide secrets of arguments that fit; they are kept apart from the log, which takes a key."""
+        self.hide(tool, arguments)
+        problem = None if self.shown is None else self.request.session.pipeline.vault.problem()
+        if problem is not None:
+            raise _Refusal(failure_of(tool, "unavailable", problem, retryable=False))
+
     def fault(self, tool: Tool, error: BaseException) -> _Refusal:
         """Return the refusal of a call over something that nobody meant."""
         failure = unexpected(error, tool.name, tool.id, self.request.id, self.secrets)
@@ -456,5 +466,11 @@ def _check_approvals(request: CallRequest, tool: Tool, history: History) -> None
     if not bound:
         return
     now = digest(request.session.id, request.id, tool.fingerprint, request.arguments)
-    if any(question.digest != now for question in bound):
+    if any(question.digest != now for question in bound) and not _keyed(request, bound, now):
         raise _Refusal(failure_of(tool, "denied", "The tool or its arguments changed after the approval"))
+
+
+def _keyed(request: CallRequest, bound: list[Question], now: str) -> bool:
+    """Return whether it is what was approved, by the digests of calls with secret arguments."""
+    digests = {now, *request.session.pipeline.vault.digests(now)}
+    return all(question.digest in digests for question in bound)

@@ -19,9 +19,10 @@ from toolcrib._call.request import Admitted, CallOptions, CallRequest, Origin, R
 from toolcrib.errors import Refused
 from toolcrib.events import Answered, Endorsed, Escalated
 from toolcrib.schema import BadArguments, output_check
-from toolcrib.schema.redaction import restored, without
+from toolcrib.schema.redaction import MASK, may_be, restored, without
 from toolcrib.store import Draft, Row, Write, draft
 from toolcrib.store.codec import decode, encode, same_json
+from toolcrib.store.vault import SealedValue, secret_id
 from toolcrib.tool import Tool, canonical, digest_of
 from toolcrib.types import Answer, Failure, Question, Result
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 ENDED = "The question is no longer open: the call has ended"
 OPEN = "the question is still open"
+GONE = "The secret arguments of this call are not in this store: make the call anew"
 ACTIONS = ("accept", "decline", "cancel", "fail")
 _USER_NAMES = {"chain_id": "chainId", "is_connected": "isConnected", "ens_name": "ensName"}
 _USER_BYTES = 8 * 1024
@@ -63,6 +65,8 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
     await approvals.check(live, asked, given)
     edited = None
     if given.action == "accept":
+        if live.request.problem is not None:
+            raise Refused("unavailable", str(live.request.problem), OPEN)
         given, edited = await _checked(live, asked, given)
         if not approvals.enough(session, approvals.demands_of(asked), (*asked.approved_by, given.actor)):
             return await _endorse(session, live, row, given)
@@ -184,11 +188,20 @@ def _repeated(live: LiveCall, first: Answer, given: Answer) -> Answer:
         admission = None if live.tool is None else live.pipeline.admission.explain(_edited(live, given))
         if isinstance(admission, Admitted):
             given = dataclasses.replace(given, arguments=admission.visible())
-    if dataclasses.replace(_shown(live, given), at=first.at) == first:
+    if dataclasses.replace(_shown(live, given), at=first.at) == first or _may_be(live, first, given):
         return first
     if live.history is not None and first in live.history.endorsements:
         raise Refused("already_answered", f"{first.actor} has agreed already", "others have to agree too")
     raise Refused("already_answered", f"The question was answered by {first.actor}", f"the answer was {first.action}")
+
+
+def _may_be(live: LiveCall, first: Answer, given: Answer) -> bool:
+    """Whether an answer with the key of the first is that one, as far as can be told when the secrets are gone."""
+    history, row = live.history, live.row
+    if row is None or row.state != "done" or history is None or not history.accepted.secret:
+        return False
+    rest = dataclasses.replace(given, value=first.value, reason=first.reason, at=first.at)
+    return rest == first and may_be([first.value, first.reason], [given.value, given.reason])
 
 
 async def _second(session: Session, question: str, given: Answer) -> Answer:
@@ -279,10 +292,10 @@ async def _write_on(
     session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer, edited: Admitted | None
 ) -> bool:
     """The call is queued again, durably, and then runs here; False where it waits no more."""
-    if live.secrets and given.arguments is not None:
-        await session.crib.store.keep(session.id, _kept(row.id, given), live.args)
     pipeline = live.pipeline
     write = lifecycle.resume(row, pipeline.worker if pipeline.engine is None else None, events)
+    if live.shown is not None and given.arguments is not None:
+        write.keeps = (pipeline.vault.sealed(session.id, _kept(row.id, given), live.args),)
     # Who is told that nobody knows yet, and answers once more, finds this answer.
     write.on_late = pipeline.later(lambda: _answered(session, live, write, given, edited))
     if await session.crib.store.commit(write) is not None:
@@ -312,15 +325,25 @@ async def take_on(session: Session, live: LiveCall, resumed: Write, admission: A
 
 def _kept(call: str, edit: Answer | None) -> str:
     """Where arguments are kept that hold a secret: as given, or as the last approver left them."""
-    return f"args:{call}" if edit is None else f"args:{call}:{edit.key}"
+    return secret_id(call, "" if edit is None else edit.key)
+
+
+async def _secrets(session: Session, row: Row, history: History) -> tuple[bytes | None, SealedValue | None]:
+    """The arguments of a call that were kept apart from the log, or why they cannot be read here."""
+    if not history.accepted.secret and history.edit is None:  # an approver may have put in what was no secret before
+        return None, None
+    try:
+        kept = await session.pipeline.vault.kept(session.id, _kept(row.id, history.edit))
+    except SealedValue as error:
+        return None, error
+    gone = kept is None and row.state != "done" and MASK.encode() in history.args
+    return kept, SealedValue(GONE) if gone else None
 
 
 async def revive(session: Session, row: Row, history: History) -> LiveCall:
     """A call of the log as a call in flight again, with the tool of now."""
-    said = history.accepted
-    store, pipeline = session.crib.store, session.pipeline
-    masked = said.secret or history.edit is not None  # an approver may have put in what was no secret before
-    kept = await store.kept(session.id, _kept(row.id, history.edit)) if masked else None
+    said, pipeline = history.accepted, session.pipeline
+    kept, problem = await _secrets(session, row, history)
     options = CallOptions(
         by=by_of(said),
         label=said.label,
@@ -336,7 +359,7 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     origin = parent.origin() if parent is not None else Origin(said.parent, within, len(within))
     live = LiveCall(
         pipeline,
-        CallRequest(session, row.id, said.tool, kept or history.args, history.accepted_at, options, origin),
+        CallRequest(session, row.id, said.tool, kept or history.args, history.accepted_at, options, origin, problem),
     )
     live.row, live.history, live.durable = row, history, True
     live.edited = history.edited

@@ -27,6 +27,7 @@ from toolcrib.schema.redaction import suspect, without
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, State, Write, draft
 from toolcrib.store.codec import LARGE, CompactWrite, decode, digest, encode, whole
+from toolcrib.store.vault import secret_id
 from toolcrib.tool import Tool
 from toolcrib.types import Answer, By, Failure, Result, Wake
 
@@ -259,7 +260,8 @@ class LiveCall(Fence):
         args = self.args
         if self._digest is None or self._digest[0] is not args or self._digest[1] is not self.tool:
             fingerprint = "" if self.tool is None else self.tool.fingerprint
-            self._digest = (args, self.tool, digest(self.session_id, self.id, fingerprint, args))
+            made = digest(self.session_id, self.id, fingerprint, args)
+            self._digest = (args, self.tool, made if self.shown is None else self.pipeline.vault.digest(made))
         return self._digest[2]
 
     def new_row(self, state: State, attempt: int = 0) -> Row:
@@ -283,11 +285,25 @@ class LiveCall(Fence):
     def accepted(self, row: Row, events: list[Draft] | CompactWrite) -> Write:
         """Its first write, which holds only while this process holds who made it."""
         write = lifecycle.accept(row, events)
+        if self.shown is not None and row.state != "done":
+            write.keeps = (self.pipeline.vault.sealed(self.session_id, secret_id(self.id), self.args),)
         if self.maker is not None:
             self.on_behalf(write, self.maker)
         else:  # nobody is kept waiting for what did not begin yet
             write.on_late = lambda: self.pipeline.retract(self, row)
         return write
+
+    async def keep_secret(self, part: str, data: bytes) -> str:
+        """Keeps a part of it that nobody may see until it is over; the id of that part."""
+        id = secret_id(self.id, part)
+        await self.pipeline.vault.keep(self.session_id, id, data)
+        return id
+
+    @property
+    def forgets(self) -> tuple[str, ...]:
+        """Its id where something secret of it may be kept beside the log, which goes with its end."""
+        nothing = self.shown is None and self.history is None and not self.secrets
+        return () if nothing and (self.tool is None or not self.tool.resumes) else (self.id,)
 
     def failure(
         self,
@@ -382,7 +398,7 @@ class LiveCall(Fence):
         if (failure := recorded.failure) is not None:
             raise ToolFailure(failure.code, failure.message, retryable=failure.retryable, hint=failure.hint)
         if recorded.kept is not None:
-            return decode(await self.pipeline.store.kept(self.session_id, recorded.kept) or b"null")
+            return decode(await self.pipeline.vault.kept(self.session_id, recorded.kept) or b"null")
         return None if recorded.value is UNSET else recorded.value
 
     async def _kept_step(self, key: str, value: Any) -> StepTaken:
@@ -391,9 +407,7 @@ class LiveCall(Fence):
         if shown == value:
             return StepTaken(key, value)
         attempt = 1 if self.row is None else self.row.attempt  # what a pass writes that was fenced is not for the next
-        id = f"args:{self.id}:step:{attempt}:{key}"
-        await self.pipeline.store.keep(self.session_id, id, encode(value))
-        return StepTaken(key, shown, id)
+        return StepTaken(key, shown, await self.keep_secret(f"step:{attempt}:{key}", encode(value)))
 
     async def _take_step(self, key: str, do: Callable[[], Any]) -> StepTaken:
         try:

@@ -36,6 +36,7 @@ from toolcrib.events import Done, Settled
 from toolcrib.policy import Policy
 from toolcrib.store import Conflict, Draft, Row, Store, Write, draft
 from toolcrib.store.codec import LARGE
+from toolcrib.store.vault import Vault
 from toolcrib.tool import Tool
 from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
 
@@ -69,6 +70,7 @@ class Pipeline:
         self.deps = Deps()
         self.layer: Layer | None = None
         self.credentials: Credentials | None = None
+        self.vault = Vault(lambda: self.store)
         self.observer: Callable[[LiveCall], None] | None = None
         self.engine: Engine | None = None
         self.revision: Callable[[str], Awaitable[int]] | None = None
@@ -196,7 +198,6 @@ class Pipeline:
     async def _take_durably(self, live: LiveCall) -> None:
         """A call that is acknowledged is in the store before; a key that was used finds its first call."""
         live.session.live[live.id] = live
-        await self._keep_secrets(live)
         row = live.new_row("queued")
         conflict = await self._commit(live, live.accepted(row, [records.accepted(live)]))
         if await self._shut_out(live, conflict):
@@ -211,7 +212,6 @@ class Pipeline:
 
     async def _hand_over(self, live: LiveCall, engine: Engine) -> None:
         """Any node may run it: all that it takes is in the store before one is told."""
-        await self._keep_secrets(live)
         row = live.new_row("queued")
         row.worker = None
         live.extra = {**(live.extra or {}), **version_of(live)}
@@ -299,7 +299,6 @@ class Pipeline:
             self.store.put(write)
             live.row = row
             return True
-        await self._keep_secrets(live)
         write.first = row.effect == "once" or live.history is not None
         # One that a call made has its parent's place: both would wait for each other.
         write.bounded, write.serial = live.taken and live.parent_id is None, live.taken and live.serial
@@ -581,6 +580,8 @@ class Pipeline:
                 events.append(records.started(live, 1))
             events.append(draft(now, live.id, data))
             write = live.accepted(row, events)
+        if live.extra is not None or live.history is not None or live.secrets:
+            write.forgets = live.forgets
         live.row = write.row
         return write
 
@@ -649,7 +650,9 @@ class Pipeline:
         """The end of a call that was stopped, on the row that stands."""
         now, result = self.clock.now(), result or self._stopped(live)
         assert result.failure is not None
-        return lifecycle.finish(row, result.failure.code, [draft(now, live.id, records.done(live, result, now))])
+        write = lifecycle.finish(row, result.failure.code, [draft(now, live.id, records.done(live, result, now))])
+        write.forgets = live.forgets
+        return write
 
     # 7. deliver
 
@@ -720,7 +723,6 @@ class Pipeline:
         if live.row is not None:
             write = lifecycle.suspend(live.row, asked_id, expires, [draft(now, live.id, data)])
         else:
-            await self._keep_secrets(live)
             row = live.new_row("waiting", 1 if live.started_at else 0)
             row.question, row.expires_at = asked_id, expires
             begun = [records.started(live, 1)] if live.started_at else []
@@ -748,7 +750,7 @@ class Pipeline:
         write = lifecycle.finish(row, code, [*events, draft(now, live.id, records.done(live, result, now))])
         if live.spill is not None:
             await self.store.keep(live.session_id, *live.spill)
-        live.concluding = True
+        live.concluding, write.forgets = True, live.forgets
 
         def ended() -> None:
             live.result = result
@@ -758,11 +760,6 @@ class Pipeline:
         won = await self.store.commit(write) is None
         ended()
         return won
-
-    async def _keep_secrets(self, live: LiveCall) -> None:
-        """The log never shows them, so what is needed to go on is kept beside it until the session is swept."""
-        if live.secrets:
-            await self.store.keep(live.session_id, f"args:{live.id}", live.args)
 
 
 def _standing(conflict: Conflict) -> Row | None:

@@ -243,7 +243,7 @@ def _marks(call: Admitted | Rejected, *, background: bool) -> dict[str, Any] | N
             marks["within"] = request.origin.ancestors
     if call.shown is not None:
         marks["secret"] = True
-    if call.prepared_from is not None:
+    elif call.prepared_from is not None:
         marks["given"] = call.prepared_from
     return marks or None
 

@@ -17,13 +17,12 @@ import msgspec
 from toolcrib._session.call_index import FoldedCall
 from toolcrib.errors import Refused
 from toolcrib.events import Done, Event, RunFinished, RunStarted, SessionDeleted
-from toolcrib.store import OWNER, Archive, Row, SessionRow, Store, Write, draft
+from toolcrib.store import OWNER, SECRET, Archive, Row, SessionRow, Store, Write, draft
 from toolcrib.store.codec import Stored, decode, encode, split_large
 from toolcrib.types import Failure
 
 VERSION = 1
 PAGE = 200
-SECRET = "args:"
 UNDER_WAY = Failure("unknown", "It was under way where the session was exported: it may have run there")
 WAITED = Failure("cancelled", "It waited for an answer where the session was exported")
 

@@ -152,7 +152,7 @@ def _unknown(live: LiveCall) -> Any:
 async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
     """What the tool's `reconcile` says happened; None where it cannot say."""
     tool = live.tool
-    if tool is None or tool.reconcile is None:
+    if tool is None or tool.reconcile is None or live.request.problem is not None:
         return None
     try:
         said = tool.reconcile(live.context(), **tool.parse(live.given).values)

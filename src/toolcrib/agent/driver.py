@@ -18,7 +18,7 @@ from toolcrib.agent.run_scope import RunScope, narrowed
 from toolcrib.agent.templates import filled
 from toolcrib.agent.transcript import CallNote, rendered
 from toolcrib.errors import Refused
-from toolcrib.events import EventData, MessageAdded, MessageQueued, RunStarted
+from toolcrib.events import EventData, MessageAdded, MessageQueued, RunFinished, RunStarted
 from toolcrib.policy import Policy
 from toolcrib.store import Row, Write, draft
 from toolcrib.store.codec import decode
@@ -135,6 +135,11 @@ class Driver:
         now = self.clock.now()
         write = Write(self.session.id, [draft(now, None, one) for one in events])
         write.cursor = cursor
+        over = [self.thread.runs.get(one.run) for one in events if isinstance(one, RunFinished)]
+        # What a model gave to calls that never began is not needed any more.
+        write.forgets = tuple(
+            note.id for run in over if run is not None for note in run.notes if note.secret and note.state == "new"
+        )
         return write
 
     async def _written(self, events: Iterable[EventData]) -> None:

@@ -25,7 +25,7 @@ from toolcrib.agent.models import CompletionRequest, Message, ModelCall, ModelEr
 from toolcrib.agent.replies import ModelReply, ReplyStream, replied, visible_arguments
 from toolcrib.agent.stop_conditions import stopped
 from toolcrib.agent.transcript import CallNote, TranscriptItem, harmless, passed_within, rendered, size
-from toolcrib.errors import Refused, StoreError, ToolcribError, ToolFailure
+from toolcrib.errors import BadSecretKey, Refused, StoreError, ToolcribError, ToolFailure
 from toolcrib.events import (
     CallRequestRecord,
     Compacted,
@@ -37,15 +37,19 @@ from toolcrib.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib.schema.redaction import suspect
+from toolcrib.schema.redaction import MASK, suspect
 from toolcrib.store import Row
 from toolcrib.store.codec import encode
+from toolcrib.store.vault import SealedValue, secret_id
 from toolcrib.tool import Tool
 from toolcrib.types import By, Result
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
     from toolcrib.agent.driver import Driver
+
+GIVEN = "model"
+"""The part of a call under which the arguments that a model gave are kept where they hold a secret."""
 
 MOST_CUT = 2
 """So often a reply that was cut off is continued."""
@@ -203,7 +207,11 @@ class Loop:
         shown = visible_arguments(tool, given)
         if shown is None:
             return CallRequestRecord(id, call.name, call.args, call.id)
-        await self.room.store.keep(self.room.session.id, f"args:{id}:model", given)
+        session = self.room.session
+        try:
+            await session.pipeline.vault.keep(session.id, secret_id(id, GIVEN), given)
+        except BadSecretKey as error:
+            log.error("arguments of call %s cannot be kept: %s", id, error)
         return CallRequestRecord(id, call.name, encode(shown).decode(), call.id, secret=True)
 
     # Its calls
@@ -259,10 +267,11 @@ class Loop:
         background = tool is not None and tool.background
         if note.calls("call_agent") and _mode(note.args) == "background":
             background, options = True, {**options, "background": True, "wake": "wake"}
-        kept = await room.store.kept(session.id, f"args:{note.id}:model") if note.secret else None
+        args = note.args
+        if note.secret:  # what the log shows in their place is no arguments
+            args = (await self._given(note) or MASK.encode()).decode()
         joined = self.parent is not None and not background
         origin = self.parent.origin() if self.parent is not None and joined else TOP
-        args = note.args if kept is None else kept.decode()
         live = session.new_call(note.tool, args, options, id=note.id, origin=origin)
         live.wanted = True
         live.wishes = self._gated
@@ -279,6 +288,15 @@ class Loop:
             room.thread.ended(note, live.result)
         elif live.background:
             room.thread.to_background(note)
+
+    async def _given(self, note: CallNote) -> bytes | None:
+        """The arguments that a model gave and nobody may see."""
+        session = self.room.session
+        try:
+            return await session.pipeline.vault.kept(session.id, secret_id(note.id, GIVEN))
+        except SealedValue as error:
+            log.error("arguments of call %s cannot be read: %s", note.id, error)
+        return None
 
     def _gated(self, result: Result) -> Result:
         """What a tool returned, without a handover that may not be."""

@@ -288,8 +288,7 @@ class _Running:
     async def _record(self) -> None:
         state, key = msgspec.msgpack.encode(self._at), f"{STEP}{len(self._recorded()) + 1}"
         if len(state) <= STATE:
-            id = f"args:{self._call.id}:{key}"
-            await self._call.pipeline.store.keep(self._call.session_id, id, state)
+            id = await self._call.keep_secret(key, state)
             await self._ctx.step(key, lambda: {"kept": id, "bytes": len(state), "calls": self._at.made})
 
     def _recorded(self) -> list[str]:
@@ -301,7 +300,7 @@ class _Running:
         """What was recorded last; None where there is nothing, or only what another release can read."""
         kept = None
         for id in self._recorded()[-1:]:
-            kept = await self._call.pipeline.store.kept(self._call.session_id, id)
+            kept = await self._call.pipeline.vault.kept(self._call.session_id, id)
         at = None if kept is None else msgspec.msgpack.decode(kept, type=_At)
         return at if at is not None and at.version == self._at.version else None
 

@@ -26,6 +26,9 @@ DEMO = "toolcrib.demo:crib"
 SOON_S = 2.0
 """How long a server waits for its sources before it serves."""
 
+SECRET_KEY = "TOOLCRIB_SECRET_KEY"
+"""The variable with the key for secret arguments, which counts more than what a crib says itself."""
+
 WAIT, WAIT_S = "TOOLCRIB_WAIT", 30.0
 """How long a server waits for its store and its engine."""
 
@@ -50,6 +53,8 @@ def chosen(choice: Choice) -> Crib:
         from toolcrib.engine import open_engine
 
         crib.pipeline.engine = open_engine(choice.engine)
+    if SECRET_KEY in os.environ:
+        crib.pipeline.vault.use(os.environ[SECRET_KEY])
     return crib
 
 

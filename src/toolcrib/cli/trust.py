@@ -16,7 +16,7 @@ from typing import Any
 
 from toolcrib import yaml
 from toolcrib.cli.terminal import CommandError
-from toolcrib.client.local import state_folder
+from toolcrib.store.private_files import state_folder
 
 TRUST = "TOOLCRIB_TRUST"
 """The variable that answers beforehand: 1 for yes, 0 for no."""

@@ -9,13 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from toolcrib.store.private_files import state_folder
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-def state_folder() -> Path:
-    """Where the user's programs keep what they know of each other."""
-    home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "toolcrib"
 
 
 def start_token(url: str) -> str | None:

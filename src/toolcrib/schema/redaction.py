@@ -260,6 +260,21 @@ def without(texts: Iterable[str], data: Any) -> Any:
     return data
 
 
+def may_be(shown: Any, data: Any) -> bool:
+    """True if data may be what is shown with masks: all the rest of it is the same."""
+    if isinstance(shown, str) and MASK in shown:
+        text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+        return re.fullmatch(".*".join(map(re.escape, shown.split(MASK))), text, re.DOTALL) is not None
+    if isinstance(shown, dict) and isinstance(data, dict):
+        return len(shown) == len(data) and all(
+            may_be(name, other) and may_be(value, data[other])
+            for (name, value), other in zip(shown.items(), data, strict=True)
+        )
+    if isinstance(shown, list) and isinstance(data, list):
+        return len(shown) == len(data) and all(map(may_be, shown, data))
+    return bool(shown == data)
+
+
 def safe_length(texts: Iterable[str], text: str) -> int:
     """How much of a text may be shown before the rest is known: a secret may have begun at its end."""
     ends = [

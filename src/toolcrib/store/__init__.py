@@ -31,6 +31,9 @@ OPEN_STATES = ("waiting", "queued", "running")
 OWNER = "toolcrib"
 """Who owns what a crib writes down for itself. Its sessions begin with that name and a point; no sweep takes them."""
 
+SECRET = "args:"
+"""What is kept of the secrets of a call has an id that begins with this and the id of the call."""
+
 USE_S = 60.0
 """Opening counts as use; so soon after the last use it is not worth a write."""
 
@@ -95,11 +98,17 @@ class Write:
     `fenced`. `on_conflict` is told
     what stood in the way, also where nobody waits for the write.
 
+    `keeps` are values, by id, that are kept beside the log with it. `forgets` are calls: all that is kept of their
+    secrets (`SECRET`) is deleted with it.
+
     `on_late` is for a writer that does not wait for ever: where a store falls silent while it has the write, `commit`
     raises `StoreUnavailable`, and if the write turns out to have been done, `on_late` is called and may return what is
     to be written before anything else. A write without it is waited for until it is known what became of it. A write
     that such a store is given back may say that the key of its row is free again (`frees_key`).
     """
+
+    keeps: tuple[tuple[str, bytes], ...]
+    forgets: tuple[str, ...]
 
     __slots__ = (
         "bounded",
@@ -107,8 +116,10 @@ class Write:
         "events",
         "expect",
         "first",
+        "forgets",
         "frees_key",
         "holder",
+        "keeps",
         "on_commit",
         "on_conflict",
         "on_late",
@@ -138,8 +149,8 @@ class Write:
         self.on_late: Callable[[], Write | None] | None = None
         self.holder: tuple[str, int] | None = None
         self.cursor: tuple[str, int] | None = None
-        self.first = self.frees_key = False
-        self.bounded = self.serial = False
+        self.first = self.frees_key = self.bounded = self.serial = False
+        self.keeps = self.forgets = ()
 
 
 class Conflict(NamedTuple):

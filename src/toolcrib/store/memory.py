@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from toolcrib.store import (
     LEASES,
     OPEN_STATES,
     OWNER,
+    SECRET,
     SLACK_S,
     USE_S,
     Archive,
@@ -112,6 +114,9 @@ class MemoryStore:
         self._owners: dict[str, set[str]] = {}
         self._cursors: dict[tuple[str, str], int] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
+        self._secret: dict[tuple[str, str], list[str]] = {}
+        self.secret_key = secrets.token_hex(32).encode()
+        """What secrets are encrypted with where no key was given: it lives as long as they do."""
         self._rates: dict[str, float] = {}
         self._workers: set[str] = set()
         self._worker: str | None = None
@@ -162,13 +167,28 @@ class MemoryStore:
             log.updated_at = max(log.updated_at, at)
         if write.revision is not None:
             log.revision = write.revision[1]
-        if write.cursor is not None:
-            self._move(write.session, *write.cursor)
+        if write.cursor is not None or write.keeps or write.forgets:
+            self._write_beside(write)
         if log.waiters or self._watchers.all:
             self._tell(log, write)
         if write.on_commit is not None:
             write.on_commit()
         return None
+
+    def _write_beside(self, write: Write) -> None:
+        """What a write changes beside the log and the index."""
+        if write.cursor is not None:
+            self._move(write.session, *write.cursor)
+        for id, data in write.keeps:
+            self._keep_value(write.session, id, data)
+        for call in write.forgets:
+            for id in self._secret.pop((write.session, call), ()):
+                self._kept.pop((write.session, id), None)
+
+    def _keep_value(self, session: str, id: str, data: bytes) -> None:
+        self._kept.setdefault((session, id), data)
+        if id.startswith(SECRET):
+            self._secret.setdefault((session, id.split(":")[1]), []).append(id)
 
     def _log(self, session: str) -> _Log:
         if session not in self._logs:
@@ -399,7 +419,7 @@ class MemoryStore:
     async def keep(self, session: str, id: str, data: bytes) -> None:
         """Keeps a large value."""
         self._log(session)
-        self._kept.setdefault((session, id), data)
+        self._keep_value(session, id, data)
 
     async def kept(self, session: str, id: str) -> bytes | None:
         """A large value."""
@@ -439,6 +459,7 @@ class MemoryStore:
         self._rows = {id: row for id, row in self._rows.items() if row.session not in gone}
         self._cursors = {key: seq for key, seq in self._cursors.items() if key[0] not in gone}
         self._kept = {key: data for key, data in self._kept.items() if key[0] not in gone}
+        self._secret = {key: ids for key, ids in self._secret.items() if key[0] not in gone}
 
     async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
         """Its cursors and the ids of its large values."""

@@ -11,6 +11,12 @@ MODE = 0o600
 OTHERS = 0o077
 
 
+def state_folder() -> Path:
+    """Return where the programs of a user keep what they know of each other."""
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "toolcrib"
+
+
 def create_private(path: Path) -> BinaryIO:
     """Open a new file for writing, in place of whatever has its name."""
     path.unlink(missing_ok=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -222,6 +224,8 @@ class _Project:
                 data[key] = tuple(names)
         if file.store is not None:
             data["store"] = beside(self.folder, file.store)
+        if file.secret_key is not None:
+            data["secret_key"] = _secret_key(self.folder, file.secret_key)
         if file.limits is not None:
             from toolcrib.types import CribLimits
 
@@ -292,6 +296,20 @@ class _Project:
 
 def _has_sources(data: Any) -> bool:
     return isinstance(data, Mapping) and isinstance(data.get("sources"), list)
+
+
+def _secret_key(folder: Path, place: str) -> Path | Callable[[], str]:
+    """The key for secret arguments, which is read when the crib starts."""
+    kind, _, name = place.partition(":")
+    return folder / name if kind == "file" else partial(_variable, name)
+
+
+def _variable(name: str) -> str:
+    from toolcrib.errors import BadSecretKey
+
+    if name not in os.environ:
+        raise BadSecretKey(f"secret_key: the variable {name} is not set")
+    return os.environ[name]
 
 
 def beside(folder: Path, url: str) -> str:

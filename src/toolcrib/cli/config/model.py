@@ -13,6 +13,7 @@ workspace: .                                    # where paths of calls start; th
 policy: {preset: default, rules: [{deny: "shell(rm -rf *)"}]}
 engine: nats://localhost:4222                   # with store: postgresql://...; makes this a node of a cluster
 retention: 7d                                   # null keeps everything
+secret_key: env:SHOP_KEY                        # encrypts kept secret arguments; or file:PATH; else a file of the user
 limits: {timeout_s: 30}
 default_namespaces: [shop]
 namespace_aliases: {store: shop}
@@ -81,6 +82,10 @@ Texts = Annotated[
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema(_TEXT_OR_TEXTS),
 ]
+
+
+SecretKeyPlace = Annotated[str, Field(pattern=r"^(env|file):\S")]
+"""Where the key for secret arguments is found: a variable of the environment, or a file."""
 
 
 def _port(value: Any) -> Any:
@@ -338,6 +343,7 @@ class CribFile(Section):
     policy: dict[str, Any] | None = None
     limits: CribLimitsSection | None = None
     retention: Retention = None
+    secret_key: SecretKeyPlace | None = None
     namespace_aliases: dict[str, Text] | None = None
     default_namespaces: list[Text] | None = None
     precedence: list[Text] | None = None

@@ -10,6 +10,8 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.request import CallOptions
+from toolcrib.errors import Refused
+from toolcrib.schema.redaction import MASK
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.call_list import found, status_of
 from toolcrib.serve.api.errors import ApiError
@@ -19,7 +21,9 @@ from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.asgi import ClientDisconnected, gone
 from toolcrib.serve.principal import NotAdmitted, refused
 from toolcrib.session import Session, queued
+from toolcrib.store import Row
 from toolcrib.store.codec import encode
+from toolcrib.store.vault import SealedValue, secret_id
 from toolcrib.types import By, Result, Status, Wake
 
 KEY = b"idempotency-key"
@@ -171,12 +175,23 @@ async def cancel(request: ApiRequest) -> ApiReply:
     return given(Cancelled(await session.cancel(row.id)))
 
 
+async def _secret_arguments(session: Session, row: Row) -> bytes | None:
+    """The arguments of a call that is not over yet."""
+    try:
+        return await session.pipeline.vault.kept(session.id, secret_id(row.id))
+    except SealedValue as error:
+        raise Refused("unavailable", str(error)) from None
+
+
 async def again(request: ApiRequest) -> ApiReply:
     """Makes the same call anew, with the arguments that it was made with."""
     session, row = await found(request)
     history = await session.history(row)
-    kept = await request.api.crib.store.kept(session.id, f"args:{row.id}") if history.accepted.secret else None
-    args = kept or encode(history.accepted.args)
+    args = encode(history.accepted.args)
+    if history.accepted.secret:
+        args = await _secret_arguments(session, row) or args
+        if MASK.encode() in args:
+            raise Refused("conflict", "The secret arguments of this call are not kept any more", "call it with them")
     options = {"by": By("user", request.principal.name), "label": history.accepted.label}
     return await _submitted(session, row.tool, args, options)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolcrib.events import EventData
-from toolcrib.store import Row, Write
+from toolcrib.store import SECRET, Row, Write
 from toolcrib.store.codec import CompactData, encode, split_large
 
 MOST = 512
@@ -72,6 +72,11 @@ class Batch:
         self._writes.append((session, unit, count, own, at, None if revision is None else revision[1]))
         if write.cursor is not None:
             self.more.append(("move_cursor", number, (write.session, *write.cursor)))
+        for id, data in write.keeps:
+            self._kept.append((number, id, data))
+            self._bytes += len(data)
+        for call in write.forgets:
+            self.more.append(("forget_secrets", number, (write.session, f"{SECRET}{call}")))
         if write.frees_key and row is not None:
             self.more.append(("free_key", number, (row.id,)))
             self._keys.add((write.session, row.key))  # whoever wants it comes with the next batch

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store import DOORS, Conflict, Draft, Row, Write, enters
+from toolcrib.store import DOORS, SECRET, Conflict, Draft, Row, Write, enters
 from toolcrib.store.codec import encode, split_large
 from toolcrib.store.followers import Followers
 from toolcrib.store.schema import queries
@@ -286,8 +286,16 @@ class Writer:
         if write.cursor is not None:
             consumer, seq = write.cursor
             self._db.execute(self._sql["move_cursor"], {"n": head.n, "consumer": consumer, "seq": seq})
+        if write.keeps or write.forgets:
+            self._keep(head.n, write)
         self._touch(head, write)
         return _Outcome(job, None, first)
+
+    def _keep(self, n: int, write: Write) -> None:
+        for id, data in write.keeps:
+            keep(self._db, n, id, data)
+        for call in write.forgets:
+            self._db.execute(self._sql["forget_secrets"], {"n": n, "id": f"{SECRET}{call}"})
 
     def _head(self, session: str) -> _Head:
         self._flush()

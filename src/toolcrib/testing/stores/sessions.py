@@ -10,7 +10,7 @@ from typing import Any
 
 from toolcrib.errors import StoreError
 from toolcrib.store import SessionRow, Store, Write
-from toolcrib.testing.stores.fixture import AT, StoreFixture, line, note
+from toolcrib.testing.stores.fixture import AT, StoreFixture, commit, finish, line, new, note, submit
 
 
 async def refused(work: Awaitable[Any]) -> bool:
@@ -173,6 +173,24 @@ class SessionTests(StoreFixture):
             assert await again.kept("s", "empty") == b""
             assert await again.kept("s", "absent") is None
             assert await again.kept("t", "large") is None
+
+    async def test_a_write_keeps_and_forgets_the_secrets_of_its_calls(self) -> None:
+        async with self.opened("s", "t") as store:
+            begin = submit(new("c", "s"))
+            begin.keeps = (("args:c", b"one"), ("args:c:step:1:key", b"two"), ("args:c2", b"three"), ("args:d:x", b"4"))
+            row = await commit(store, begin)
+            await store.keep("t", "args:c", b"of another session")
+            again = submit(new("c", "s"))
+            again.keeps = (("args:refused", b"never"),)
+            assert await store.commit(again) is not None
+            late, end = finish(row.but(attempt=9)), finish(row)
+            late.forgets = end.forgets = ("c", "absent")
+            assert await store.commit(late) is not None
+            assert await store.kept("s", "args:c") == b"one"
+            assert await store.commit(end) is None
+            later = await self.restarted(store)
+            assert (await later.belongings("s"))[1] == ["args:c2", "args:d:x"]
+            assert (await later.belongings("t"))[1] == ["args:c"]
 
     async def test_a_worker_lives_while_its_store_is_open(self) -> None:
         async with self.opened() as store:

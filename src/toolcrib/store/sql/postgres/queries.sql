@@ -393,6 +393,10 @@ SELECT n FROM s
 -- Large values by their ids.
 SELECT k.id, k.data FROM kept k JOIN sessions s ON s.n = k.session WHERE s.id = $1 AND k.id = ANY ($2::text[])
 
+-- name: forget_secrets
+-- All that is kept of the secrets of a call: its arguments, and what has a name behind them.
+DELETE FROM kept k USING sessions s WHERE s.id = $1 AND k.session = s.n AND (k.id = $2 OR starts_with(k.id, $2 || ':'))
+
 -- name: kept_sizes
 -- The bytes of large values, which are not read for it.
 SELECT k.id, octet_length(k.data) FROM kept k JOIN sessions s ON s.n = k.session

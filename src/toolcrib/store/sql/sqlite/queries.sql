@@ -290,6 +290,10 @@ INSERT INTO kept (session, id, data, crc) VALUES (:n, :id, :data, :crc) ON CONFL
 -- A large value.
 SELECT data FROM kept WHERE session = :n AND id = :id
 
+-- name: forget_secrets
+-- All that is kept of the secrets of a call: its arguments, and what has a name behind them.
+DELETE FROM kept WHERE session = :n AND (id = :id OR (id >= :id || ':' AND id < :id || ';'))
+
 -- name: kept_size
 -- The bytes of a large value, which is not read for it.
 SELECT length(data) FROM kept WHERE session = :n AND id = :id
