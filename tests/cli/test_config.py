@@ -8,7 +8,10 @@ import pytest
 from tests.cli.project import Project
 from tests.requirements import requirement
 from toolcrib.cli.config.loader import BadConfig, load
+from toolcrib.cli.crib_choice import chosen
+from toolcrib.cli.terminal import Choice
 from toolcrib.crib import Crib
+from toolcrib.errors import BadSecretKey
 from toolcrib.state import Key
 
 BAD = """\
@@ -222,3 +225,28 @@ def test_people_of_a_policy_that_do_not_load_are_told_at_their_line(tmp_path: Pa
     text = "policy:\n  rules:\n    - {allow: x}\n    - {deny: y, quorum: 2}\n"
     (line,) = problems(tmp_path, text)
     assert "4: policy: 'rules[1].quorum': only a rule that asks has somebody answer" in line
+
+
+@requirement("security.secret.4")
+async def test_the_key_for_secrets_is_a_variable_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "the.key").write_text("k" * 32)
+    monkeypatch.setenv("SHOP_KEY", "k" * 32)
+    digests = set()
+    for place in ("file:the.key", "env:SHOP_KEY"):
+        async with loaded(tmp_path, f"secret_key: {place}\n") as crib:
+            digests.add(crib.pipeline.vault.digest("x"))
+    assert len(digests) == 1
+    monkeypatch.delenv("SHOP_KEY")
+    with pytest.raises(BadSecretKey, match="SHOP_KEY is not set"):
+        await loaded(tmp_path, "secret_key: env:SHOP_KEY\n").start()
+    (problem,) = problems(tmp_path, "secret_key: hunter2\n")
+    assert "env:NAME or file:PATH" in problem
+    assert "hunter2" not in problem
+
+
+@requirement("security.secret.4")
+def test_a_variable_with_a_key_counts_more_than_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "crib.yaml").write_text("secret_key: env:ABSENT\n")
+    monkeypatch.setenv("TOOLCRIB_SECRET_KEY", "v" * 32)
+    crib = chosen(Choice(str(tmp_path / "crib.yaml")))
+    assert crib.pipeline.vault.problem() is None

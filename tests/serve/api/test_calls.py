@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from pydantic import SecretStr
 
 from tests.requirements import requirement
 from tests.serve.api.place import SOON_S, Desk, desk, until
@@ -181,3 +182,17 @@ async def test_what_is_no_text_is_refused_and_never_a_fault_of_ours(
             assert (await served.ask("GET", path)).status_code == 404
         for path in ("/calls?tool=%00", "/sessions?owner=%00", "/calls?session=%00"):
             assert (await served.ask("GET", path)).status_code == 400
+
+
+@requirement("security.secret.3")
+async def test_a_call_is_not_made_again_without_its_secrets() -> None:
+    @tool
+    async def log_in(password: SecretStr) -> int:
+        """Log in."""
+        return len(password.get_secret_value())
+
+    async with desk(Crib([log_in])) as here:
+        session = await here.open()
+        made = await here.call(session, "log_in", {"password": "hunter2"})
+        again = await here.ask("POST", f"/sessions/{session}/calls/{made['call']}/again")
+        assert (made["data"], again.status_code, again.json()["error"]["code"]) == (7, 409, "conflict")

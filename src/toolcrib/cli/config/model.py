@@ -84,7 +84,16 @@ Texts = Annotated[
 ]
 
 
-SecretKeyPlace = Annotated[str, Field(pattern=r"^(env|file):\S")]
+def _secret_key(value: Any) -> str:
+    kind, _, name = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if kind not in ("env", "file") or not name.strip():
+        raise ValueError("expected env:NAME or file:PATH; a key itself does not belong into this file")
+    return f"{kind}:{name.strip()}"
+
+
+SecretKeyPlace = Annotated[
+    str, BeforeValidator(_secret_key), WithJsonSchema({"type": "string", "pattern": r"^(env|file):\s*\S"})
+]
 """Where the key for secret arguments is found: a variable of the environment, or a file."""
 
 
