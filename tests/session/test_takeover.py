@@ -1,11 +1,16 @@
 """A call that another process takes over, while the one that had it still writes."""
 
+import asyncio
+
+import pytest
+
 from tests.requirements import requirement
-from tests.session.place import Place
+from tests.session.place import SOON, Gate, Place
 from toolcrib import Context, Crib, tool
 from toolcrib.events import StepTaken
 from toolcrib.store import Row, Write, draft
 from toolcrib.store.codec import Stored, encode
+from toolcrib.testing.stores.fixture import claim, commit, finish
 
 
 async def left_running(crib: Crib) -> None:
@@ -50,3 +55,48 @@ async def test_a_step_that_is_recorded_while_its_call_is_taken_over_is_not_taken
         session = await crib.open("s", owner="ada")
         result = await session.result("c1")
     assert (result.data, labels) == ("of the first", [])
+
+
+@requirement("reliability.fence.3", "reliability.fence.4")
+@pytest.mark.parametrize("ended", [True, False])
+async def test_what_a_call_has_called_ends_with_it_where_another_process_ended_it_and_else_goes_on(
+    place: Place, ended: bool
+) -> None:
+    inner, outer = Gate(), Gate()
+    stopped = asyncio.Event()
+
+    @tool(effect="idempotent")
+    async def work() -> str:
+        """Work until the test says so."""
+        try:
+            await inner.passed()
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+        return "worked"
+
+    @tool(effect="idempotent")
+    async def lead(ctx: Context) -> None:
+        """Have something done, and tell of it."""
+        child = asyncio.ensure_future(ctx.call("work"))
+        await outer.passed()
+        ctx.output({"still": "here"})
+        await child
+
+    async with place.crib(work, lead) as crib:
+        session = await crib.open("s", owner="ada")
+        call = await session.submit("lead")
+        await inner.wait()
+        await outer.wait()
+        row = await crib.store.call(call.id)
+        assert row is not None
+        other = await commit(crib.store, claim(row, "w-other"))
+        if ended:
+            await commit(crib.store, finish(other))
+        outer.opened.set()
+        (child,) = await crib.store.calls("s", parent=call.id)
+        if ended:
+            await asyncio.wait_for(stopped.wait(), SOON)
+        inner.opened.set()
+        result = await asyncio.wait_for(session.result(child.id), SOON)
+    assert (result.ok, stopped.is_set()) == (not ended, ended)

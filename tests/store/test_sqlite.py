@@ -165,6 +165,22 @@ def test_a_url_without_a_file_is_refused() -> None:
             SqliteStore(url)
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("sync=never", "sync is 'start' or 'full'"),
+        ("lease=soon", "lease is a number of seconds"),
+        ("lease=-1", "lease is a number of seconds"),
+        ("lease=0", "lease is a number of seconds"),
+        ("lease=0.0", "lease is a number of seconds"),
+    ],
+)
+def test_an_option_of_a_url_that_makes_no_sense_is_refused(file: Path, option: str, words: str) -> None:
+    assert SqliteStore(f"sqlite:///{file}?sync=full&lease=0.5").path == file
+    with pytest.raises(StoreError, match=words):
+        SqliteStore(f"sqlite:///{file}?{option}")
+
+
 # When the file cannot be written
 
 
