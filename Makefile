@@ -15,6 +15,9 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$python && break; done)
 
+# Tests, benchmarks and the demo also run in containers, as root; servers of yours should not.
+export TOOLCRIB_ALLOW_ROOT := 1
+
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Many tests wait for processes, so there are more of them than processors.
 WORKERS ?= $(shell echo $$((2 * $(CORES))))

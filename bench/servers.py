@@ -17,7 +17,18 @@ from bench.probe import Failed, probe, scratch
 from bench.probes.cluster.measures import PROCESSES
 from toolcrib.testing.services import NatsServer, PostgresServer, execute
 
-WORKER = ("-m", "toolcrib", "worker", "--crib", "bench.probes.cluster.node:crib", "--slots", "256", "--grace", "2")
+WORKER = (
+    "-m",
+    "toolcrib",
+    "worker",
+    "--crib",
+    "bench.probes.cluster.node:crib",
+    "--slots",
+    "256",
+    "--grace",
+    "2",
+    "--allow-root",
+)
 READY_S = 60.0
 LEAVE_S = 10.0
 

@@ -22,6 +22,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "Addresses that lead inside": ("tests/policy/test_urls.py", "tests/toolkits/test_http.py"),
     "SQL that reads or writes more": ("tests/toolkits/test_sql.py",),
     "Code in a sandbox": ("tests/sandbox/test_attacks.py", "tests/sandbox/test_cases.py"),
+    "Commands that leave their sandbox": ("tests/toolkits/test_shell.py", "tests/cli/test_root.py"),
     "Approvals that nobody gave": (
         "tests/policy/test_no_run_without_approval.py",
         "tests/serve/api/test_identity.py",

@@ -66,6 +66,7 @@ def scripts(chain: Anvil, tmp_path_factory: pytest.TempPathFactory) -> ForgeScri
     solc.write_text(COMPILER.format(node=node, soljson=soljson), "utf-8")
     solc.chmod(0o755)
     assert chain.ipc is not None
+    chain.ipc.chmod(0o666)  # commands run as somebody else where the tests run as root
     return ForgeScripts(
         forge=need(lambda: program("forge")), solc=solc, ipc=chain.ipc, visible=[soljson], memory=64 * 1024**3
     )

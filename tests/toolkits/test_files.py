@@ -430,3 +430,13 @@ def test_a_folder_that_is_not_there_or_can_not_be_named_is_refused(tmp_path: Pat
             files.tools(wrong)
     with pytest.raises(BadTool, match="quota"):
         files.tools(tmp_path, quota={"bytes": 1})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@requirement("security.machine.1")
+async def test_what_root_makes_belongs_to_whoever_its_folder_does(root: Path) -> None:
+    os.chown(root, 12345, 23456)
+    async with opened(files.tools(root)) as session:
+        assert (await session.call("write_file", {"path": "new/deep/made.txt", "content": "x"})).ok
+    for path in (root / "new", root / "new/deep", root / "new/deep/made.txt"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)

@@ -15,7 +15,9 @@ from tests.requirements import requirement
 from tests.toolkits.place import opened
 from toolcrib import BadTool, Crib, ToolFailure
 from toolcrib.toolkits import shell
-from toolcrib.toolkits.shell import process
+from toolcrib.toolkits.shell import confinement, process
+from toolcrib.toolkits.shell.command_user import ALLOW_ROOT
+from toolcrib.toolkits.shell.protections import Protections, probe_protections
 
 
 def _isolates() -> bool:
@@ -305,28 +307,58 @@ async def test_the_words_of_a_program_are_judged_like_a_command(root: Path) -> N
 
 
 PROBE = r"""
-import ctypes, os
+import ctypes, os, socket
 libc = ctypes.CDLL(None, use_errno=True)
-X86 = {"keyctl": 250, "ptrace": 101, "mount": 165, "bpf": 321, "userfaultfd": 323, "unshare": 272, "setns": 308}
-X86 |= {"io_uring_setup": 425, "perf_event_open": 298, "open_by_handle_at": 304, "add_key": 248}
-X86 |= {"process_vm_readv": 310}
-for name, number in X86.items():
+for name, number in CALLS.items():
     ctypes.set_errno(0)
     done = libc.syscall(number, 0x10000000, 0, 0, 0, 0, 0)
     print(name, "done" if done >= 0 else os.strerror(ctypes.get_errno()))
+for family in (38, 40):
+    ctypes.set_errno(0)
+    done = libc.socket(family, 1, 0)
+    print(f"socket{family}", "done" if done >= 0 else os.strerror(ctypes.get_errno()))
 """
+NAMED = [
+    "io_uring_setup",
+    "io_uring_enter",
+    "keyctl",
+    "add_key",
+    "request_key",
+    "ptrace",
+    "process_vm_readv",
+    "mount",
+    "umount2",
+    "move_mount",
+    "fsopen",
+    "open_tree",
+    "pivot_root",
+    "chroot",
+    "bpf",
+    "userfaultfd",
+    "unshare",
+    "setns",
+    "perf_event_open",
+    "open_by_handle_at",
+    "init_module",
+    "kexec_load",
+    "reboot",
+    "swapon",
+    "pidfd_getfd",
+]
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86_64")
-@requirement("shell.5")
+@requirement("shell.5", "security.machine.1")
 async def test_dangerous_system_calls_are_refused(root: Path) -> None:
-    (root / "probe.py").write_text(PROBE)
+    calls = confinement._X86_64 | confinement._NEW
+    assert set(NAMED) <= set(calls)
+    (root / "probe.py").write_text(f"CALLS = {calls!r}\n{PROBE}")
     async with opened(shell.tools(root)) as session:
         data = (await session.call("run_command", {"argv": ["/usr/bin/env", "python3", "probe.py"]})).data
         if data["exit_code"] == 127:
             pytest.skip("the system has no python3 of its own")
         said = dict(line.split(" ", 1) for line in data["stdout"].splitlines())
-        assert len(said) == 12
+        assert len(said) == len(calls) + 2
         assert set(said.values()) == {"Operation not permitted"}
 
 
@@ -358,3 +390,65 @@ async def test_what_a_command_writes_in_all_is_bounded(root: Path) -> None:
     assert result.failure is not None
     assert result.failure.code == "too_large"
     assert (await bash(root, "rm part*; echo ok")).data["stdout"] == "ok\n"
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root could run something as root")
+
+
+@requirement("security.machine.1")
+async def test_root_is_not_among_the_users_of_a_command(root: Path) -> None:
+    data = (await bash(root, "cat /proc/self/uid_map /proc/self/gid_map; cp /bin/sh planted; chmod 4755 planted")).data
+    mapped = [line.split() for line in data["stdout"].splitlines()]
+    assert [count for _, _, count in mapped] == ["1", "1"]
+    assert all(inside == outside != "0" for inside, outside, _ in mapped)
+    planted = (root / "planted").stat()
+    assert planted.st_uid != 0 or os.geteuid() != 0
+    assert planted.st_mode & 0o6000 == 0
+
+
+@as_root
+@requirement("security.machine.1")
+async def test_for_root_commands_run_as_whoever_the_folder_belongs_to(root: Path) -> None:
+    for path in (root, root / "src", root / "notes.md"):
+        os.chown(path, 12345, 23456)
+    (root / "of-root").write_text("x")
+    data = (await bash(root, "id -u; id -g; touch made; echo y >> of-root; id -G; cat of-root")).data
+    assert data["stdout"].split() == ["12345", "23456", "23456", "x"]
+    assert ((root / "made").stat().st_uid, (root / "of-root").stat().st_uid) == (12345, 0)
+
+
+@as_root
+@requirement("security.machine.1")
+async def test_a_folder_of_root_is_handed_over_without_following_links(root: Path) -> None:
+    outside = root.parent / "outside/secret.txt"
+    (root / "link").symlink_to(outside)
+    (root / "src/elsewhere").symlink_to(outside.parent)
+    assert (await bash(root, "echo three >> notes.md; id -u")).data["stdout"] == "65534\n"
+    assert (root / "notes.md").read_text() == "one\ntwo\nthree\n"
+    assert (outside.stat().st_uid, outside.parent.stat().st_uid) == (0, 0)
+
+
+@as_root
+@requirement("security.machine.2")
+async def test_a_server_of_root_runs_no_command_unless_it_is_told_to(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(ALLOW_ROOT)
+    failure = (await bash(root, "touch here")).failure
+    assert (failure.code, failure.message) == ("unavailable", "Commands are not run by a server of root")
+    assert f"{ALLOW_ROOT}=1" in failure.hint
+    assert not (root / "here").exists()
+    assert root.stat().st_uid == 0
+    assert (await bash(root, "touch here", {"allow_root": True})).ok
+    monkeypatch.setenv(ALLOW_ROOT, "1")
+    assert not (await bash(root, "touch there", {"allow_root": False})).ok
+
+
+@requirement("security.machine.3")
+async def test_what_commands_are_held_by_is_found_out_by_running_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await probe_protections()
+    assert (found.user_namespace, found.limits, found.root) == (True, True, os.geteuid() == 0)
+    assert "user namespace" in found.describe()
+    monkeypatch.setattr(process, "_SANDBOX", "/none")
+    assert await probe_protections() == Protections(root=os.geteuid() == 0)
+    assert (await probe_protections()).describe().startswith("none")

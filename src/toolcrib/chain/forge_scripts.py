@@ -77,9 +77,11 @@ class ForgeScripts:
         return ProcessSandbox(root, visible=visible, memory=self.memory, processes=PROCESSES, file_bytes=FILE_BYTES)
 
     async def _dry(self, root: str, contract: str, sender: str) -> None:
+        from toolcrib.toolkits.shell.command_user import hand_over
         from toolcrib.toolkits.shell.process import CapturedOutput, run
 
         place = self._place(root)
+        hand_over(root)
         forge, solc, ipc = place.visible[:3]
         argv = [forge, "script", f"{FILE}:{contract}", "--fork-url", ipc, "--use", solc]
         argv += ["--offline", "--non-interactive", "--sender", sender]

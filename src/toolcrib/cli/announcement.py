@@ -8,6 +8,7 @@ from toolcrib.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from toolcrib.serve.http import Site
+    from toolcrib.toolkits.shell.protections import Protections
 
 
 class Announcement(NamedTuple):
@@ -17,6 +18,7 @@ class Announcement(NamedTuple):
     token: str | None
     keys: bool
     only_mcp: bool
+    protections: Protections
 
     def say(self, terminal: Terminal, site: Site) -> None:
         """Tells whoever started the server."""
@@ -26,12 +28,17 @@ class Announcement(NamedTuple):
         if terminal.json:
             ready = {"ready": f"{url}{MCP}"} if self.only_mcp else {"ready": url, "api": f"{url}{API}"}
             token = {} if self.token is None else {"token": self.token}
-            terminal.data({**ready, "mcp": f"{url}{MCP}", "keys": self.keys, **token})
+            terminal.data(
+                {**ready, "mcp": f"{url}{MCP}", "keys": self.keys, **token, "protections": self.protections._asdict()}
+            )
             return
         if self.only_mcp:
             terminal.text(f"MCP at {url}{MCP}")
         else:
             self._doors(terminal, site)
+        terminal.say(f"Commands are held by: {self.protections.describe()}", "dim")
+        if self.protections.root:
+            terminal.say("This runs as root: whatever goes wrong in it does so as root.", "yellow")
         self._who(terminal)
         terminal.say("Ctrl-C stops.", "dim")
 

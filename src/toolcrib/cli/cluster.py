@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolcrib.cli.command import command, group
+from toolcrib.cli.root_permission import AllowRoot, check_root
 from toolcrib.cli.terminal import Choice, CommandError, Terminal, compact
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ async def up(
     data: Annotated[
         Path | None, typer.Option("--data", help="Where the data is kept. Without it: .toolcrib/cluster by crib.yaml.")
     ] = None,
+    allow_root: AllowRoot = False,
 ) -> None:
     """Start a cluster here, and watch it until Ctrl-C. It is PostgreSQL, NATS, an API node and workers.
 
@@ -49,6 +51,7 @@ async def up(
     """
     from toolcrib.cli.crib_choice import chosen
 
+    check_root(allow_root)
     choice = _known(terminal.crib)
     crib = chosen(Choice(choice.crib))
     if load and not _examples(crib):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolcrib.cli.questions import user
+from toolcrib.cli.root_permission import AllowRoot, check_root
 from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from toolcrib.serve.http import Site
     from toolcrib.serve.mcp import McpLibrary, McpServerSettings
     from toolcrib.serve.principal import Guard, Principal
+    from toolcrib.toolkits.shell.protections import Protections
 
 log = logging.getLogger("toolcrib.cli")
 
@@ -141,6 +143,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Without keys: let in whoever reaches it, not only who has the token.")
     ] = False,
+    allow_root: AllowRoot = False,
     namespace: Namespaces = None,
 ) -> None:
     """Serve the crib over HTTP: API, MCP, console and agents.
@@ -149,6 +152,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
     """
     if auth not in (None, "off", "keys"):
         raise CommandError(f"There is no --auth {auth}", "it is off or keys")
+    check_root(allow_root)
     said = _said(terminal)
     said = said._replace(
         host=host or said.host,
@@ -165,6 +169,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
     from toolcrib.cli.announcement import Announcement
     from toolcrib.cli.crib_choice import at_work
     from toolcrib.serve.start_token import StartToken
+    from toolcrib.toolkits.shell.protections import probe_protections
 
     async with at_work(terminal.crib, serves=True) as crib:
         guard = None if auth == "off" else await _guard(crib, said, known, asked=auth == "keys")
@@ -177,10 +182,12 @@ async def serve(  # noqa: PLR0913 - the options of a command
         if token is not None:
             guard = StartToken(token)
         with _listening(said.host, said.port) as listener, _left(listener, token):
-            site = _site(crib, said, guard, hosts, namespace, only_mcp=mcp)
+            protections = await probe_protections()
+            site = _site(crib, said, guard, hosts, namespace, protections, only_mcp=mcp)
             await site.open()
             url = f"http://{_reached_at(said.host)}:{listener.getsockname()[1]}"
-            told = Announcement(url, token, keys=guard is not None and token is None, only_mcp=mcp)
+            keys = guard is not None and token is None
+            told = Announcement(url, token, keys, mcp, protections)
             await _serve(site, listener, lambda: told.say(terminal, site))
             terminal.say("Stopped listening.", "dim")
 
@@ -218,12 +225,13 @@ def _said(terminal: Terminal) -> ServeConfig:
     return hosting(path) if path.is_file() else ServeConfig()
 
 
-def _site(
+def _site(  # noqa: PLR0913 - what a site is put together of
     crib: Crib,
     config: ServeConfig,
     guard: Guard | None,
     hosts: list[str],
     namespace: Sequence[str] | None,
+    protections: Protections,
     *,
     only_mcp: bool,
 ) -> Site:
@@ -239,6 +247,7 @@ def _site(
         hosts=hosts,
         origins=config.origins,
         limits=config.bounds(),
+        protections=protections._asdict(),
     )
     if only_mcp:
         site.only_mcp()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.cli.root_permission import AllowRoot, check_root
 from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
@@ -25,12 +26,14 @@ async def worker(
     role: Annotated[str, typer.Option("--role", help="worker, or api for a node that runs no calls.")] = "worker",
     slots: Annotated[int, typer.Option("--slots", min=1, help="How many calls it runs at once.")] = 256,
     grace: Annotated[float, typer.Option("--grace", min=0, help="Seconds for what runs when told to stop.")] = 30.0,
+    allow_root: AllowRoot = False,
 ) -> None:
     """Run calls of the cluster: one more node. Ctrl-C or SIGTERM lets it finish what it has."""
     from toolcrib.cli.crib_choice import chosen, started
 
     if role not in ROLES:
         raise CommandError(f"There is no role '{role}'", f"--role is {' or '.join(ROLES)}")
+    check_root(allow_root)
     crib = chosen(terminal.crib)
     _prepare(crib, label, role, slots)
     stop = asyncio.Event()

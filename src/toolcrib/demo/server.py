@@ -16,6 +16,7 @@ from toolcrib.crib import Crib
 from toolcrib.demo import crib
 from toolcrib.serve.mcp.signed_state import kept_secret
 from toolcrib.serve.start_token import derived
+from toolcrib.toolkits.shell.command_user import ALLOW_ROOT, runs_as_root
 
 PORT = 8000
 OWNER = "ada"
@@ -43,6 +44,12 @@ def run(folder: Path, port: int) -> int:
     terminal.text(f"  TOOLCRIB_DEMO={folder.resolve()} toolcrib --crib toolcrib.demo:crib approvals list\n", "cyan")
     if sys.stdout.isatty() and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
         webbrowser.open(address)
+    if runs_as_root():
+        terminal.text(
+            "  You are root, and the demo goes on as root (TOOLCRIB_ALLOW_ROOT=1). A server of yours should not.",
+            "yellow",
+        )
+        os.environ[ALLOW_ROOT] = "1"
     os.environ.pop("TOOLCRIB_TOKEN", None)
     os.environ["TOOLCRIB_DEMO"] = str(folder.resolve())
     sys.argv = ["toolcrib", "--crib", "toolcrib.demo:crib", "serve", "--auth", "off", "--port", str(port)]

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -66,6 +66,7 @@ class Site:
         origins: Sequence[str] = (),
         namespaces: Sequence[str] | None = None,
         limits: ServeLimits | None = None,
+        protections: Mapping[str, bool] | None = None,
     ) -> None:
         from toolcrib.serve.api import Api
 
@@ -76,7 +77,8 @@ class Site:
         nameless = guard is None or isinstance(guard, StartToken)
         self._origins = Origins(hosts, origins, own_port=nameless)
         given = namespaces or (None if mcp is None else mcp.namespaces)
-        self.api: Api = Api(crib, guard, limits=limits, namespaces=None if given is None else tuple(given))
+        opened = None if given is None else tuple(given)
+        self.api: Api = Api(crib, guard, limits=limits, namespaces=opened, protections=protections)
         if not nameless:
             self._share()
         self._doors: dict[str, App] = {}

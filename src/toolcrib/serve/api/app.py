@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from toolcrib._call.request import CallOptions
@@ -41,6 +42,7 @@ class Api:
         *,
         limits: ServeLimits | None = None,
         namespaces: tuple[str, ...] | None = None,
+        protections: Mapping[str, bool] | None = None,
     ) -> None:
         from toolcrib.serve.api.routes import ROUTES
 
@@ -61,6 +63,7 @@ class Api:
         self.pasts = StateHistories()
         self.table = Table(ROUTES)
         self.features: dict[str, bool] = {}
+        self.protections = dict(protections or {})
         self.description: ApiReply | None = None
         self.options: dict[str, CallOptions] = {}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Me(Struct, omit_defaults=True):
-    """Who you are here, and what this server can do."""
+    """Who you are here, and what this server can do. Administrators see what commands are held by, too."""
 
     name: str
     roles: list[str]
@@ -27,6 +27,7 @@ class Me(Struct, omit_defaults=True):
     admin: bool
     version: str
     features: dict[str, bool]
+    protections: dict[str, bool] = {}
 
 
 def told(api: Api, principal: Principal) -> Me:
@@ -40,6 +41,7 @@ def told(api: Api, principal: Principal) -> Me:
         principal.admin,
         __version__,
         {"agents": api.crib.agents is not None, "cluster": api.crib.pipeline.engine is not None, **api.features},
+        api.protections if principal.admin else {},
     )
 
 

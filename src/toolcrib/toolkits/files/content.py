@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.files.root import TEMPORARY, RootFolder
+from toolcrib.toolkits.files.root import TEMPORARY, RootFolder, keep_owner
 
 SHOWN = 1024 * 1024
 LARGEST = 64 * 1024 * 1024
@@ -127,6 +127,7 @@ def _temporary(at: int, content: bytes, mode: int, *, exact: bool) -> str:
     name = f"{TEMPORARY}{secrets.token_hex(8)}"
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode & 0o777, dir_fd=at)
     try:
+        keep_owner(fd, at)
         if exact:
             os.fchmod(fd, mode & 0o777)
         left = memoryview(content)

@@ -48,12 +48,10 @@ class RootFolder:
         with ExitStack() as held, told(path):
             at = self.handle(held)
             for name in _parts(path):
-                if make:
-                    try:
-                        os.mkdir(name, dir_fd=at)
-                    except FileExistsError:
-                        pass
-                at = _opened(held, name, at)
+                made = make and _made(name, at)
+                above, at = at, _opened(held, name, at)
+                if made:
+                    keep_owner(at, above)
             yield at
 
     @contextmanager
@@ -195,6 +193,21 @@ def _parts(path: str) -> list[str]:
 
 def _outside() -> ToolFailure:
     return ToolFailure("denied", "The path leads out of the folder", hint="Paths start at the folder: notes/today.md")
+
+
+def keep_owner(fd: int, folder: int) -> None:
+    """Give what root has made to whoever its folder belongs to: commands, which never run as root, work on it too."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        owner = os.fstat(folder)
+        os.fchown(fd, owner.st_uid, owner.st_gid)
+
+
+def _made(name: str, at: int) -> bool:
+    try:
+        os.mkdir(name, dir_fd=at)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _opened(held: ExitStack, name: str, at: int) -> int:

@@ -22,6 +22,7 @@ from toolcrib.definitions.runners.cli import listener
 from toolcrib.errors import BadTool, ToolFailure
 from toolcrib.toolkits.collection import Toolkit, kit
 from toolcrib.toolkits.files.root import RootFolder
+from toolcrib.toolkits.shell.command_user import allows_root, hand_over
 from toolcrib.toolkits.shell.disk import DiskLimit
 from toolcrib.toolkits.shell.process import KEPT, SHOWN, CapturedOutput, ProcessSandbox, run
 from toolcrib.types import AntiPattern, Example, Result
@@ -51,11 +52,15 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     processes: int = 64,
     file_bytes: int = 64 * 1024**2,
     disk_bytes: int = 1024**3,
+    allow_root: bool | None = None,
 ) -> Toolkit:
     """`shell` and `run_command`, whose programs may write to the folder `root` and to nothing else.
 
     `env` is all that they find in their environment beside PATH, HOME and LANG. `visible` are further files and
     folders that they may read. One command writes no file larger than `file_bytes`, and `disk_bytes` in all.
+
+    A process of root runs no command unless `allow_root` says so, or the variable TOOLCRIB_ALLOW_ROOT. Commands then
+    run as the user that the folder belongs to; a folder of root is given to the user `nobody`.
 
     Raises:
         BadTool: a folder is not there.
@@ -66,7 +71,11 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     for path in seen:
         if not Path(path).exists():
             raise BadTool("shell", "visible", f"there is no {path}")
-    place = ProcessSandbox(os.path.realpath(root), dict(env or {}), seen, network, memory, processes, file_bytes)
+    place = ProcessSandbox(
+        os.path.realpath(root), dict(env or {}), seen, network, memory, processes, file_bytes, allow_root
+    )
+    if allows_root(allow_root):
+        hand_over(place.root)
     made = _Shell(place, disk_bytes)
     shared: dict[str, Any] = {
         "effect": "once",

@@ -17,20 +17,23 @@ _NUMBER, _ARCH = 0, 4
 _SET_ID = 0o6000
 _NEW_NAMESPACE = 0x7E020080
 _INJECTS = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+_FAMILIES = (38, 40)  # AF_ALG and AF_VSOCK: the kernel's ciphers, and the host of a virtual machine, in any namespace
 
 # Numbers that all architectures share.
 _NEW = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
     "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438, "process_madvise": 440,
-    "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447,
+    "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447, "statmount": 457, "listmount": 458,
+    "open_tree_attr": 467,
 }  # fmt: skip
 _X86_64 = {
-    "ptrace": 101, "syslog": 103, "personality": 135, "vhangup": 153, "modify_ldt": 154, "pivot_root": 155,
-    "adjtimex": 159, "chroot": 161, "acct": 163, "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167,
-    "swapoff": 168, "reboot": 169, "sethostname": 170, "setdomainname": 171, "iopl": 172, "ioperm": 173,
-    "init_module": 175, "delete_module": 176, "quotactl": 179, "lookup_dcookie": 212, "clock_settime": 227,
-    "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "migrate_pages": 256, "unshare": 272,
-    "move_pages": 279, "perf_event_open": 298, "fanotify_init": 300, "name_to_handle_at": 303,
+    "ptrace": 101, "syslog": 103, "uselib": 134, "personality": 135, "vhangup": 153, "modify_ldt": 154,
+    "pivot_root": 155, "adjtimex": 159, "chroot": 161, "acct": 163, "settimeofday": 164, "mount": 165,
+    "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "sethostname": 170, "setdomainname": 171,
+    "iopl": 172, "ioperm": 173, "init_module": 175, "delete_module": 176, "quotactl": 179, "lookup_dcookie": 212,
+    "clock_settime": 227, "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "migrate_pages": 256,
+    "unshare": 272,
+    "move_pages": 279, "perf_event_open": 298, "fanotify_init": 300, "fanotify_mark": 301, "name_to_handle_at": 303,
     "open_by_handle_at": 304, "clock_adjtime": 305, "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311,
     "kcmp": 312, "finit_module": 313, "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323,
 }  # fmt: skip
@@ -40,8 +43,9 @@ _AARCH64 = {
     "clock_settime": 112, "syslog": 116, "ptrace": 117, "reboot": 142, "sethostname": 161, "setdomainname": 162,
     "settimeofday": 170, "adjtimex": 171, "add_key": 217, "request_key": 218, "keyctl": 219, "swapon": 224,
     "swapoff": 225, "migrate_pages": 238, "move_pages": 239, "perf_event_open": 241, "fanotify_init": 262,
-    "name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268, "process_vm_readv": 270,
-    "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294,
+    "fanotify_mark": 263, "name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268,
+    "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "finit_module": 273, "bpf": 280,
+    "userfaultfd": 282, "kexec_file_load": 294,
 }  # fmt: skip
 # Of each system call that changes the rights of a file, or makes one: its number and which argument holds the rights.
 _MODES_X86_64 = {85: 1, 90: 1, 91: 1, 133: 1, 259: 2, 268: 2, 452: 2}
@@ -54,8 +58,8 @@ _MAKES = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
 _ABSENT = (435, 437)  # clone3, openat2
 
 _MACHINES = {
-    "x86_64": (0xC000003E, _X86_64, _MODES_X86_64, _OPENS_X86_64, 56, 16),
-    "aarch64": (0xC00000B7, _AARCH64, _MODES_AARCH64, _OPENS_AARCH64, 220, 29),
+    "x86_64": (0xC000003E, _X86_64, _MODES_X86_64, _OPENS_X86_64, 56, 16, 41),
+    "aarch64": (0xC00000B7, _AARCH64, _MODES_AARCH64, _OPENS_AARCH64, 220, 29, 198),
 }
 
 
@@ -85,7 +89,7 @@ def program(machine: str) -> bytes | None:
     """The filter for an architecture; None where its numbers are not known."""
     if machine not in _MACHINES:
         return None
-    arch, refused, modes, opens, clone, ioctl = _MACHINES[machine]
+    arch, refused, modes, opens, clone, ioctl, socket = _MACHINES[machine]
     made = _instruction(_LOAD, _ARCH) + _instruction(_EQUAL, arch, 1, 0) + _instruction(_RETURN, _KILL)
     made += _instruction(_LOAD, _NUMBER)
     if machine == "x86_64":  # the calls of a second interface have numbers of their own
@@ -101,6 +105,7 @@ def program(machine: str) -> bytes | None:
         made += _checked(number, flags, [makes])
     made += _checked(clone, 0, [_bits(_NEW_NAMESPACE)])
     made += _checked(ioctl, 1, [_instruction(_EQUAL, request, 0, 1) + _refuse(_EPERM) for request in _INJECTS])
+    made += _checked(socket, 0, [_instruction(_EQUAL, family, 0, 1) + _refuse(_EPERM) for family in _FAMILIES])
     return made + _instruction(_RETURN, _ALLOW)
 
 

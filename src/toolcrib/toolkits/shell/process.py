@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.errors import ToolFailure
+from toolcrib.toolkits.shell.command_user import check_root, command_user
 from toolcrib.toolkits.shell.disk import DiskLimit
 
 SHOWN = 256 * 1024
@@ -39,12 +40,21 @@ class ProcessSandbox:
     memory: int = 1024**3
     processes: int = 64
     file_bytes: int = 64 * 1024**2
+    allow_root: bool | None = None
 
     def order(self, argv: Sequence[str], cwd: str, timeout: int) -> bytes:
-        """The order for `sandbox`."""
+        """The order for `sandbox`.
+
+        Raises:
+            ToolFailure: `unavailable`, the server is root's, and nobody said that this is meant.
+        """
+        check_root(self.allow_root)
+        user, group = command_user(self.root)
         return msgspec.json.encode(
             {
                 "root": self.root,
+                "user": user,
+                "group": group,
                 "cwd": os.path.normpath(f"{self.root}/{cwd}"),
                 "argv": list(argv),
                 "env": {"PATH": _PATH, "HOME": "/tmp", "LANG": "C.UTF-8", **self.env},
@@ -104,6 +114,13 @@ async def run(
     Raises:
         ToolFailure: `unavailable`, no place could be made for it, or it is not there; `too_large`, it wrote too much.
     """
+    return (await execute(order, stdin, stdout, stderr, disk))[0]
+
+
+async def execute(
+    order: bytes, stdin: bytes | None, stdout: CapturedOutput, stderr: CapturedOutput, disk: DiskLimit | None = None
+) -> tuple[int, str]:
+    """Runs a program as `run` does, and also tells what else it was held by: `c` for seccomp, `l` for Landlock."""
     status, told = os.pipe()
     given, giving = os.pipe()
     try:
@@ -124,11 +141,12 @@ async def run(
             await asyncio.shield(_gone(process))
         finally:
             said = _read(status)
-    if not said.startswith("s"):
+    made, _, problem = said.partition(";")
+    if not made.startswith("s"):
         raise ToolFailure("unavailable", "No sandbox available", retryable=False)
-    if said[1:2] == "m":
-        raise ToolFailure("unavailable", f"The program cannot be started: {said[2:]}", retryable=False)
-    return code
+    if problem:
+        raise ToolFailure("unavailable", f"The program cannot be started: {problem[1:]}", retryable=False)
+    return code, made[1:]
 
 
 async def _started(told: int, given: int, stdin: bytes | None) -> Process:

@@ -4,9 +4,11 @@
 
 The place has its own users, mounts, processes, host name and, unless told otherwise, network. Its first process ends
 when the program does, and the kernel then ends whatever the program left behind; when this process is killed, all of it
-is gone as well. The order is JSON on a descriptor, since others can see arguments; `s` on the status descriptor says
-that the place was made, `m` that the program is not there. Nothing of Toolcrib is imported: this has to start fast, and
-with nothing in its environment.
+is gone as well. The one user of the place is the unprivileged one that the order names, also where root starts this:
+root is not in the place, so that nothing there can become it, or leave a file behind that is root's. The order is JSON
+on a descriptor, since others can see arguments; `s...;` on the status descriptor says that the place was made and what
+else protects it, `m` that the program is not there. Nothing of Toolcrib is imported: this has to start fast, and with
+nothing in its environment.
 """
 
 # pathlib takes longer to load than all the rest.
@@ -27,14 +29,13 @@ _USER, _MOUNT, _PROCESS, _IPC, _NAME, _NETWORK = 0x10000000, 0x20000, 0x20000000
 _BIND, _RECURSIVE, _PRIVATE, _NOSUID, _NODEV, _NOEXEC = 4096, 16384, 1 << 18, 2, 4, 8
 _READ_ONLY_ATTR, _NOSUID_ATTR, _NODEV_ATTR = 1, 2, 4
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
-_DEATH, _SECURE_BITS, _NO_NEW, _AMBIENT, _DROP = 1, 28, 38, 47, 24
-_DAC_OVERRIDE, _FOWNER, _LAST = 1, 3, 63
+_DEATH, _NO_NEW, _DROP = 1, 38, 24
+_LAST = 63
 _BASE = "/tmp"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "passwd", "group", "nsswitch.conf")
 _ETC_NETWORK = ("resolv.conf", "hosts", "ssl", "ca-certificates", "pki", "services", "protocols")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_NOBODY = 65534
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -69,11 +70,14 @@ def main() -> None:
     os.set_inheritable(status, False)
     with os.fdopen(order, "rb") as said:
         given = json.loads(said.read())
+    given["privileged"] = os.geteuid() == 0
+    if not given["user"]:
+        raise OSError("no program runs as root")
     go, mapped = os.pipe(), os.pipe()
     writer = os.fork()
     if not writer:
         os.read(go[0], 1)
-        _map_users(os.getppid())
+        _map_users(os.getppid(), given)
         os.write(mapped[1], b"m")
         os._exit(0)
     flags = _USER | _MOUNT | _PROCESS | _IPC | _NAME | (0 if given["network"] else _NETWORK)
@@ -97,13 +101,12 @@ def main() -> None:
     os._exit(_code(os.waitpid(first, 0)[1]))
 
 
-def _map_users(process: int) -> None:
-    """Who is root gets a second user inside: the limit of processes does not count for root."""
-    user, group = os.geteuid(), os.getegid()
-    if user:
+def _map_users(process: int, data: dict[str, Any]) -> None:
+    """Lets the place have one user, and nobody else."""
+    if not data["privileged"]:
         _put(f"/proc/{process}/setgroups", "deny")
-    _put(f"/proc/{process}/gid_map", f"{group} {group} 1" if user else f"0 0 1\n1 {_NOBODY} 1")
-    _put(f"/proc/{process}/uid_map", f"{user} {user} 1" if user else f"0 0 1\n1 {_NOBODY} 1")
+    _put(f"/proc/{process}/gid_map", f"{data['group']} {data['group']} 1")
+    _put(f"/proc/{process}/uid_map", f"{data['user']} {data['user']} 1")
 
 
 def _put(path: str, text: str) -> None:
@@ -114,7 +117,15 @@ def _put(path: str, text: str) -> None:
 
 def _first(status: int, data: dict[str, Any]) -> None:
     """The first process of the place: sets it up, starts the program, and lets nothing outlive it."""
-    _furnish(data)
+    try:
+        opened = _opened(data)
+    except PermissionError:  # whoever starts this may not get there, and the user of the place may
+        opened = None
+    if data["privileged"]:
+        os.setgroups([])
+        os.setresgid(data["group"], data["group"], data["group"])
+        os.setresuid(data["user"], data["user"], data["user"])
+    _furnish(data, *(opened or _opened(data)))
     program = os.fork()
     if not program:
         _become(status, data)
@@ -125,10 +136,14 @@ def _first(status: int, data: dict[str, Any]) -> None:
             os._exit(_code(how))
 
 
-def _furnish(data: dict[str, Any]) -> None:
-    _mount("none", "/", None, _RECURSIVE | _PRIVATE)
+def _opened(data: dict[str, Any]) -> tuple[int, list[tuple[str, int]]]:
+    """The folder and what else is visible, which will be hidden by what is mounted over them."""
     held = os.open(data["root"], os.O_PATH | os.O_DIRECTORY)
-    seen = [(path, os.open(path, os.O_PATH)) for path in data["visible"]]
+    return held, [(path, os.open(path, os.O_PATH)) for path in data["visible"]]
+
+
+def _furnish(data: dict[str, Any], held: int, seen: list[tuple[str, int]]) -> None:
+    _mount("none", "/", None, _RECURSIVE | _PRIVATE)
     _mount("tmpfs", _BASE, "tmpfs", _NOSUID | _NODEV, "size=4m,mode=755")
     for path in _SYSTEM:
         if os.path.islink(path):
@@ -177,11 +192,11 @@ def _become(status: int, data: dict[str, Any]) -> None:
         resource.setrlimit(getattr(resource, name), (most, most))
     os.chdir(data["cwd"])
     _give_up()
-    confinement.keep_writes_within([data["root"], "/tmp", "/dev/shm"])
-    confinement.filter_system_calls()
+    active = "l" if confinement.keep_writes_within([data["root"], "/tmp", "/dev/shm"]) else ""
+    active += "c" if confinement.filter_system_calls() else ""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGXCPU):
         signal.signal(number, signal.SIG_DFL)
-    os.write(status, b"s")
+    os.write(status, f"s{active};".encode())
     try:
         os.execvpe(data["argv"][0], data["argv"], data["env"])
     except OSError as error:
@@ -190,22 +205,11 @@ def _become(status: int, data: dict[str, Any]) -> None:
 
 
 def _give_up() -> None:
-    """Root becomes the second user, and keeps the right to the files of the folder alone."""
-    kept = (_DAC_OVERRIDE, _FOWNER) if os.geteuid() == 0 else ()
+    """Gives up every capability, for good."""
     for capability in range(_LAST + 1):
-        if capability not in kept:
-            _libc.prctl(_DROP, capability, 0, 0, 0)  # those that this kernel does not know are not there
-    if kept:
-        os.setgroups([])
-        _do("prctl", _SECURE_BITS, 4, 0, 0, 0)  # else `access` would not count what is kept
-        os.setresgid(1, 1, 1)
-        os.setresuid(1, 1, 1)
-    bits = sum(1 << capability for capability in kept)
+        _libc.prctl(_DROP, capability, 0, 0, 0)  # those that this kernel does not know are not there
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    data = (ctypes.c_uint32 * 6)(bits, bits, bits, 0, 0, 0)
-    _do("capset", ctypes.byref(header), ctypes.byref(data))
-    for capability in kept:
-        _do("prctl", _AMBIENT, 2, capability, 0, 0)
+    _do("capset", ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)()))
     _do("prctl", _NO_NEW, 1, 0, 0, 0)
 
 
