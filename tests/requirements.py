@@ -25,6 +25,7 @@ CONTRACT: dict[str, str] = {
     "contract.tool.4": "The fingerprint is the digest of the canonical definition and part of the digest of each call.",
     "contract.tool.5": "Time, size and schema of the output are enforced; what breaks the schema goes to the trace.",
     "contract.tool.6": "A wrapper renames, re-describes, fixes arguments or tightens limits, and is a tool of its own.",
+    "contract.tool.7": "A decorated function stays one, keywords are typed, and cribs and sessions say what they are.",
     "contract.result.1": "Whatever a tool returns becomes one result, the same when it is read from the log.",
     "contract.result.2": "Blocks of every type, also unknown ones, are kept with their audience and passed on.",
     "contract.result.3": "The model reads its blocks, else the data, and of a failure the code, message and hint.",

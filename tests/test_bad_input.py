@@ -30,6 +30,7 @@ from toolcrib import (
     tool,
 )
 from toolcrib.store.sqlite.store import SqliteStore
+from toolcrib.types import Effect
 
 HALF = "\ud800"  # half of a surrogate pair: text that no JSON can hold
 
@@ -410,7 +411,7 @@ async def test_a_tool_that_writes_faster_than_can_be_kept_is_stopped(tmp_path: P
 
 
 @pytest.mark.parametrize(("effect", "code"), [("read", "unavailable"), ("once", "unknown")])
-async def test_a_stream_that_closes_early_says_so_by_effect(session: Session, effect: str, code: str) -> None:
+async def test_a_stream_that_closes_early_says_so_by_effect(session: Session, effect: Effect, code: str) -> None:
     @tool(effect=effect)
     async def remote() -> AsyncIterator[int]:
         """Lose the other side."""

@@ -27,6 +27,7 @@ from toolcrib._call.lifecycle import Life
 from toolcrib.cli.verify import differences
 from toolcrib.store.memory import MemoryStore
 from toolcrib.store.sqlite.store import SqliteStore
+from toolcrib.types import Effect
 
 EXPLORE = bool(os.environ.get("TOOLCRIB_EXPLORE"))
 TIME_S = 60
@@ -45,7 +46,7 @@ class World:
 def tools(world: World) -> list[Tool]:  # noqa: C901, PLR0915 - one small function for each kind
     """Calls of every kind; each counts its start under its own id."""
 
-    def made(effect: str, name: str, **fields: Any) -> Any:
+    def made(effect: Effect, name: str, **fields: Any) -> Any:
         return tool(effect=effect, name=name, repeat=None, **fields)
 
     async def returns(ctx: Context, n: int) -> int:

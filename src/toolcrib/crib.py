@@ -304,6 +304,11 @@ class Crib:
         """How many sessions this process holds."""
         return len(self._sessions) + len(self._attached)
 
+    def __repr__(self) -> str:
+        tools = len(self.catalog.view(("*",)).tools)
+        kind = type(self.store).__name__
+        return f"<Crib of {tools} tools over {kind}, {self.in_memory} sessions, {self.in_flight} calls in flight>"
+
     @property
     def in_flight(self) -> int:
         """How many calls this process works on."""

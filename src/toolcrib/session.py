@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from toolcrib._call import answers, cancellation, records
 from toolcrib._call.history import result
@@ -35,6 +35,7 @@ from toolcrib.events import (
     ToolsChanged,
     UserState,
 )
+from toolcrib.keywords import AnswerKeywords, CallKeywords
 from toolcrib.policy import Policy
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
@@ -96,6 +97,10 @@ class Session(Lists):
     def namespaces(self, opened: tuple[str, ...]) -> None:
         self._namespaces = opened
         self.reach = self.reach.union(opened)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self.live)} calls in flight"
+        return f"<Session {self.id!r} of {self.owner!r}, namespaces {', '.join(self.namespaces) or 'none'}, {state}>"
 
     # Tools
 
@@ -241,7 +246,7 @@ class Session(Lists):
 
     # Calls
 
-    async def call(self, tool: str, args: Any = None, **options: Any) -> Result:
+    async def call(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Result:
         """Calls a tool and waits for its result, however long it takes. A background tool answers at once with its id.
 
         Options: `by`, `label`, `provider_id`, `key`, `background`, `wake`, `turn`, `run`, `agent`, `timeout_s`,
@@ -265,7 +270,7 @@ class Session(Lists):
         except StoreError as error:
             live.result = Result(failure=live.failure("unavailable", str(error)))
 
-    async def submit(self, tool: str, args: Any = None, **options: Any) -> Call:
+    async def submit(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
         live = self.new_call(tool, args, options)
         live.durable = True
@@ -476,7 +481,7 @@ class Session(Lists):
         found = [(await self.history(row)).question for row in rows]
         return [question for question in found if question is not None]
 
-    async def answer(self, question: str, action: str, value: Any = None, **more: Any) -> Answer:
+    async def answer(self, question: str, action: str, value: Any = None, **more: Unpack[AnswerKeywords]) -> Answer:
         """Answers a question: `accept`, `decline`, `cancel`, or `fail`; by `actor`, with an idempotency `key`.
 
         More: `arguments` (edited), `reason`, `actor`, `key`, `scope`.

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -50,6 +51,8 @@ class _Checked(type):
 class Tool(metaclass=_Checked):
     """What a tool is; one without a `run` is run by the client.
 
+    A tool that was made of a function is still that function: `tool(...)` calls it.
+
     `prepare` shapes the arguments before they are checked, `validate` checks what fits the schema. `renew` gives the
     tool of now, where its source can tell at once. `resumes` says that it does nothing but calls and recorded steps, so
     that it goes on after a crash whatever its effect. `vouched` says that the operator knows what its annotations say,
@@ -77,6 +80,7 @@ class Tool(metaclass=_Checked):
     knowledge: Knowledge = Knowledge()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     run: Body | None = None
+    function: Callable[..., Any] | None = None
     mode: Mode = "async"
     prepare: Callable[[Any, Mapping[str, Any]], Awaitable[Mapping[str, Any]]] | None = None
     validate: Callable[..., Any] | None = None
@@ -120,6 +124,16 @@ class Tool(metaclass=_Checked):
             object.__setattr__(self, name, getattr(derived, name))
         object.__setattr__(self, "parse", derived.parser.parse)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function that the tool was made of, as if it were no tool: nothing is checked or recorded.
+
+        Raises:
+            TypeError: it was made of something else.
+        """
+        if self.function is None:
+            raise TypeError(f"{self.id} is no function: call it by `await session.call({self.id!r}, {{...}})`")
+        return self.function(*args, **kwargs)
+
     def but(self, *, fixed: Mapping[str, Any] | None = None, **changes: Any) -> Tool:
         """The same tool under another name or description, with tighter limits, or with arguments fixed and hidden.
 
@@ -135,6 +149,7 @@ class Tool(metaclass=_Checked):
         given["metadata"] = {**self.metadata, **changes.pop("metadata", {}), "original": self.id}
         if fixed:
             given.update(_fixed(self, fixed))
+            given["function"] = None if self.function is None else partial(self.function, **fixed)
         made: Tool = Tool(**{**given, **changes})
         object.__setattr__(made, "hidden", self.hidden)  # a fixed secret stays one
         object.__setattr__(made, "keyed", self.keyed)

@@ -280,7 +280,7 @@ async def test_what_is_not_there_is_refused(session: Any_) -> None:
             await log_of(session, call="none", follow=follow)
         assert refused.value.code == "not_found"
     with pytest.raises(TypeError, match="unknown option 'colour'"):
-        await session.call("add", {"a": 1}, colour="red")
+        await session.call("add", {"a": 1}, colour="red")  # type: ignore[call-arg]
 
 
 async def test_sessions_and_questions_of_the_crib(here: Here) -> None:

@@ -128,7 +128,7 @@ def filler(number: int) -> Tool:
     kind = ("read_only", "idempotent", "destructive")[number % 3]
     name = f"tool_{number:05d}"
     said = f"Filler number {number}."
-    return tool(name=name, namespace=f"space{number % 20:02d}", description=said, **{kind: True})(run)
+    return tool(name=name, namespace=f"space{number % 20:02d}", description=said, **{kind: True})(run)  # type: ignore[call-overload, no-any-return]
 
 
 class Clerk:

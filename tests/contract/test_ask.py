@@ -9,6 +9,7 @@ from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, kinds, log, message, next_question, only, parked, refusal
 from tests.requirements import requirement
 from toolcrib import By, Context, DuplicateQuestion, Result, Tool, tool
+from toolcrib.keywords import AnswerKeywords
 from toolcrib.policy import AutoPolicy, Verdict
 from toolcrib.store import Store
 from toolcrib.testing import FakeClock
@@ -132,7 +133,7 @@ async def test_resume_overrides_the_way_of_any_kind(open_crib: OpenCrib, kind: A
     assert question.resume == resume
     crib = await open_crib(work)
     session = await crib.open("s", owner="ada")
-    edited = {"arguments": {"n": 2}} if resume == "run" else {}
+    edited: AnswerKeywords = {"arguments": {"n": 2}} if resume == "run" else {}
     await session.answer(question.id, "accept", {"v": 1}, **edited)
     result = await session.result(question.call)
     if resume == "use":

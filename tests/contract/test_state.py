@@ -11,6 +11,7 @@ from tests.requirements import requirement
 from tests.shared import case_data, nonempty
 from toolcrib import Change, Context, Handover, Result, Session, tool
 from toolcrib.state import State
+from toolcrib.types import Effect
 
 CASES = case_data("contract/state.json")
 each_case = pytest.mark.parametrize("case", CASES, ids=[case["case"].replace(" ", "-") for case in CASES])
@@ -154,7 +155,7 @@ async def test_a_call_that_fails_or_changes_nothing_leaves_the_revision(open_cri
 class Racers:
     """Two calls that both have started before either commits."""
 
-    def __init__(self, change: Change, effect: str = "idempotent", *, looks: bool = False) -> None:
+    def __init__(self, change: Change, effect: Effect = "idempotent", *, looks: bool = False) -> None:
         self.both = asyncio.Barrier(2)
         self.runs = 0
 
@@ -172,7 +173,7 @@ class Racers:
 @requirement("contract.state.3")
 @pytest.mark.parametrize("effect", ["read", "idempotent", "once"])
 async def test_of_two_parallel_calls_on_one_exclusive_key_the_second_fails_and_keeps_its_data(
-    open_crib: OpenCrib, effect: str
+    open_crib: OpenCrib, effect: Effect
 ) -> None:
     """Story 6 of the chapter."""
     racers = Racers(Change("set", "cart", ["x"]), effect)
@@ -261,7 +262,7 @@ async def test_a_tool_that_wants_to_runs_again_on_a_fresh_snapshot(open_crib: Op
 @requirement("contract.state.5")
 @pytest.mark.parametrize(("effect", "runs"), [("read", 4), ("idempotent", 4), ("once", 1)])
 async def test_it_runs_again_at_most_three_times_and_a_once_tool_never(
-    open_crib: OpenCrib, effect: str, runs: int
+    open_crib: OpenCrib, effect: Effect, runs: int
 ) -> None:
     ran = []
 

@@ -1,10 +1,13 @@
 """contract.tool: what a tool is, what its model is shown, and that its limits hold."""
 
 import asyncio
+import dataclasses
 import hashlib
+import inspect
 import json
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -13,7 +16,11 @@ from pydantic import Field
 from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, log, message, only, parked, whole
 from tests.requirements import requirement
-from toolcrib import Annotations, BadTool, Change, Context, CribLimits, Limits, Result, Tool, block, tool
+from toolcrib import Annotations, BadTool, Change, Context, Crib, CribLimits, Limits, Result, Tool, block, tool
+from toolcrib._call import answers
+from toolcrib._call.request import OPTIONS
+from toolcrib.keywords import AnswerKeywords, CallKeywords, ToolKeywords
+from toolcrib.sources import functions
 from toolcrib.store.codec import digest as digest_of_call
 from toolcrib.testing import FakeClock
 
@@ -63,7 +70,7 @@ def test_an_unknown_field_is_an_error_that_names_the_nearest_known_one() -> None
         Tool(name="pay", descripton="Pay.", source="shop.py")  # type: ignore[call-arg]
     with pytest.raises(BadTool, match=r"refund.*colour"):
 
-        @tool(colour="red")
+        @tool(colour="red")  # type: ignore[call-overload, untyped-decorator]
         async def refund() -> None:
             """Refund."""
 
@@ -448,3 +455,47 @@ async def test_a_wrapper_of_a_wrapper_keeps_what_was_fixed_before(open_crib: Ope
     result = await session.call("hi_bob")
     assert (result.data["to"], result.data["text"]) == ("bob", "hi")
     assert both.metadata["original"] == "shop.to_bob"
+
+
+@requirement("contract.tool.7")
+async def test_a_decorated_function_can_be_called_as_a_function() -> None:
+    @tool(read_only=True)
+    def add(a: int, b: int = 1) -> int:
+        """Add."""
+        return a + b
+
+    @tool
+    async def double(n: int) -> int:
+        """Double."""
+        return 2 * n
+
+    assert (add(2), add(2, 3), add(a=2, b=5)) == (3, 5, 7)
+    assert await double(4) == 8
+    assert add.but(name="three", fixed={"a": 3})(b=4) == 7
+    with pytest.raises(TypeError, match=r"pay is no function: call it by `await session\.call"):
+        made()()
+
+
+@requirement("contract.tool.7")
+def test_a_type_checker_knows_every_keyword() -> None:
+    shorts = {*functions._SHORT}
+    fields = {one.name for one in dataclasses.fields(Tool) if one.init}
+    assert shorts <= ToolKeywords.__annotations__.keys()
+    assert ToolKeywords.__annotations__.keys() <= shorts | fields
+    assert CallKeywords.__annotations__.keys() == set(OPTIONS)
+    said = inspect.signature(answers.answer).parameters
+    assert AnswerKeywords.__annotations__.keys() == said.keys() - {"session", "question", "action", "value"}
+
+
+@requirement("contract.tool.7")
+async def test_a_crib_and_a_session_say_what_they_are(tmp_path: Path) -> None:
+    @tool(namespace="shop")
+    def pay() -> None:
+        """Pay."""
+
+    async with Crib([pay], store=f"sqlite:///{tmp_path}/log.db") as crib:
+        session = await crib.open("s", owner="ada", namespaces=["shop"])
+        assert repr(session) == "<Session 's' of 'ada', namespaces shop, 0 calls in flight>"
+        assert repr(crib).endswith("over SqliteStore, 1 sessions, 0 calls in flight>")
+        await session.close()
+        assert repr(session).endswith("closed>")

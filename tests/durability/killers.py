@@ -7,9 +7,10 @@ import sys
 from tests.durability.effects import append
 from toolcrib import Context, Crib, CribLimits, tool
 from toolcrib.tool import Tool
+from toolcrib.types import Effect
 
 
-def killer(path: str, effect: str) -> Tool:
+def killer(path: str, effect: Effect) -> Tool:
     """A tool that ends its process as soon as it runs, and says before in which attempt."""
 
     @tool(effect=effect, name="kill")
@@ -21,7 +22,7 @@ def killer(path: str, effect: str) -> Tool:
     return kill
 
 
-async def live(store: str, path: str, effect: str, attempts: str) -> None:
+async def live(store: str, path: str, effect: Effect, attempts: str) -> None:
     """Submits the call in its first life, and waits for its end in all others."""
     async with Crib([killer(path, effect)], store=store, limits=CribLimits(attempts=int(attempts))) as crib:
         session = await crib.open("s", owner="ada")
@@ -33,4 +34,4 @@ async def live(store: str, path: str, effect: str, attempts: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(live(*sys.argv[1:]))
+    asyncio.run(live(*sys.argv[1:]))  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from toolcrib import Crib, tool
 from toolcrib._call import pipeline
 from toolcrib.store.sqlite import store as sqlite_store
 from toolcrib.testing.services import PostgresServer
+from toolcrib.types import Effect
 
 PATIENCE_S = 60
 
@@ -20,7 +21,7 @@ PATIENCE_S = 60
 class Body:
     """A tool whose body waits until it is told to end; how often it ran."""
 
-    def __init__(self, effect: str) -> None:
+    def __init__(self, effect: Effect) -> None:
         self.ran = 0
         self.reached, self.go = asyncio.Event(), asyncio.Event()
 
@@ -53,7 +54,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("effect", ["once", "idempotent"])
 async def test_the_end_of_a_call_waits_for_a_locked_file(
-    tmp_path: Path, effect: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, effect: Effect, caplog: pytest.LogCaptureFixture
 ) -> None:
     body, file = Body(effect), tmp_path / "log.db"
     async with Crib([body.tool], store=f"sqlite:///{file}") as crib:

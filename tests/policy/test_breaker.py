@@ -8,7 +8,7 @@ import pytest
 from tests.requirements import requirement
 from toolcrib import By, Context, Crib, Result, Session, tool
 from toolcrib.errors import ToolFailure
-from toolcrib.types import Change
+from toolcrib.types import Change, Effect
 
 AGENT, USER = By("agent", "helper"), By("user", "ada")
 
@@ -112,7 +112,7 @@ async def test_what_was_spared_neither_adds_to_failures_nor_takes_any_away() -> 
 
 @requirement("reliability.count.1")
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
-async def test_a_body_that_runs_again_on_newer_state_is_in_its_next_attempt(effect: str) -> None:
+async def test_a_body_that_runs_again_on_newer_state_is_in_its_next_attempt(effect: Effect) -> None:
     attempts: list[int] = []
 
     @tool(effect=effect, on_conflict="retry")
@@ -136,7 +136,7 @@ async def test_a_body_that_runs_again_on_newer_state_is_in_its_next_attempt(effe
 
 @requirement("reliability.count.1")
 @pytest.mark.parametrize("effect", ["read", "idempotent", "once"])
-async def test_a_body_that_runs_again_after_an_answer_is_in_its_next_attempt(effect: str) -> None:
+async def test_a_body_that_runs_again_after_an_answer_is_in_its_next_attempt(effect: Effect) -> None:
     attempts: list[int] = []
 
     @tool(effect=effect)

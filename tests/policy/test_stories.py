@@ -14,6 +14,7 @@ from tests.contract.observers import code, log, message, parked
 from tests.requirements import requirement
 from tests.session.place import Place
 from toolcrib import Context, Crib, Result, Session, Tool, ToolFailure, tool
+from toolcrib.keywords import CallKeywords
 
 
 @tool(namespace="box", capabilities=["fs:read:{path}"], read_only=True)
@@ -211,13 +212,14 @@ async def test_a_closed_namespace_is_closed_however_its_tools_are_reached(place:
         session = await opened(crib, "default", "time")
         assert [one.id for one in session.tools()] == ["time.detour", "time.now"]
         assert sorted(session.model_tools()) == ["detour", "now"]
-        for options in ({}, {"by": ("agent", "scout"), "agent": "scout"}, {"by": ("user", "ada")}):
+        every: list[CallKeywords] = [{}, {"by": ("agent", "scout"), "agent": "scout"}, {"by": ("user", "ada")}]
+        for options in every:
             for name in ("build", "forge.build"):
                 result = await session.call(name, **options)
                 assert (code(result), message(result)) == ("denied", CLOSED)
         call = await session.submit("forge.build")
         assert message(await session.result(call.id)) == CLOSED
-        for options in ({}, {"by": ("agent", "scout"), "agent": "scout"}):
+        for options in every[:2]:
             told = await session.call("detour", {"name": "forge.build"}, **options)
             assert told.data == CLOSED
         (verdict, *_) = [event.fields["verdict"] for event in await log(session, "done") if "verdict" in event.fields]

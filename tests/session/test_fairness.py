@@ -10,6 +10,7 @@ from tests.session.place import SOON, Gate, Place, settled
 from tests.session.test_scheduler import Busy
 from toolcrib import Context, Crib, CribLimits, Session, tool
 from toolcrib import testing as t
+from toolcrib.keywords import CallKeywords
 from toolcrib.tool import Tool
 
 
@@ -129,7 +130,8 @@ async def test_a_call_of_an_owner_whose_queue_is_full_is_rate_limited(place: Pla
     async with place.crib(work, limits=limits) as crib:
         ada = await crib.open(owner="ada")
         calls = await submit([ada], 3)
-        for options in ({}, {"background": True}):
+        every: list[CallKeywords] = [{}, {"background": True}]
+        for options in every:
             failure = (await ada.call("work", **options)).failure
             assert failure is not None
             assert (failure.code, failure.message) == ("rate_limited", "2 calls of yours are queued already")

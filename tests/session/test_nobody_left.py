@@ -30,7 +30,7 @@ class Shaky(SqliteStore):
 async def test_a_call_that_is_stopped_before_its_start_could_be_written_ends(tmp_path: Path, effect: str) -> None:
     ran = []
 
-    @tool(**{"idempotent": True} if effect == "idempotent" else {})
+    @tool(idempotent=effect == "idempotent")
     async def linger() -> None:
         """Linger."""
         ran.append(1)

@@ -26,6 +26,7 @@ from toolcrib.store.sqlite.store import SqliteStore
 from toolcrib.testing.index_check import read_all
 from toolcrib.testing.stores.fixture import AT, claim, commit, finish, line, new, note, settle, submit, texts
 from toolcrib.testing.stores.followers import follow
+from toolcrib.types import Effect
 
 
 @pytest.fixture
@@ -352,7 +353,7 @@ class Traced(SqliteStore):
 
 @requirement("reliability.proof.17")
 @pytest.mark.parametrize(("effect", "level"), [("once", "FULL"), ("idempotent", "NORMAL")])
-async def test_the_start_of_a_once_call_waits_for_the_disk(file: Path, effect: str, level: str) -> None:
+async def test_the_start_of_a_once_call_waits_for_the_disk(file: Path, effect: Effect, level: str) -> None:
     store = Traced(f"sqlite:///{file}")
     seen: list[list[str]] = []
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from toolcrib.errors import Refused
+from toolcrib.keywords import ToolKeywords
 from toolcrib.sources.functions import as_tool
 from toolcrib.tool import Tool
 
@@ -40,7 +41,7 @@ def _add(tool: Tool) -> Tool:
 @overload
 def builtin(function: Callable[..., Any], /) -> Tool: ...
 @overload
-def builtin(**fields: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+def builtin(**fields: Unpack[ToolKeywords]) -> Callable[[Callable[..., Any]], Tool]: ...
 def builtin(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
     """Makes a built-in tool of a function; fields are those of `tool`."""
     if function is None:

@@ -103,9 +103,9 @@ async def answer(  # noqa: PLR0913 - the options of a command
             edited = {**asked.question.arguments, **edited}
         # Who says the same again, after a lost connection say, gets the same outcome.
         who = actor or user()
-        more = {"arguments": edited, "reason": reason, "actor": who, "key": f"cli:{who}"}
+        key = f"cli:{who}"
         try:
-            await asked.session.answer(question, action, said, **more)
+            await asked.session.answer(question, action, said, arguments=edited, reason=reason, actor=who, key=key)
         except Refused as refused:
             look = terminal.command("sessions", "show", asked.session.id)
             advice = f"{refused.hint}; see {look}" if refused.hint else look

@@ -76,6 +76,7 @@ def _named(choice: str | None) -> Crib:
 def _object(choice: str) -> Crib:
     from toolcrib.cli.imports import BadSource, from_module, importable
     from toolcrib.crib import Crib
+    from toolcrib.tool import Tool
 
     importable(Path.cwd())
     try:
@@ -84,7 +85,7 @@ def _object(choice: str) -> Crib:
         raise CommandError(
             f"--crib {choice}: {error}", "name it as module:name, from a folder where it can be imported"
         ) from error
-    if not isinstance(value, Crib) and callable(value) and not inspect.isclass(value):
+    if not isinstance(value, Crib | Tool) and callable(value) and not inspect.isclass(value):
         value = _made(choice, value)
     if not isinstance(value, Crib):
         what = type(value).__name__

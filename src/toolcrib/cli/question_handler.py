@@ -86,8 +86,14 @@ class QuestionHandler:
         if answer.action == "elsewhere":
             return True
         try:
-            said = {"arguments": answer.arguments, "reason": answer.reason, "actor": user()}
-            await self.session.answer(question.id, answer.action, answer.value, **said)
+            await self.session.answer(
+                question.id,
+                answer.action,
+                answer.value,
+                arguments=answer.arguments,
+                reason=answer.reason,
+                actor=user(),
+            )
         except Refused as refused:
             self.terminal.say(str(refused), "red")
             return refused.code in ("already_answered", "expired")

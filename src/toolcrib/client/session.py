@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
 import msgspec
@@ -17,6 +17,7 @@ from toolcrib.client.client_tools import serve
 from toolcrib.client.codec import RemoteTool, Why
 from toolcrib.errors import Refused
 from toolcrib.events import Event
+from toolcrib.keywords import CallKeywords
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import Snapshot
 from toolcrib.tool import Tool
@@ -121,7 +122,7 @@ class RemoteSession:
 
     # Calls
 
-    async def call(self, tool: str, args: Any = None, **options: Any) -> Result:
+    async def call(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Result:
         """Calls a tool and waits for its result, however long it takes. A background tool answers at once with its id.
 
         Options: `label`, `provider_id`, `key`, `background`, `wake`, `timeout_s`, `cancel_on_disconnect`. Whatever
@@ -137,7 +138,7 @@ class RemoteSession:
         answer = await self._made(tool, args, said | {"wait": wait}, wait + SLACK_S)
         return codec.result(answer.body) if answer.status == 200 else await self.result(answer.json()["id"])
 
-    async def submit(self, tool: str, args: Any = None, **options: Any) -> Call:
+    async def submit(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`.
 
         Raises:
@@ -334,7 +335,7 @@ def _given(data: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode({name: value for name, value in data.items() if value is not None})
 
 
-def _options(data: dict[str, Any]) -> dict[str, Any]:
+def _options(data: Mapping[str, Any]) -> dict[str, Any]:
     """What the server takes of a call's options, with a key by which a second request is known to be the same."""
     for name in data:
         if name not in OPTIONS:

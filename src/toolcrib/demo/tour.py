@@ -109,9 +109,10 @@ class Tour:
         """Asks until the answer fits: what was edited is checked as every call is."""
         while True:
             given = await self.decide(question)
-            more = {"reason": given.reason, "arguments": given.arguments, "actor": "bob"}
             try:
-                await session.answer(question.id, given.action, **more)
+                await session.answer(
+                    question.id, given.action, reason=given.reason, arguments=given.arguments, actor="bob"
+                )
                 return
             except Refused as refused:
                 self.say(f"  {refused}", "red")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from toolcrib.context import Context
 from toolcrib.errors import BadTool
+from toolcrib.keywords import ToolKeywords
 from toolcrib.schema import SchemaError, nearest
 from toolcrib.tool import Body, Mode, Tool
 from toolcrib.types import Annotations, AntiPattern, Example, Knowledge, Limits
@@ -24,7 +25,7 @@ _SHORT = (*_ANNOTATIONS, *_LIMITS, "examples", "anti_patterns", "deps")
 @overload
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
-def tool(**fields: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(**fields: Unpack[ToolKeywords]) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
     """Makes a tool of a function: name and description from it, the schema from its signature.
 
@@ -67,6 +68,7 @@ def as_tool(function: Any, **fields: Any) -> Tool:
         "context": signature.context_param is not None or bool(signature.dep_params) or mode == "process",
         "source": _where(function),
         "target": f"{function.__module__}:{function.__qualname__}",
+        "function": function,
     }
     return _made({**given, **fields})
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from toolcrib._call.history import question_of
 from toolcrib.errors import Refused
+from toolcrib.keywords import AnswerKeywords
 from toolcrib.session import Session
 from toolcrib.testing.script import Reply, Script
 from toolcrib.types import Answer, Question
@@ -71,7 +72,7 @@ class Answers:
             await self._answer(question, Reply("cancel", reason=f"Nobody scripted an answer to: {question.prompt}"))
 
     async def _answer(self, question: Question, reply: Reply) -> None:
-        more = {"arguments": reply.arguments, "reason": reply.reason, "actor": reply.actor}
+        more: AnswerKeywords = {"arguments": reply.arguments, "reason": reply.reason, "actor": reply.actor}
         try:
             self.given.append(await self._session.answer(question.id, reply.action, reply.value, **more))
         except Refused as error:
