@@ -214,6 +214,20 @@ async def test_one_bad_write_takes_no_other_of_its_batch_with_it(postgres_url: s
         assert await texts(store) == [str(number) for number in range(20)]
 
 
+async def test_a_key_that_is_given_back_may_be_used_at_once(postgres_url: str) -> None:
+    async with opened(postgres_url, "a") as (store,):
+        for number in range(10):
+            row = await commit(store, submit(new(f"a{number}", key="pay")))
+            back = finish(row, "unavailable")
+            back.frees_key = True
+            store.put(back)
+            row = await commit(store, submit(new(f"b{number}", key="pay")))
+            back = finish(row, "unavailable")
+            back.frees_key = True
+            await store.commit(back)
+        assert {row.key for row in await store.calls("s")} == {None}
+
+
 async def test_odd_names_are_refused_in_our_own_words(postgres_url: str) -> None:
     async with opened(postgres_url, "a") as (store,):
         for name in ("nul\x00", "half\ud800"):
@@ -255,6 +269,20 @@ async def test_a_follower_is_told_by_whoever_wrote(postgres_url: str) -> None:
             await asyncio.wait_for(reader.wait("s", number), 60)
         await following
         assert [event.fields["text"] for event in seen] == [str(number) for number in range(50)]
+
+
+@requirement("aomi.push.3")
+@pytest.mark.parametrize("words", ["x", "x y:1", "x 1:y", "x :", "x 1", "x -1:1 1:-1", "x ²:1"])
+async def test_what_a_stranger_says_on_the_channel_disturbs_nobody(postgres_url: str, words: str) -> None:
+    wrong: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: wrong.append(context))
+    async with opened(postgres_url, "a", "b") as (reader, writer):
+        waiting = asyncio.create_task(reader.wait("s", 0))
+        await asyncio.to_thread(sql, postgres_url, f"SELECT pg_notify(toolcrib_channel(), '{words}')")
+        await writer.commit(note("s", "hello"))
+        await asyncio.wait_for(waiting, 60)
+        assert [event.fields["text"] for event in await reader.read("s")] == ["hello"]
+    assert wrong == []
 
 
 @requirement("aomi.push.3")
