@@ -58,7 +58,15 @@ def confirm(call: Admitted) -> dict[str, Any]:
     why = f" ({call.verdict.message})" if call.verdict.message else ""
     demands = [demand.data() for demand in call.verdict.demands]
     prompt = f"Allow {call.tool.id}?{why}"
-    return {"kind": "confirm", "key": records.CONFIRM, "prompt": prompt, "demands": demands, "offer": offer}
+    asked = {"kind": "confirm", "key": records.CONFIRM, "prompt": prompt, "demands": demands, "offer": offer}
+    return {**asked, "data": resolution(call)}
+
+
+def resolution(call: Admitted) -> dict[str, Any] | None:
+    """Return what a call comes down to now (paths after links, hosts, programs): an approval holds for that alone."""
+    rules = rules_of(policy_of(call.request))
+    found = () if rules is None else rules.resolved(call.request.asker(), call.tool, call.normalised)
+    return {"resolved": list(found)} if found else None
 
 
 class _Refusal(Exception):

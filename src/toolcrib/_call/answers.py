@@ -10,7 +10,7 @@ import msgspec
 from pydantic_core import to_json
 
 from toolcrib._call import approvals, lifecycle, records
-from toolcrib._call.admission import confirm
+from toolcrib._call.admission import confirm, resolution
 from toolcrib._call.history import History, by_of
 from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
@@ -393,9 +393,28 @@ async def go_on(session: Session, live: LiveCall, admission: Admitted | Rejected
 def _still_asks(live: LiveCall, call: Admitted) -> dict[str, Any] | None:
     """What has to be asked before it runs, by the policy and the tool of now, and was not yet."""
     assert live.history is not None
-    if call.verdict.effect == "ask" and records.CONFIRM not in live.history.answers:
-        return confirm(call)
+    if call.verdict.effect == "ask":
+        approval = live.history.answers.get(records.CONFIRM)
+        if approval is None:
+            return confirm(call)
+        if (changed := _changed(live, call, approval)) is not None:
+            asked = confirm(call)
+            return {**asked, "prompt": f"{asked['prompt']} {changed}"}
     return records.client(live) if call.tool.run is None else None
+
+
+def _changed(live: LiveCall, call: Admitted, approval: Answer) -> str | None:
+    """How a call comes down to something else than was approved; whoever edits arguments approves what they are."""
+    assert live.history is not None
+    if approval.arguments is not None:
+        return None
+    now, before = without(live.secrets, resolution(call)), live.history.questions[approval.question].data
+    if now == before:
+        return None
+    were, are = (dict(one or {}).get("resolved") or [] for one in (before, now))
+    gone, new = [one for one in were if one not in are], [one for one in are if one not in were]
+    told = f"{', '.join(gone) or 'nothing'} became {', '.join(new) or 'nothing'}"
+    return f"It changed after it was approved: {told}."
 
 
 async def child_before(parent: LiveCall, name: str, given: bytes) -> str | None:

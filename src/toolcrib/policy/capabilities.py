@@ -241,6 +241,48 @@ def derive(
     return list(dict.fromkeys(found for text in templates for found in maker.of(_template(text))))
 
 
+_LEADS = {
+    "path": "fs:read",
+    "glob": "fs:read",
+    "cwd": "fs:read",
+    "url": "net:egress",
+    "command": "exec:cmd",
+    "argv": "exec:cmd",
+}
+
+
+def resolve(
+    templates: Iterable[str],
+    args: Mapping[str, Any],
+    folders: paths.Folders,
+    kinds: Mapping[str, str],
+    trusted: frozenset[str] = shell.TRUSTED,
+) -> tuple[str, ...]:
+    """What a call comes down to, for people and to be compared: capabilities, and where other arguments lead."""
+    templates = tuple(templates)
+    told = {part.path for text in templates for part in _template(text).arguments}
+    lines = [one.text for one in _derived(templates, args, folders, kinds, trusted)]
+    for path, kind in kinds.items():
+        if kind in _LEADS and path not in told and path.removesuffix("[*]") not in told:
+            found = _derived((f"{_LEADS[kind]}:{{{path}}}",), args, folders, kinds, trusted)
+            lines += [f"{path}: {one.text.split(':', 2)[-1]}" for one in found]
+    return tuple(dict.fromkeys(lines))
+
+
+def _derived(
+    templates: Iterable[str],
+    args: Mapping[str, Any],
+    folders: paths.Folders,
+    kinds: Mapping[str, str],
+    trusted: frozenset[str],
+) -> list[Capability]:
+    """The same as `derive`; nothing where an argument cannot be judged, which has been told elsewhere."""
+    try:
+        return derive(templates, args, folders, kinds, trusted, known=True)
+    except (UnfitArgument, BadRule):
+        return []
+
+
 class _Maker:
     """Makes capabilities from the arguments of one call."""
 

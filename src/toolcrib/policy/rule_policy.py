@@ -129,6 +129,11 @@ class RulePolicy:
         """What "allow this for the session" would add for a call that asks, or None where it may not be offered."""
         return _offer(self, session, tool, arguments)
 
+    def resolved(self, session: Subject, tool: Tool, arguments: Arguments) -> tuple[str, ...]:
+        """What a call comes down to: its capabilities, and where its paths, addresses and commands lead."""
+        call = self.call(session, tool, arguments())
+        return capabilities.resolve(tool.capabilities, call.args, call.folders, call.kinds, call.trusted)
+
     def with_offer(self, offer: str) -> RulePolicy:
         """This policy with an offer that a person accepted.
 
@@ -369,6 +374,10 @@ class Layers:
     def offer(self, session: Subject, tool: Tool, arguments: Arguments) -> str | None:
         """What "allow this for the session" would add for a call that asks, or None where it may not be offered."""
         return _offer(self, session, tool, arguments)
+
+    def resolved(self, session: Subject, tool: Tool, arguments: Arguments) -> tuple[str, ...]:
+        """What a call comes down to, as the outermost layer sees it."""
+        return self.layers[0].resolved(session, tool, arguments)
 
     def with_offer(self, offer: str) -> Layers:
         """These policies with an offer that a person accepted.
