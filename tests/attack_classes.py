@@ -25,6 +25,8 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "Commands that leave their sandbox": ("tests/toolkits/test_shell.py", "tests/cli/test_root.py"),
     "Approvals that nobody gave": (
         "tests/policy/test_no_run_without_approval.py",
+        "tests/policy/test_approved_resolution.py",
+        "tests/schema/test_visible_json.py",
         "tests/serve/api/test_identity.py",
         "tests/serve/frontends/test_abuse.py",
     ),
@@ -62,7 +64,13 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "tests/schema/test_limits.py",
         "tests/sources/mcp/test_bounds.py",
     ),
-    "Secrets that show": ("tests/contract/test_failure.py", "tests/definitions/test_secrets.py"),
+    "Secrets that show": (
+        "tests/contract/test_failure.py",
+        "tests/contract/test_secret_names.py",
+        "tests/contract/test_vault.py",
+        "tests/definitions/test_secrets.py",
+        "tests/store/test_private_files.py",
+    ),
     "Audits that were changed": ("tests/cli/test_audit.py",),
 }
 

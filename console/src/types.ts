@@ -144,6 +144,8 @@ export interface Question {
   kind: "confirm" | "input" | "client" | "external";
   prompt: string;
   arguments: Record<string, Json>;
+  /** The arguments as the JSON text that will run: a number of JavaScript is not always the number that was asked about. */
+  shown?: string;
   asked_at: number;
   expires_at: number;
   schema?: Record<string, Json> | null;

@@ -291,3 +291,22 @@ def test_a_question_of_a_cluster_is_answered_by_its_id_and_a_worker_runs_the_cal
     assert (ran.out, project.paid) == ("paid 5\n", ["5"])
     (entry,) = project.run(*where, "audit", "--json").lines
     assert (entry["approver"], entry["outcome"]) == ("ada", "succeeded")
+
+
+HOSTILE = "a\u202etxt\u2028b\u200bc\x9bd"
+ESCAPED = r"a\u202etxt\u2028b\u200bc\u009bd"
+
+
+@requirement("security.approval.2")
+def test_a_terminal_and_a_pipe_show_the_json_that_will_run(project: Project) -> None:
+    args = json.dumps({"order": HOSTILE, "cents": 9007199254740993})
+    waiting = project.run("call", "refund", args, "-s", "s-1", "-o", "ada", code=3)
+    assert ESCAPED in waiting.err
+    question = project.run("approvals", "list", "--json").json[0]["id"]
+    shown = project.run("approvals", "show", question).out
+    assert f'"order": "{ESCAPED}"' in shown
+    assert '"cents": 9007199254740993' in shown
+    with on_screen(project, "show", question) as screen:
+        assert screen.expect("9007199254740993").ended() == 0
+        assert ESCAPED in screen.shown
+        assert not {"\u202e", "\u2028", "\x9b"} & set(screen.shown)

@@ -111,7 +111,7 @@ async def large(ctx: Context) -> str:
 
 
 @tool(namespace="odd", destructive=True)
-async def ask_hostile(text: str = HOSTILE) -> str:
+async def ask_hostile(text: str = HOSTILE, number: int = 0) -> str:
     """Ask before it does anything."""
     return text
 

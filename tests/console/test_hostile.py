@@ -7,6 +7,7 @@ from playwright.async_api import Locator, expect
 
 from tests.console.place import SCREENS, Shop, Visit
 from tests.console.shop import HOSTILE, LARGE
+from tests.requirements import requirement
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -78,3 +79,15 @@ async def test_a_megabyte_is_cut_and_shown_whole_when_asked_for(shop: Shop, visi
     await result.get_by_role("button", name=f"Show all {LARGE:,} characters").click()
     await expect(result.get_by_role("button")).to_have_count(0)
     assert await result.text_content() == "y" * LARGE
+
+
+@requirement("security.approval.2")
+async def test_numbers_that_a_page_cannot_keep_are_shown_whole_and_not_edited(shop: Shop, visit: Visit) -> None:
+    args = {"text": "a\u2028b", "number": 9007199254740993}
+    id = shop.begin("hostile-4", "odd.ask_hostile", args, "waiting")
+    await visit.go("inbox", f"{id}-1")
+    exact = visit.page.get_by_role("region", name="Arguments of odd.ask_hostile")
+    await expect(exact).to_contain_text("9007199254740993")
+    await expect(exact).to_contain_text("a\\u2028b")
+    await expect(visit.button("Edit")).to_have_count(0)
+    await visit.button("Decline").click()

@@ -269,3 +269,14 @@ async def test_a_key_that_may_not_answer_is_not_asked_to_agree() -> None:
         assert row.state == "waiting"
         greeted = await place.call("greet", can=FORM)
         assert greeted["resultType"] == "input_required"
+
+
+@requirement("security.approval.2")
+async def test_an_elicitation_shows_tool_arguments_and_digest(place: Place) -> None:
+    asked = await place.call("erase", {"what": "a\u202etxt\u2028"}, can=FORM)
+    (request,) = asked["inputRequests"].values()
+    message = request["params"]["message"]
+    (question,) = await place.crib.questions()
+    assert f"Tool: {question.tool}" in message
+    assert r'"what": "a\u202etxt\u2028"' in message
+    assert f"Digest: {question.digest}" in message

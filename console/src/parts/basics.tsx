@@ -20,7 +20,7 @@ export const State = ({ of }: { of: string }) => (
 );
 
 // Marks that turn text around, and controls: what they hide must be seen before somebody says yes to it.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\uffa0\ufeff\ufff9-\ufffb]/g;
 
 /** Text with what can not be seen in it written out. */
 export const plain = (text: string) =>

@@ -17,6 +17,7 @@ export function Answering({ question, answered }: { question: Question; answered
   const value = useSignal<unknown>(undefined);
   const confirms = question.kind === "confirm";
   const changed = editing.value && JSON.stringify(edited.value) !== JSON.stringify(question.arguments);
+  const exact = kept(question);
   const broken = editing.value && edited.value === undefined;
 
   const send = async (action: string, scope?: string) => {
@@ -47,7 +48,7 @@ export function Answering({ question, answered }: { question: Question; answered
             <JsonField value={question.arguments} changed={(said) => (edited.value = said)} label="Arguments" />
             {changed && !broken && <Difference before={question.arguments} after={edited.value} />}
           </>
-        ) : Object.keys(question.arguments).length > 0 && <Value of={question.arguments} label={`Arguments of ${question.tool}`} />}
+        ) : Object.keys(question.arguments).length > 0 && <Value of={question.shown || question.arguments} label={`Arguments of ${question.tool}`} />}
         {question.data !== undefined && question.data !== null && <Value of={question.data} label="More about it" />}
         {!confirms && question.schema && (
           <SchemaForm schema={question.schema} value={value.value} changed={(said) => (value.value = said)} label="Answer" />
@@ -61,11 +62,19 @@ export function Answering({ question, answered }: { question: Question; answered
         <Do class="main" disabled={broken} work={() => send("accept")}>{confirms ? (changed ? "Approve as edited" : "Approve") : "Answer"}</Do>
         <Do class="bad" work={() => send("decline")}>Decline</Do>
         {confirms && question.offer && !changed && <Do work={() => send("accept", "session")}>Allow for this session</Do>}
-        {confirms && <button type="button" aria-pressed={editing.value} onClick={() => { edited.value = question.arguments; editing.value = !editing.value; }}>Edit</button>}
+        {confirms && exact && <button type="button" aria-pressed={editing.value} onClick={() => { edited.value = question.arguments; editing.value = !editing.value; }}>Edit</button>}
       </div>
+      {confirms && !exact && <p class="small soft">A number in it is larger than a page can keep: edit it with <code>toolcrib approvals edit</code>.</p>}
       {confirms && question.offer && !changed && <p class="small soft">For this session means: <code>{plain(question.offer)}</code></p>}
     </div>
   );
+}
+
+/** Whether the page has the very numbers that are asked about, so that editing changes none of the others. */
+function kept(question: Question): boolean {
+  if (!question.shown) return true;
+  const numbers = question.shown.replace(/"(?:[^"\\]|\\.)*"/g, "").match(/-?\d[\d.eE+-]*/g) ?? [];
+  return numbers.every((said) => !/^-?\d+$/.test(said) || String(Number(said)) === said);
 }
 
 function demands(question: Question): string {

@@ -13,7 +13,7 @@ from toolcrib.cli.command import WAITING, command, group
 from toolcrib.cli.completion import complete_question, complete_session
 from toolcrib.cli.display.event_lines import moment, span
 from toolcrib.cli.questions import AnswerInput, PendingQuestion, agreed, asked_by_id, data, give, wanted
-from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
+from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, exact, short
 
 if TYPE_CHECKING:
     from toolcrib._call.history import History
@@ -142,7 +142,7 @@ def _show(terminal: Terminal, pending: PendingQuestion, said: Mapping[str, Any])
         "Expires": f"{moment(question.expires_at)}{f', in {span(left)}' if left > 0 else ''}",
         "Wants": None if question.schema is None else compact(dict(question.schema)),
         "Offers": question.offer,
-        "Data": None if question.data is None else compact(question.data),
+        "Data": None if question.data is None else exact(question.data),
         "Answered": None if answer is None else f"{answer.action} by {answer.actor} at {moment(answer.at)}",
     }
     terminal.text(question.prompt, "bold yellow")
@@ -150,7 +150,7 @@ def _show(terminal: Terminal, pending: PendingQuestion, said: Mapping[str, Any])
         if value:
             terminal.text(f"{name:<10}{value}")
     terminal.text("\nArguments", "bold")
-    terminal.pretty(dict(question.arguments))
+    terminal.text(exact(dict(question.arguments), 2))
     if pending.state == "open":
         terminal.say(f"\nNext:  {_next(terminal, question)}")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.cli.prompts import LeftOpen, pick
-from toolcrib.cli.terminal import CommandError, Terminal
+from toolcrib.cli.terminal import CommandError, Terminal, exact
 
 OPEN = "the question is still open"
 
@@ -23,7 +23,7 @@ async def edited(terminal: Terminal, arguments: Mapping[str, Any]) -> dict[str, 
     Raises:
         Trouble: nothing was changed, or the person gave up.
     """
-    before = json.dumps(dict(arguments), ensure_ascii=False, indent=2) + "\n"
+    before = exact(dict(arguments), 2) + "\n"
     text = before
     while True:
         text = await _in_editor(text)

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.cli.display.schemas import in_words
-from toolcrib.cli.terminal import Terminal, compact
+from toolcrib.cli.terminal import Terminal, compact, exact
 
 if TYPE_CHECKING:
     from toolcrib.types import Question
@@ -39,9 +39,9 @@ def explain(terminal: Terminal, question: Question, note: str = LEAVE) -> None:
     """Shows what is asked, about what, and how to get away."""
     terminal.say(f"? {question.prompt}", "bold yellow")
     for name, value in question.arguments.items():
-        terminal.say(f"    {name} = {compact(value)}")
+        terminal.say(f"    {name} = {exact(value)}")
     if question.data is not None:
-        terminal.say(f"    {compact(question.data)}")
+        terminal.say(f"    {exact(question.data)}")
     terminal.say(f"  {note}", "dim")
 
 

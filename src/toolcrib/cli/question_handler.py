@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toolcrib.cli.display.event_lines import span
 from toolcrib.cli.display.schemas import outline
 from toolcrib.cli.prompts import LEAVE, LeftOpen, PromptAnswer, ask, explain, first
-from toolcrib.cli.terminal import Terminal, compact
+from toolcrib.cli.terminal import Terminal, compact, exact
 from toolcrib.errors import Refused
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class QuestionHandler:
             print(compact({"waiting": dataclasses.asdict(question)}), file=sys.stderr, flush=True)
             return
         terminal.say(f"Waiting: {question.prompt}", "bold yellow")
-        terminal.say(f"  {question.tool} {compact(dict(question.arguments))}")
+        terminal.say(f"  {question.tool} {exact(dict(question.arguments))}")
         if question.demands:
             from toolcrib.cli.questions import wanted
 

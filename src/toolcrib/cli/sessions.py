@@ -15,7 +15,7 @@ import typer
 from toolcrib.cli.command import command, group
 from toolcrib.cli.completion import complete_session
 from toolcrib.cli.display.event_lines import clock, line, moment, span, style
-from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
+from toolcrib.cli.terminal import Cell, CommandError, Terminal, exact, short
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -150,7 +150,7 @@ def _questions(terminal: Terminal, questions: list[Question]) -> None:
     for question in questions:
         left = span(question.expires_at - time.time())
         terminal.text(f"  {question.prompt} ({question.kind}, {left} left)", "yellow")
-        terminal.text(f"    {question.tool} {short(compact(dict(question.arguments)), 200)}")
+        terminal.text(f"    {question.tool} {short(exact(dict(question.arguments)), 200)}")
         terminal.text(f"    {terminal.command('answer', question.id, 'accept')}   (or decline, or cancel)")
 
 

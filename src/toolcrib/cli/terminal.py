@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 Cell = str | tuple[str, str]
 """A text, or a text and its style."""
 
-_UNSEEN = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
+_UNSEEN = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))} | {
+    # Marks that break lines or turn the direction of writing.
+    code: f"\\u{code:04x}"
+    for code in (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 class CommandError(Exception):
@@ -43,6 +47,13 @@ def clean(text: str) -> str:
 def compact(value: Any) -> str:
     """JSON in one line."""
     return jsonlib.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def exact(value: Any, indent: int | None = None) -> str:
+    """The JSON that will run, with nothing in it that cannot be seen."""
+    from toolcrib.schema.visible_json import visible_json
+
+    return visible_json(value, indent)
 
 
 def short(text: str, most: int = 80) -> str:

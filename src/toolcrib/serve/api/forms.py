@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from toolcrib import types
 from toolcrib._call.history import History, by_of
 from toolcrib.events import Event, with_values
+from toolcrib.schema.visible_json import visible_json
 from toolcrib.store import SessionRow
 from toolcrib.store.codec import encode
 
@@ -83,7 +84,11 @@ class CallForm(Struct, omit_defaults=True):
 
 
 class QuestionForm(Struct, omit_defaults=True):
-    """What a call waits for."""
+    """What a call waits for.
+
+    `shown` is the text to show to people: the arguments as JSON, with whole integers, and with escapes for all that
+    cannot be seen, breaks lines or turns the direction of writing.
+    """
 
     id: str
     call: str
@@ -105,6 +110,7 @@ class QuestionForm(Struct, omit_defaults=True):
     approved_by: Sequence[str] = ()
     escalated: bool = False
     owner: str | None = None
+    shown: str = ""
 
 
 class AnswerForm(Struct, omit_defaults=True):
@@ -209,8 +215,8 @@ def call(given: types.Call, status: types.Status | None = None) -> CallForm:
 
 def question(question: types.Question, owner: str | None = None) -> QuestionForm:
     """A question."""
-    said = {name: getattr(question, name) for name in QuestionForm.__struct_fields__ if name != "owner"}
-    return QuestionForm(**said, owner=owner)
+    said = {name: getattr(question, name) for name in QuestionForm.__struct_fields__ if name not in ("owner", "shown")}
+    return QuestionForm(**said, owner=owner, shown=visible_json(dict(question.arguments), indent=2))
 
 
 def answer(answer: types.Answer) -> AnswerForm:

@@ -14,6 +14,7 @@ from typing import Any
 from toolcrib.errors import Refused
 from toolcrib.events import InputGiven
 from toolcrib.schema import output_check
+from toolcrib.schema.visible_json import visible_json, visible_text
 from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
 from toolcrib.tool import canonical
@@ -97,7 +98,7 @@ async def _given(session: Session, question: str, asked: int) -> dict[str, Any]:
 
 def _form(question: Question) -> dict[str, Any]:
     url = question.data.get("url") if isinstance(question.data, Mapping) else None
-    params: dict[str, Any] = {"message": question.prompt}
+    params: dict[str, Any] = {"message": _message(question)}
     if isinstance(url, str):
         params |= {"mode": "url", "url": url, "elicitationId": question.id}
     elif question.kind == "confirm":
@@ -105,6 +106,17 @@ def _form(question: Question) -> dict[str, Any]:
     else:
         params["requestedSchema"] = dict(question.schema or {}) if _is_object(question) else _wrapped(question)
     return {"method": "elicitation/create", "params": params}
+
+
+def _message(question: Question) -> str:
+    """What a person reads; whoever agrees to a call has to see what exactly will run."""
+    if question.kind != "confirm":
+        return question.prompt
+    arguments = visible_json(dict(question.arguments), indent=2)
+    resolved = question.data.get("resolved") if isinstance(question.data, Mapping) else None
+    leads = f"\nLeads to: {visible_json(resolved)}" if resolved else ""
+    said = visible_text(question.prompt)
+    return f"{said}\nTool: {visible_text(question.tool)}\nArguments: {arguments}{leads}\nDigest: {question.digest}"
 
 
 def _is_object(question: Question) -> bool:
