@@ -130,6 +130,20 @@ async def test_a_hint_that_is_there_already_is_not_kept_twice(urls: tuple[str, s
             assert (kept.messages, kept.first_seq, kept.last_seq) == (1, 1, 1)  # the first, whoever may have it now
 
 
+@requirement("engine.4")
+async def test_a_hint_is_gone_once_its_call_is_over(urls: tuple[str, str]) -> None:
+    async with cluster(urls, Log()) as (api, _):
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        for number in range(5):
+            assert (await session.call("shop.pay", {"order": str(number)})).ok
+
+        async def none_left() -> bool:
+            return await hints(api) == 0
+
+        await until(none_left)
+        assert (await queue(api)).last_seq >= 5  # there were some
+
+
 async def all_said(*cribs: Crib) -> bool:
     """Whether nodes have sent all that they had to say."""
     return not any(nats_of(crib)._words for crib in cribs)
