@@ -63,6 +63,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "Schemas, listings and documents that take long": (
         "tests/schema/test_limits.py",
         "tests/sources/mcp/test_bounds.py",
+        "tests/sources/openapi/test_bounds.py",
     ),
     "Secrets that show": (
         "tests/contract/test_failure.py",

@@ -701,6 +701,8 @@ SECURITY: dict[str, str] = {
     "security.machine.3": "A server tells which protections commands have, as a command found them.",
     "security.approval.1": "What a call comes down to is part of its approval; where that changed, it is asked again.",
     "security.approval.2": "People see the JSON that will run, whole and without hidden characters, at every door.",
+    "security.bounds.4": "OpenAPI documents are bounded in bytes, values, references and parts of a schema.",
+    "security.bounds.5": "A client secret goes to another host than the service's only where that is configured.",
     "security.shown.1": "The page on security counts its attacks and names its tests, and both are checked.",
     "security.fair.1": "Owners share seats, and take turns by their weights where calls queue.",
     "security.fair.2": "What of an owner queues or waits is bounded; one more is rate_limited.",

@@ -13,8 +13,8 @@ import pytest
 from tests.requirements import requirement
 from tests.sources.mcp.place import PEERS, code, opened
 from toolcrib import Crib
+from toolcrib.sources.json_parts import PartCounter, exceeds
 from toolcrib.sources.mcp import Mcp
-from toolcrib.sources.mcp.message_limits import PartCounter, exceeds
 
 pytestmark = pytest.mark.process
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.requirements import requirement
 from tests.sources.openapi.conftest import Opened
 from tests.sources.openapi.service import TOKEN, Service, document, operation
 from toolcrib.sources.openapi import BadDocument
@@ -179,3 +180,30 @@ async def test_an_unknown_scheme_leaves_the_operation_out(opened: Opened, caplog
     assert session.tool("shop.it") is None
     assert session.tool("shop.fine") is not None
     assert "there is no security scheme 'nope'" in caplog.text
+
+
+@requirement("security.bounds.5")
+@pytest.mark.parametrize(
+    "elsewhere", ["http://localhost:{port}/token", "https://tokens.example/token", "//localhost:{port}/token"]
+)
+async def test_a_client_secret_is_not_sent_to_another_host_that_a_document_names(
+    opened: Opened, service: Service, elsewhere: str
+) -> None:
+    port = service.url.rpartition(":")[2]
+    flow = {"clientCredentials": {"tokenUrl": elsewhere.format(port=port), "scopes": {}}}
+    session = await opened(secured({"type": "oauth2", "flows": flow}), auth={"it": CLIENT})
+    failure = (await session.call("shop.it", {})).failure
+    assert failure is not None
+    assert failure.code == "unavailable"
+    assert "which is not where its service is" in failure.message
+    assert "token_url" in (failure.hint or "")
+    assert (service.tokens, service.seen) == ([], [])
+
+
+@requirement("security.bounds.5")
+async def test_a_client_secret_is_sent_where_the_configuration_says(opened: Opened, service: Service) -> None:
+    elsewhere = service.url.replace("127.0.0.1", "localhost") + "/token"
+    flow = {"clientCredentials": {"tokenUrl": "https://tokens.example/token", "scopes": {}}}
+    session = await opened(secured({"type": "oauth2", "flows": flow}), auth={"it": {**CLIENT, "token_url": elsewhere}})
+    assert (await session.call("shop.it", {})).ok
+    assert len(service.tokens) == 1

@@ -20,7 +20,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ErrorData, JSONRPCError
 
-from toolcrib.sources.mcp.message_limits import PartCounter
+from toolcrib.sources.json_parts import PartCounter
 from toolcrib.sources.mcp.results import BROKEN, FORGOTTEN, REFUSED, THROTTLED, TOO_LARGE, UNREACHABLE
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 

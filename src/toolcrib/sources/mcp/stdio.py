@@ -21,7 +21,7 @@ import msgspec
 from mcp.shared.message import SessionMessage
 from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
-from toolcrib.sources.mcp.message_limits import exceeds
+from toolcrib.sources.json_parts import exceeds
 from toolcrib.sources.mcp.results import TOO_LARGE
 from toolcrib.sources.mcp.settings import McpClientSettings
 

@@ -15,16 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError
-from toolcrib.schema import nearest
+from toolcrib.schema import SchemaError, nearest
+from toolcrib.schema.limits import HEAVIEST_PATTERNS, SchemaBudget, SchemaSize
 from toolcrib.sources import OK, Health
 from toolcrib.sources.openapi.auth import Credential, Credentials, RequestAuth
 from toolcrib.sources.openapi.connections import Connections
 from toolcrib.sources.openapi.document import OpenApiDocument
-from toolcrib.sources.openapi.lazy_tool import LazyTool
+from toolcrib.sources.openapi.lazy_tool import LazyTool, ToolSchemas
 from toolcrib.sources.openapi.loader import DocumentLoader, DocumentUnavailable, is_address
 from toolcrib.sources.openapi.operation_runner import DocumentContext, OperationRunner
 from toolcrib.sources.openapi.operations import Operation, operations, selection
 from toolcrib.sources.openapi.parser import BadDocument
+from toolcrib.sources.openapi.schemas import without_patterns
 from toolcrib.sources.openapi.servers import configured, server
 from toolcrib.tool import Tool
 from toolcrib.types import Limits
@@ -36,6 +38,9 @@ LIMIT = 300
 
 EAGER = 100
 """Up to so many operations are checked at the start; of more, each is when it is first looked at."""
+
+MOST_SCHEMAS = SchemaSize(64 * 1024 * 1024, 2_000_000, 10 * HEAVIEST_PATTERNS)
+"""What all schemas of one document may come to together."""
 
 RETRY_S = 5.0
 _RESERVED = ("builtin", "client", "default", "prompts", "resources", "shell", "files", "http", "sql")
@@ -94,6 +99,7 @@ class OpenApi:
         self._refresh_s = refresh_s
         self._beside: asyncio.Task[None] | None = None
         self._health = OK
+        self._left_out: tuple[str, ...] = ()
 
     # As a source
 
@@ -118,7 +124,10 @@ class OpenApi:
         return tools
 
     def health_of(self, tool: Tool | None) -> Health:
-        """Whether the document could be had when it was last looked for."""
+        """Whether the document could be had when it was last looked for; without a tool also what of it is left out."""
+        if tool is None and self._left_out and self._health.status == "ok":
+            more = f", and {len(self._left_out) - 1} more" if len(self._left_out) > 1 else ""
+            return Health("degraded", f"an operation is left out: {self._left_out[0]}{more}")
         return self._health
 
     async def stop(self) -> None:
@@ -170,18 +179,23 @@ class OpenApi:
             self._given = True  # one that changes its title later does not move to where others are
         guard = RequestAuth(self.name, self._auth, self._credentials, self._headers)
         desk = DocumentContext(document, guard, self._connections, self._uploads)
-        made: list[Tool] = []
+        made: list[LazyTool] = []
         problems: list[BadTool] = []
+        budget = SchemaBudget(MOST_SCHEMAS)
         for one in found:
             try:
-                made.append(self._checked(desk, one, len(found) <= EAGER))
+                made.append(self._checked(desk, one, budget, len(found) <= EAGER))
             except BadTool as error:
                 problems.append(error)
         if not made:
             raise problems[0]
         for problem in problems:
             log.warning("an operation is left out: %s", problem)
-        return made
+        self._left_out = tuple(map(str, problems))
+        if not self.trusted:
+            for tool in made:
+                _ = tool.whole  # here, in a thread: whoever looks at a stranger's tool first does so on the event loop
+        return list(made)
 
     def _check_number(self, document: OpenApiDocument, chosen: int, there: int) -> None:
         if not there:
@@ -207,10 +221,10 @@ class OpenApi:
                 problem = f"auth names the security scheme {name!r}, which the document does not have: {known}"
                 raise BadDocument(document.name, "", problem + (f" (did you mean {close[0]!r}?)" if close else ""))
 
-    def _checked(self, desk: DocumentContext, operation: Operation, eager: bool) -> Tool:
+    def _checked(self, desk: DocumentContext, operation: Operation, budget: SchemaBudget, eager: bool) -> LazyTool:
         with desk.document.expecting(operation.node):
             service = self._service(desk, operation)
-        tool = self._tool(service)
+        tool = self._tool(service, budget)
         if eager:
             vars(tool)["whole"], _ = tool.made(), service.wanted
         return tool
@@ -223,8 +237,18 @@ class OpenApi:
             self._connections.inner_hosts.add(found.target.host)
         return OperationRunner(desk, operation, found, operation.effect(self.trusted))
 
-    def _tool(self, service: OperationRunner) -> LazyTool:
+    def _tool(self, service: OperationRunner, budget: SchemaBudget) -> LazyTool:
         operation, extra = service.operation, service.operation.extra
+
+        def shapes() -> ToolSchemas:
+            made = service.shapes()
+            try:
+                for schema in (made.takes, made.gives):
+                    if schema is not None:
+                        budget.spend(without_patterns(schema))  # patterns that are too large are left out
+            except SchemaError as error:
+                raise BadTool(operation.name, "schema", str(error), self.name) from None
+            return made
 
         async def reconcile(ctx: Any, **values: Any) -> Any:
             """The service knows by its key whether it did it; asked again, it tells."""
@@ -245,7 +269,7 @@ class OpenApi:
             reconcile=reconcile,
             source=self.name,
             trusted=self.trusted,
-            shapes=service.shapes,
+            shapes=shapes,
         )
         return tool
 

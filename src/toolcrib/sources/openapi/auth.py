@@ -204,6 +204,12 @@ class RequestAuth:
             raise ToolFailure("unavailable", message, hint="Set token_url beside client_id.", retryable=False) from None
         if value.get("token_url"):
             connections.inner_hosts.add(target.host)
+        elif not _belongs(target, str(scheme.get("base", ""))):
+            message = (
+                f"The document of {self._name} has tokens made at {target.text}, which is not where its service is"
+            )
+            hint = "Whoever configures this source sets token_url beside client_id, if the secret may be sent there."
+            raise ToolFailure("unavailable", message, hint=hint, retryable=False)
         request = Request(where, target, "POST", headers, urlencode(form).encode())
         return self._read(await connections.send(request, TOKEN_BYTES))
 
@@ -218,6 +224,15 @@ class RequestAuth:
             raise ToolFailure("unavailable", message, hint=hint, retryable=answer.status >= 500) from None
         seconds = float(lives) if isinstance(lives, int | float) and not isinstance(lives, bool) else 3600.0
         return _Token(token, time.monotonic() + max(seconds - EARLY_S, seconds / 2))
+
+
+def _belongs(target: urls.UrlTarget, base: str) -> bool:
+    """Say whether an address is one of the service itself, and no less safe."""
+    try:
+        service = urls.canonical(base)
+    except UnfitArgument:
+        return False
+    return target.host == service.host and (target.scheme == service.scheme or target.scheme == "https")
 
 
 Wanted = Mapping[str, Mapping[str, Any]]

@@ -70,6 +70,7 @@ class DocumentLoader:
         self._marks, self._left = {}, MOST_BYTES
         parts: dict[str, Any] = {}
         refused: dict[str, str] = {}
+        others: list[str] = []
         waiting = [self.address]
         while waiting:
             address = waiting.pop()
@@ -77,8 +78,8 @@ class DocumentLoader:
                 continue
             why = self._refusal(address, len(parts))
             try:
-                text = b"" if why else await self._text(address)
-                parts[address] = await asyncio.to_thread(read, text, shown(address)) if not why else None
+                if not why:
+                    parts[address], others = await asyncio.to_thread(_parsed, await self._text(address), address)
             except (BadDocument, DocumentUnavailable) as error:
                 if address == self.address:
                     raise self._own(error) from None
@@ -87,8 +88,7 @@ class DocumentLoader:
                 parts.pop(address, None)
                 refused[address] = why
             else:
-                others = {match.decode(errors="replace") for match in _REFERENCE.findall(text)}
-                waiting += [urljoin(address, urldefrag(other)[0]) for other in sorted(others)]
+                waiting += others
         return OpenApiDocument(self.name, self.address, parts, refused)
 
     def _own(self, error: Exception) -> Exception:
@@ -179,6 +179,16 @@ class DocumentLoader:
         if answer.status >= 300:
             raise BadDocument(self.name, "", f"it cannot be read: HTTP {answer.status}")
         return LoadedResource(answer.body, (answer.headers.get("etag"), hashlib.sha256(answer.body).hexdigest()))
+
+
+def _parsed(text: bytes, address: str) -> tuple[dict[str, Any], list[str]]:
+    """The data of a resource, and the addresses that it refers to, of which no more are looked at than are read."""
+    found: set[str] = set()
+    for match in _REFERENCE.finditer(text):
+        found.add(urldefrag(match[1].decode(errors="replace"))[0])
+        if len(found) > 2 * MOST_PARTS:
+            break
+    return read(text, shown(address)), [urljoin(address, other) for other in sorted(found)]
 
 
 def is_address(text: str) -> bool:

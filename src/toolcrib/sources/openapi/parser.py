@@ -15,8 +15,12 @@ import msgspec
 
 from toolcrib import yaml
 from toolcrib.errors import BadTool
+from toolcrib.sources.json_parts import exceeds
 
 MOST_BYTES = 32 * 1024 * 1024
+MOST_PARTS = 2_000_000
+"""Values of a document that is JSON: reading more would take seconds, in which nothing else runs."""
+
 _LIMITS = yaml.YamlLimits(bytes=MOST_BYTES, levels=200, nodes=4_000_000)
 
 _PAGE = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|!--)", re.IGNORECASE)
@@ -55,6 +59,8 @@ def read(text: bytes, name: str) -> dict[str, Any]:
     if _PAGE.match(text):
         raise BadDocument(name, "", "this is a web page, no document; name the address of its openapi.json or .yaml")
     if text.lstrip()[:1] == b"{":
+        if exceeds(text, MOST_PARTS):
+            raise BadDocument(name, "", f"it has more than {MOST_PARTS:,} values, which is not read")
         data = _json(text, name)
     else:
         with yaml.collector_paused():

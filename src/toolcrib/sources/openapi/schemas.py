@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from toolcrib.schema.limits import MOST_NODES
 from toolcrib.schema.nullability import nullable
 from toolcrib.schema.positions import LISTS, MAPS, ONES, Schema, map_subschemas, subschemas
 from toolcrib.sources.openapi.document import DocumentNode, OpenApiDocument
@@ -106,11 +107,15 @@ class SchemaConverter:
         """The whole schema: small definitions in place, large and recursive ones in `$defs`."""
         self.defs = {}
         waiting = deque(_references(schema))
+        parts = 0
         while waiting:
             name = waiting.popleft()
             if name not in self.defs:
                 enough = self._most is not None and len(self.defs) >= self._most
                 self.defs[name] = True if enough else self._definition(name)
+                parts += _parts(self.defs[name])
+                if parts > MOST_NODES:
+                    raise self._document.bad(self._nodes[name], f"the schema has more than {MOST_NODES} parts by then")
                 waiting.extend(_references(self.defs[name]))
         return _Placing(self.defs).whole(schema)
 
@@ -218,6 +223,16 @@ def _references(schema: Schema) -> Iterator[str]:
             if name is not None:
                 yield name
             waiting += subschemas(one)
+
+
+def _parts(schema: Schema) -> int:
+    count, waiting = 0, [schema]
+    while waiting:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, dict):
+            waiting += subschemas(one)
+    return count
 
 
 def members(schema: Schema, defs: Mapping[str, Schema]) -> tuple[dict[str, Schema], list[str]] | None:

@@ -1,4 +1,4 @@
-"""How much a message of a server may hold. Parsing makes an object of each part, so bytes alone are no bound.
+"""How many values a JSON text of a stranger may hold. Parsing makes an object of each, so bytes alone are no bound.
 
 Sixteen megabytes of `1,1,1` are eight million objects, which take gigabytes and keep the event loop for many seconds;
 sixteen megabytes of one text take no time. So parts are counted before anything is parsed.
