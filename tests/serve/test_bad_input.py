@@ -12,6 +12,7 @@ import pytest
 
 from tests.serve.place import BOTH, VERSION, Place, headers
 from tests.serve.tools import Doors
+from toolcrib.errors import StoreUnavailable
 from toolcrib.serve.principal import ANYONE
 
 JSON = {"Content-Type": "application/json"}
@@ -69,6 +70,19 @@ async def test_a_call_in_a_message_that_is_refused_does_not_run(
 async def test_a_huge_message_is_refused_without_being_read(place: Place) -> None:
     answer = await place.post("tools/call", {"name": "add", "arguments": {"a": "9" * 300_000}})
     assert answer.status_code == 413
+
+
+async def test_that_the_store_is_away_is_said_once_and_is_no_fault_of_ours(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def away(*_: Any) -> Any:
+        raise StoreUnavailable("The store is away")
+
+    monkeypatch.setattr(place.crib.store, "open", away)
+    answer = await place.post("tools/call", {"name": "add", "arguments": {"a": 1}})
+    assert (answer.status_code, answer.json()["error"]["message"]) == (503, "The store is away")
+    assert "could not be answered" not in caplog.text
+    assert "Exception in ASGI application" not in caplog.text
 
 
 async def test_a_slow_sender_is_not_waited_for(place: Place) -> None:

@@ -12,6 +12,7 @@ from tests.requirements import requirement
 from tests.serve.place import BOTH, Place, serving
 from tests.serve.tools import NAME, TOOLS, Doors
 from toolcrib import Context, Crib, tool
+from toolcrib.serve.api import ServeLimits
 from toolcrib.serve.mcp import McpServerSettings
 
 FORM: dict[str, Any] = {"elicitation": {}}
@@ -131,6 +132,17 @@ async def test_a_stream_that_is_open_for_long_is_ended_and_come_back_to() -> Non
         async with old.listen(after=said[0][0]) as messages:
             done = [data async for _, data in messages][-1]
         assert done["result"]["content"][0]["text"] == "held"
+
+
+@requirement("mcp.server.13")
+async def test_a_stream_that_waits_says_so_now_and_then_until_it_is_ended() -> None:
+    crib, limits = Crib(TOOLS, deps={"doors": Doors()}), ServeLimits(ping_s=0.2)
+    async with serving(crib, limits=limits, mcp=McpServerSettings(stream_s=0.5)) as place:
+        old = await place.begin()
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "hold", "arguments": {}}}
+        answer = await old.http.post("/mcp", json=message, headers=old.headers)
+    assert answer.status_code == 200
+    assert answer.text.count(": still here") <= 2
 
 
 @requirement("mcp.server.13")
