@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from rich.console import Console
 
-from bench import docs, durable, files, idle, imports, judging, length, ratios, sandbox, streams, turns
+from bench import docs, durable, files, idle, imports, judging, length, ratios, sandbox, streams, tenants, turns
 from bench.probe import RESULTS, Failed
 from bench.report import draw, markdown, parser, report
 from bench.section import Section
@@ -20,6 +20,7 @@ SECTIONS: dict[str, Callable[[bool], Section]] = {
     "length": length.measure,
     "sandbox": sandbox.measure,
     "stream": streams.measure,
+    "tenants": tenants.measure,
     "turns": turns.measure,
 }
 NAMES = (*ratios.WORKLOADS, *SECTIONS)

@@ -56,6 +56,14 @@ async def test_beside_others_so_much_of_an_owner_is_under_way_and_the_rest_follo
 
 
 @requirement("security.fair.4")
+async def test_the_ends_of_reads_take_turns_too_where_others_do_something() -> None:
+    turns = OwnerTurns(1, {})
+    assert not turns.contended("ada")
+    await turns.enter("bob")
+    assert turns.contended("ada")
+
+
+@requirement("security.fair.4")
 async def test_a_turn_that_comes_while_its_taker_is_cancelled_goes_to_the_next() -> None:
     turns = OwnerTurns(1, {})
     await turns.enter("bob")

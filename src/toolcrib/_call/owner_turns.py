@@ -41,11 +41,14 @@ class OwnerTurns:
         self._under_way: Counter[str] = Counter()
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
+    def contended(self, owner: str) -> bool:
+        """True if others than this owner, who does something now, did something lately."""
+        return self._active.note(owner, asyncio.get_running_loop().time())
+
     async def enter(self, owner: str) -> None:
         """Returns when it is the owner's turn; `leave` has to follow."""
         loop = asyncio.get_running_loop()
-        several = self._active.note(owner, loop.time())
-        if not several or (owner not in self._queues and self._has_room(owner)):
+        if not self.contended(owner) or (owner not in self._queues and self._has_room(owner)):
             self._under_way[owner] += 1
             return
         turn = loop.create_future()

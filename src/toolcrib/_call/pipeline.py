@@ -48,8 +48,8 @@ CONFLICT_RETRIES = 3
 STATE_RETRIES = 3
 """How often changes of the state are tried again although nobody else has changed it."""
 
-COMMITS = 2
-"""Commits of one owner that are under way at once, while others have some too."""
+COMMITS = 1
+"""Commits of one owner that are under way at once, times their weight, while others have some too."""
 
 QUEUED = "wait for some of them to end before you make more"
 WAITING = "have some of them answered or cancelled before you make more"
@@ -486,9 +486,13 @@ class Pipeline:
 
     async def _record(self, live: LiveCall, result: Result) -> Conflict | None:
         write = self._done(live, result, records.done(live, result, self.clock.now()))
-        if live.durable or live.tool is None or live.tool.does != "read" or self.store.behind:
+        if live.durable or live.tool is None or live.tool.does != "read" or self._waits_its_turn(live):
             return await self.durably(live, write)
         return self.store.put(write)
+
+    def _waits_its_turn(self, live: LiveCall) -> bool:
+        """True if even the end of a call that only read is waited for: the writer has enough, or others need it too."""
+        return self.store.behind or (self.turns is not None and self.turns.contended(live.session.owner))
 
     async def _once_more(self, live: LiveCall) -> None:
         """Runs the body again, on the state of now: its changes came too late. One that ended elsewhere does not."""

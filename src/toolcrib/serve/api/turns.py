@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from toolcrib._call.owner_turns import ActiveOwners
 
-EACH = 2
+EACH = 1
 """Requests of one principal that begin in one round of the loop, while others send some too."""
 
 
