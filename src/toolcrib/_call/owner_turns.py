@@ -24,6 +24,9 @@ class ActiveOwners:
     def note(self, owner: str, now: float) -> bool:
         """Takes in that an owner does something; True if others did lately."""
         seen = self._seen
+        if len(seen) == 1 and owner in seen:
+            seen[owner] = now
+            return False
         seen[owner] = now
         seen.move_to_end(owner)
         while next(iter(seen.values())) < now - LATELY_S:

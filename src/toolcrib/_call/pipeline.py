@@ -94,7 +94,7 @@ class Pipeline:
         self._bound_owners()
 
     def _bound_owners(self) -> None:
-        if self.scheduler.shared:
+        if self.scheduler.shared and self.store.url != "memory:":  # there a commit is done at once
             self.turns = OwnerTurns(COMMITS, self.limits.weights)
         most = self.scheduler.most_waiting
         self.waiting = None if most is None else WaitingCalls(self.store, most, self.clock)

@@ -63,7 +63,7 @@ class Scheduler:
         self._shared = bool(limits.shared)
         self._counts_owners = self._shared or limits.per_owner is not None
         self._by_tool: Counter[str] = Counter()
-        self._by_owner: Counter[str] = Counter()
+        self._by_owner: dict[str, int] = {}  # a Counter asks Python for what it has not, twice for each call
         self._queue: CallQueue[ScheduledCall] = CallQueue(limits.weights)
         self._deadlines: dict[float, deque[tuple[float, ScheduledCall]]] = {}
         self.queued = self._nested = self._held = 0
@@ -79,7 +79,7 @@ class Scheduler:
     def share(self, seated: Iterable[ScheduledCall]) -> None:
         """Has owners share the seats from now on; `seated` are the calls that have one."""
         self._shared = self._counts_owners = True
-        self._by_owner = Counter(seat.session.owner for seat in seated)
+        self._by_owner = dict(Counter(seat.session.owner for seat in seated))
 
     @property
     def most_queued(self) -> int | None:
@@ -116,7 +116,7 @@ class Scheduler:
 
     def _has_share(self, owner: str) -> bool:
         """True if an owner holds as many seats as they may."""
-        limits, held = self._limits, self._by_owner[owner]
+        limits, held = self._limits, self._by_owner.get(owner, 0)
         if limits.per_owner is not None and held >= limits.per_owner:
             return True
         return self._shared and held >= (limits.per_crib - self._running - self._held) * self._queue.weight(owner)
@@ -142,7 +142,7 @@ class Scheduler:
         self._running += 1
         seat.session.running += 1
         if self._counts_owners:
-            self._by_owner[seat.session.owner] += 1
+            self._by_owner[seat.session.owner] = self._by_owner.get(seat.session.owner, 0) + 1
         if seat.concurrency is not None:
             self._by_tool[seat.tool_id] += 1
         if seat.serial:
@@ -186,7 +186,7 @@ class Scheduler:
         """Counts a thread that cannot be stopped as a seat of an owner, after its call; what ends that."""
         if not self._counts_owners:
             return _nothing
-        self._by_owner[owner] += 1
+        self._by_owner[owner] = self._by_owner.get(owner, 0) + 1
         self._held += 1
 
         def free() -> None:
@@ -259,10 +259,12 @@ def _nothing() -> None:
     """Nothing was counted."""
 
 
-def _drop(counter: Counter[str], key: str) -> None:
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]
+def _drop(counter: dict[str, int], key: str) -> None:
+    left = counter.get(key, 0) - 1  # there is nothing left after a stop
+    if left > 0:
+        counter[key] = left
+    else:
+        counter.pop(key, None)
 
 
 class SystemClock:
