@@ -1,6 +1,7 @@
 import time
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from tests.requirements import requirement
@@ -112,6 +113,20 @@ def test_no_pattern_hangs() -> None:
         with pytest.raises(BadCheck, match="linear time"):
             pattern(expression)
     assert time.process_time() - began < 5
+
+
+@requirement("security.bounds.1")
+def test_a_large_pattern_is_refused_before_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonschema_rs, "validator_for", lambda *args, **more: pytest.fail("it was compiled"))
+    for expression in (r"\p{L}{1000}", "(?:a{1000}){999}", ".{50000}"):
+        with pytest.raises(BadCheck, match="repeats too much"):
+            pattern(expression)
+
+
+@requirement("security.bounds.1")
+def test_a_large_pattern_is_not_found_in_a_long_text() -> None:
+    assert found({"pattern": {"f": "[ab]*a[ab]{1000}[ab]"}}, f="ab" * 1000) == []
+    assert found({"pattern": {"f": "[ab]*a[ab]{1000}[ab]"}}, f="ab" * 100_000) == [("f", "pattern")]
 
 
 @requirement("yaml.check.6")

@@ -29,6 +29,9 @@ def schema(said: str) -> Any:
 # Merging
 
 
+COSTLY = '{type: object, properties: {a: {pattern: "(a{1000}){1000}"}}}'  # which nothing can compile in time
+
+
 @requirement("yaml.cmd.1")
 def test_commands_come_from_all_places_in_their_order() -> None:
     definition = made(
@@ -137,6 +140,7 @@ def test_a_workflow_of_a_tool_of_tools_is_its_command_run() -> None:
         ("commands: [{name: c, effect: reed}]\n", "INVALID_ENUM_VALUE", "commands[0].effect"),
         ("commands: [{name: c, timeout_ms: -1}]\n", "INVALID_TYPE", "commands[0].timeout_ms"),
         ("commands: [{name: c, input_schema: {type: objct}}]\n", "INVALID_SCHEMA", "commands[0].input_schema"),
+        (f"commands: [{{name: c, input_schema: {COSTLY}}}]\n", "INVALID_SCHEMA", "commands[0].input_schema"),
         ("commands: [{name: c, parameters: text}]\n", "INVALID_SCHEMA", "commands[0].parameters"),
         ("commands: [{name: c, exec_template: 'x {{y'}]\n", "INVALID_TEMPLATE", "commands[0].exec_template"),
         ("commands: [{name: c, cli_args: [a, 'x{{y...}}']}]\n", "INVALID_TEMPLATE", "commands[0].cli_args"),

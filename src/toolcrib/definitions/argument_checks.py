@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolcrib.definitions.values import SEMVER
+from toolcrib.schema.limits import HEAVIEST_PATTERNS, longest_text, pattern_states
 from toolcrib.yaml import thaw
 
 Weight = Literal["error", "warning"]
@@ -144,20 +145,23 @@ def same(one: Any, other: Any) -> bool:
 
 @lru_cache(1000)
 def pattern(expression: str) -> Callable[[str], bool]:
-    """Tell of a text whether the expression is found in it, in linear time.
+    """Tell of a text whether the expression is found in it, in linear time; in one that is too long it is not found.
 
     Raises:
-        BadCheck: it is no regular expression, or none that takes linear time.
+        BadCheck: it is no regular expression, none that takes linear time, or one that is too large.
     """
     import jsonschema_rs
 
+    if pattern_states(expression) > HEAVIEST_PATTERNS:
+        raise BadCheck(f"'{expression[:100]}' repeats too much to be matched in linear time and in little memory")
+    longest = longest_text(expression)
     try:
         engine = jsonschema_rs.validator_for(
             {"pattern": _whole(expression)}, pattern_options=jsonschema_rs.RegexOptions(), offline=True
         )
     except (ValueError, TypeError):
         raise BadCheck(f"'{expression}' is no regular expression that can be matched in linear time") from None
-    return lambda text: engine.is_valid(_whole(text))
+    return lambda text: (longest is None or len(text) <= longest) and engine.is_valid(_whole(text))
 
 
 def _names(check: str, value: Any) -> tuple[Any, ...]:
