@@ -14,10 +14,10 @@ from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
 from toolcrib.sources import Health
-from toolcrib.sources.mcp.listing import describe
 from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
 from toolcrib.sources.mcp.server import McpClient
 from toolcrib.sources.mcp.settings import McpClientSettings, is_address, legal, name_of
+from toolcrib.sources.mcp.tool_list import describe
 from toolcrib.tool import Tool
 from toolcrib.types import Limits, Result
 

@@ -25,7 +25,6 @@ from pydantic import TypeAdapter, ValidationError
 from toolcrib.errors import StreamClosed, ToolFailure
 from toolcrib.sources.mcp.http import HttpEndpoint
 from toolcrib.sources.mcp.incoming_messages import IncomingMessages
-from toolcrib.sources.mcp.listing import ToolListing, vet
 from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion, exchange_of_this_context
 from toolcrib.sources.mcp.results import (
     FORGOTTEN,
@@ -38,6 +37,7 @@ from toolcrib.sources.mcp.results import (
 )
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 from toolcrib.sources.mcp.stdio import StdioEndpoint
+from toolcrib.sources.mcp.tool_list import ToolListing, vet
 
 TASKS = "io.modelcontextprotocol/tasks"
 PROBE_S = 10.0

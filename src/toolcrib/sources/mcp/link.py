@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.sources import OK, Health
-from toolcrib.sources.mcp.listing import ToolListing
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
+from toolcrib.sources.mcp.tool_list import ToolListing
 
 if TYPE_CHECKING:
     from toolcrib.sources.mcp.connection import McpConnection

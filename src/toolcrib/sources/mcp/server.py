@@ -13,10 +13,10 @@ from toolcrib.context import Context, Parked
 from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
 from toolcrib.sources import OK, Health
 from toolcrib.sources.mcp.link import ServerLink
-from toolcrib.sources.mcp.listing import ToolListing
 from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion
 from toolcrib.sources.mcp.results import ConnectionForgotten, OfferedTool, ServerDescription, failure, to_result
 from toolcrib.sources.mcp.settings import McpClientSettings
+from toolcrib.sources.mcp.tool_list import ToolListing
 from toolcrib.types import Result
 
 if TYPE_CHECKING:
