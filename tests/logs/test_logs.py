@@ -59,18 +59,29 @@ async def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Recorded:
     return Recorded(url, "0.1.0.sql.json")
 
 
+def still_secret(line: str, over: set[str]) -> str:
+    """A line of an export; what was kept of the secrets of calls that are over is deleted when the file is opened."""
+    if not line.startswith('{"cursors"'):
+        return line
+    value = json.loads(line)
+    value["secret"] = [call for call in value["secret"] if call not in over]
+    return json.dumps(value, separators=(",", ":")) + "\n"
+
+
 @requirement("store.10")
 async def test_a_log_of_an_earlier_version_means_what_it_meant(recorded: Recorded) -> None:
     before = await recorded.rows()
+    over = {row[3] for row in before["events"] if row[4] == "done"}
     assert len({row[4] for row in before["events"]}) == KINDS
     made = await views(recorded.url)
     assert made.keys() == recorded.views.keys()
     for session, shown in recorded.views.items():
         for name, view in shown.items():
-            assert made[session][name] == view, (session, name)
+            expected = [still_secret(line, over) for line in view] if name == "export" else view
+            assert made[session][name] == expected, (session, name)
     after = await recorded.rows()
     assert set(before["events"]) <= set(after["events"])
-    assert before["kept"] == after["kept"]
+    assert after["kept"] == [row for row in before["kept"] if not (set(row[1].split(":")[1:2]) & over)]
 
 
 @requirement("store.10")
