@@ -152,7 +152,7 @@ class Crib:
         self._expiry: tuple[float, Any] | None = None
         self._swept = float("-inf")
         self._sweep_timer: Any = None
-        self.moved: Callable[[], int] = lambda: 0
+        self.moved: Callable[[], int] | None = None
         self.catalog.listen(self._tools_changed)
 
     def _pins(self, sources: Iterable[object]) -> bool:
@@ -201,7 +201,7 @@ class Crib:
         # A plain function keeps its thread while it waits for one that it called.
         self.pipeline.attach(Threads(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
         self.pipeline.layer = traced(self.pipeline.layer)
-        self.moved = getattr(self.store, "moved", self.moved)
+        self.moved = getattr(self.store, "moved", None)
         if hasattr(self.store, "facts"):
             self.store.facts["state_keys"] = declared(self.state_keys)
         await self.store.start(self.pipeline.worker)
@@ -485,7 +485,8 @@ class Crib:
 
     async def renew(self, session: Session) -> None:
         """Takes in what others did to a session, and to its state, up to now."""
-        moved, row = self.moved(), await self.store.session(session.id)
+        moved = session.moved if self.moved is None else self.moved()
+        row = await self.store.session(session.id)
         if row is not None:
             await self.refresh(session, row.revision)
         session.moved = moved
@@ -513,7 +514,7 @@ class Crib:
     def changed_elsewhere(self, id: str) -> None:
         """Another node changed what belongs to a session itself, its namespaces say; with "" any may have changed."""
         # Where a look into memory tells, the others are looked at when they are used next.
-        some = [session for session in self._in_memory() if session.live or not hasattr(self.store, "moved")]
+        some = [session for session in self._in_memory() if session.live or self.moved is None]
         for session in [self.at_hand(id)] if id else some:
             if session is not None and not self.ending:
                 session.news += 1  # until it has caught up, nothing is accepted by what may be revoked

@@ -71,7 +71,7 @@ class Session(Lists):
         self.closing = False
         self.closed = False
         self.shut = False  # whether the log says that it was closed, by whatever process, and not opened since
-        self.moved = crib.moved()
+        self.moved = 0 if crib.moved is None else crib.moved()
         self.client_tools: tuple[Tool, ...] = ()
         self.offers: tuple[str, ...] = ()
         self.judge: Policy | None = None
@@ -121,11 +121,17 @@ class Session(Lists):
         """The tool of that id, unambiguous bare name, or name shown to a model."""
         if self._model_names is not None:
             name = self._model_names.get(name, name)
-        return self.view.names.get(name)
+        view = self._view
+        if view is None or self._version != self.crib.catalog.version:
+            view = self.view
+        return view.names.get(name)
 
     def sees(self, tool: Tool) -> bool:
         """Whether that very tool is open to this session."""
-        return self.view.names.get(tool.id) is tool
+        view = self._view
+        if view is None or self._version != self.crib.catalog.version:
+            view = self.view
+        return view.names.get(tool.id) is tool
 
     def model_tools(self) -> dict[str, Tool]:
         """The tools by the names a model sees; a name never changes its meaning while the session lives."""
@@ -264,7 +270,8 @@ class Session(Lists):
     async def accept(self, live: LiveCall) -> None:
         """What the store cannot take is told to the caller of the call; nothing of it was accepted."""
         try:
-            if self.news != self.known or self.moved != self.crib.moved():
+            moved = self.crib.moved
+            if self.news != self.known or (moved is not None and self.moved != moved()):
                 await self.crib.renew(self)
             await self.pipeline.accept(live)
         except StoreError as error:
@@ -274,7 +281,8 @@ class Session(Lists):
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
         live = self.new_call(tool, args, options)
         live.durable = True
-        if self.news != self.known or self.moved != self.crib.moved():
+        moved = self.crib.moved
+        if self.news != self.known or (moved is not None and self.moved != moved()):
             await self.crib.renew(self)
         await self.pipeline.accept(live)
         assert live.row is not None
@@ -510,11 +518,6 @@ class Session(Lists):
         await self.crib.fold_state(self)
 
     # Bounds
-
-    @property
-    def failing(self) -> bool:
-        """Whether some call failed lately."""
-        return self.loops is not None
 
     def remember_outcome(self, live: LiveCall, outcome: Result) -> None:
         """Counts calls that come again with the same outcome."""

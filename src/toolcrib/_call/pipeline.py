@@ -130,21 +130,16 @@ class Pipeline:
             await self._see_through(live, self._take_durably(live))
         elif self.revision is not None and await self._catch_up(live) and (gone := self._gone(live)) is not None:
             await self._see_through(live, self.conclude(live, Result(failure=gone)))
+        elif self.scheduler.enter(live):
+            self.start(live)
         else:
-            self._enter(live)
+            live.session.live[live.id] = live
+            self._put_first(live, live.new_row("queued"), [records.accepted(live)])
 
     def check_context(self, request: CallRequest, tool: Tool, seconds: float, secrets: list[str]) -> Context:
         """The context of a tool's own checks."""
         deadline = self.clock.now() + seconds
         return Context(CheckHost(request, tool, deadline, secrets, self.deps, self.credentials))
-
-    def _enter(self, live: LiveCall) -> None:
-        """Starts a call, or queues it."""
-        if self.scheduler.enter(live):
-            self.start(live)
-        else:
-            live.session.live[live.id] = live
-            self._put_first(live, live.new_row("queued"), [records.accepted(live)])
 
     async def _see_through(self, live: LiveCall, work: Coroutine[Any, Any, None]) -> None:
         """Does what accepts a call even if the caller goes away in the middle."""
@@ -247,7 +242,7 @@ class Pipeline:
                 result = await self.execute(live)
                 if result is None:
                     await self.park(live, live.asked or {})
-                elif not self._over_at_once(live, result):
+                elif live.row is not None or not self._over_at_once(live, result):
                     await self.conclude(live, result)
         except StoreUnavailable as error:
             live.result = live.result or Result(failure=live.failure("unavailable", str(error)))
@@ -306,7 +301,7 @@ class Pipeline:
         conflict = await self.durably(live, write)
         if old is not None:
             return conflict is None and await self._refresh_history(live, old)
-        return not (await self._shut_out(live, conflict) or conflict)
+        return conflict is None or not (await self._shut_out(live, conflict) or conflict)
 
     async def _refresh_history(self, live: LiveCall, old: Row) -> bool:
         """Reads a call again that was taken over: its last process may have recorded steps until then. Returns True."""
@@ -342,7 +337,7 @@ class Pipeline:
 
     async def execute(self, live: LiveCall) -> Result | None:
         """Runs the body from its start; its result, or None where it has to wait."""
-        if live.halted:
+        if live.stop_failure is not None:
             return self._stopped(live)
         live.base = live.session.state.now if live.run is None else live.session.state.snapshot(live.run)
         live.in_body = True
@@ -367,7 +362,9 @@ class Pipeline:
             live.in_body = False
             if live.stopping is not None:
                 await live.calm()
-        return self._broken_off(live) if live.broken_off else self.converted(live, value)
+        if live.stopping is not None or live.asked is not None or live.cut:
+            return self._broken_off(live)
+        return self.converted(live, value)
 
     def converted(self, live: LiveCall, value: Any) -> Result:
         """What a body gave back as a result; it may raise whatever it likes when it is looked at."""
@@ -415,7 +412,7 @@ class Pipeline:
             await end_children(live)
         if live.concluding or live.finished:
             return
-        if live.given_away:
+        if live.fenced and live.given_away:
             self.release(live)
             return
         live.flush()
@@ -433,7 +430,7 @@ class Pipeline:
             await self._too_late(live, result, conflict)
             return
         live.result = result
-        if result.failure is not None or live.session.failing or live.by.kind == "agent":
+        if result.failure is not None or live.session.loops is not None or live.by.kind == "agent":
             live.session.remember_outcome(live, result)
         self.release(live)
 
@@ -467,16 +464,16 @@ class Pipeline:
             or result.metadata
             or result.changes
             or result.handover is not None
-            or len(result.json) > LARGE
+            or len(json := result.json) > LARGE
         ):
             return False
         live.flush()
-        if live.row is not None or live.session.failing or live.by.kind == "agent":
-            return False
+        if live.row is not None or live.session.loops is not None or live.by.kind == "agent":
+            return False  # what was just flushed began it
         now = self.clock.now()
         row = live.new_row("done", 1)
         live.concluding = True
-        write = lifecycle.accept(row, records.quick(live, result, now))
+        write = lifecycle.accept(row, records.quick(live, json, now))
         if live.maker is not None:
             live.on_behalf(write, live.maker)
         self.store.put(write)

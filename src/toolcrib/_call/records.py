@@ -165,6 +165,10 @@ def done(
 ) -> Done:
     """The outcome. Only what is there is written."""
     failure, metadata = result.failure, result.metadata
+    took = round((now - live.started_at) * 1000, 3) if live.started_at else 0
+    plain = failure is None and state is None and result.handover is None
+    if plain and not (metadata or result.content or live.background):
+        return of(ok=True, data=raw(result.json), duration_ms=took)
     if failure is not None and live.tool is not None and "definition" in live.tool.metadata:
         metadata = {"definition": live.tool.metadata["definition"]["sha256"], **metadata}
     wake = (live.wake or (live.tool.wake if live.tool is not None else "next_turn")) if live.background else None
@@ -179,12 +183,12 @@ def done(
         metadata=dict(metadata) or None,
         background=live.background,
         wake=wake,
-        duration_ms=round((now - live.started_at) * 1000, 3) if live.started_at else 0,
+        duration_ms=took,
         state=state,
     )
 
 
-def quick(live: LiveCall, result: Result, now: float) -> QuickCall:
+def quick(live: LiveCall, result: bytes, now: float) -> QuickCall:
     """All that the log says of a plain call that is over."""
     tool, parsed, verdict = live.tool, live.parsed, live.verdict
     assert tool is not None and parsed is not None and verdict is not None
@@ -194,7 +198,7 @@ def quick(live: LiveCall, result: Result, now: float) -> QuickCall:
         tool,
         live.by,
         parsed.json,
-        result.json,
+        result,
         live.timeout_s,
         verdict,
         live.accepted_at,

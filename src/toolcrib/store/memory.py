@@ -149,15 +149,15 @@ class MemoryStore:
     def put(self, write: Write) -> Conflict | None:
         """Writes at once."""
         log = self._logs.get(write.session) or self._log(write.session)
-        row = write.row
+        row, events = write.row, write.events
+        count = len(events)
         conflict = None if write.holder is None and write.revision is None else _overtaken(log, write)
         if row is not None and conflict is None:
-            conflict = self._guard(log, row, write)
+            conflict = self._guard(log, row, write, count)
         if conflict is not None:
             return _refused(write, conflict)
-        events = write.events
         if not isinstance(events, list):
-            log.events += (events,) * len(events)
+            log.events += (events,) * count
             log.updated_at = max(log.updated_at, events.at)
         elif events:
             log.events += events
@@ -195,7 +195,7 @@ class MemoryStore:
             raise StoreError(f"There is no session '{session}'")
         return self._logs[session]
 
-    def _guard(self, log: _Log, row: Row, write: Write) -> Conflict | None:
+    def _guard(self, log: _Log, row: Row, write: Write, count: int) -> Conflict | None:
         current = self._rows.get(row.id)
         if write.expect is None:
             if current is not None:
@@ -215,7 +215,7 @@ class MemoryStore:
                 return Conflict(current)
             row.accepted_seq = current.accepted_seq
         if row.state == "done":
-            row.done_seq = len(log.events) + len(write.events)
+            row.done_seq = len(log.events) + count
             log.open.pop(row.id, None)
         else:
             log.open[row.id] = row
