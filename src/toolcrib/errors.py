@@ -64,14 +64,16 @@ class StoreError(ToolcribError):
 
 
 class StoreUnavailable(StoreError):
-    """The store is away, locked or full; nothing of the write was kept.
+    """The store is away, locked or full; nothing of the write was kept, unless `in_doubt`.
 
-    `absent` says that nothing is there yet that would answer: it may be worth to wait for it.
+    `absent` says that nothing is there yet that would answer: it may be worth to wait for it. `in_doubt` says that the
+    store fell silent while it had the write, which may have been done: the same once more, with the same key, tells.
     """
 
-    def __init__(self, message: str = "", *, absent: bool = False) -> None:
+    def __init__(self, message: str = "", *, absent: bool = False, in_doubt: bool = False) -> None:
         super().__init__(message)
         self.absent = absent
+        self.in_doubt = in_doubt
 
 
 class StoreTooNew(StoreError):

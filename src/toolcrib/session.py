@@ -10,6 +10,7 @@ from toolcrib._call import answers, cancellation, records
 from toolcrib._call.history import result
 from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
+from toolcrib._call.outcome import unavailable
 from toolcrib._call.remote import ENDED, RemoteResults
 from toolcrib._call.request import PLAIN, TOP, CallOptions, CallRequest, Origin
 from toolcrib._session import children, client_tools, drain, permissions, settlement
@@ -275,7 +276,7 @@ class Session(Lists):
                 await self.crib.renew(self)
             await self.pipeline.accept(live)
         except StoreError as error:
-            live.result = Result(failure=live.failure("unavailable", str(error)))
+            live.result = unavailable(live, error)
 
     async def submit(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""

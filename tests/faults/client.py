@@ -1,8 +1,8 @@
 """The workload of one node: clients that call, answer, cancel, log out and send messages, and keep a ledger.
 
 The ledger holds JSON lines: `try` before anything is asked for, `ack` when a call is known to be accepted, `result`
-when its outcome is, `gave up` when it was refused and is not asked for again, `sent` with the run that took a message,
-`closed` when a logout is over.
+when its outcome is, `gave up` when it was refused and is not asked for again, `left in doubt` the same where nobody
+knew whether it was accepted, `sent` with the run that took a message, `closed` when a logout is over.
 """
 
 import asyncio
@@ -111,9 +111,9 @@ class Client:
         self.note("try", n, tool, session.id)
         try:
             call = await session.submit(tool, {"n": n}, key=f"k-{n}")
-        except StoreUnavailable:
+        except StoreUnavailable as error:
             if self._chance.random() < GIVE_UP:
-                self.note("gave up", n, tool)
+                self.note("left in doubt" if error.in_doubt else "gave up", n, tool)
                 return
             call = await again(lambda: session.submit(tool, {"n": n}, key=f"k-{n}"))
         self.note("ack", n, call.id)
@@ -129,7 +129,7 @@ class Client:
                 break
             refused = result.failure.code == "unavailable" and tool != "peek"  # one that only reads may have run
             if refused and self._chance.random() < GIVE_UP:
-                self.note("gave up", n, tool)
+                self.note("left in doubt" if result.metadata.get("in_doubt") else "gave up", n, tool)
                 return
             await asyncio.sleep(0.2)
         self.note("result", n, None, *_outcome(result))

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-RECORD = struct.Struct("=3q64s")
+MARK = b"!journal"
+RECORD = struct.Struct("=8s3q64s")
 SECTOR = 512
 VOLATILE = ("-shm", "-workers")
 """What lives in memory, or in locks, and is made anew after a power cut."""
@@ -29,17 +30,19 @@ class Op(NamedTuple):
 
 
 def journal(path: Path) -> Iterator[Op]:
-    """All that was written, in order; a half record at the end was never done."""
+    """All that was written, in order; half a record, where a process was killed, was never done."""
     content = path.read_bytes() if path.exists() else b""
     place = 0
     while place + RECORD.size <= len(content):
-        kind, offset, length, name = RECORD.unpack_from(content, place)
-        place += RECORD.size
-        size = length if chr(kind) == "W" else 0
-        if place + size > len(content):
-            return
-        yield Op(chr(kind), name.rstrip(b"\0").decode(), offset, content[place : place + size])
-        place += size
+        _, kind, offset, length, name = RECORD.unpack_from(content, place)
+        end = place + RECORD.size + (length if kind == ord("W") else 0)
+        if content[place : place + len(MARK)] != MARK or (end != len(content) and not content.startswith(MARK, end)):
+            place = content.find(MARK, place + 1)
+            if place < 0:
+                return
+            continue
+        yield Op(chr(kind), name.rstrip(b"\0").decode(), offset, content[place + RECORD.size : end])
+        place = end
 
 
 def cut(folder: Path, base: Path, log: Path, chance: random.Random) -> None:

@@ -27,13 +27,14 @@
 
 #define FDS 65536
 #define NAME 64
+#define MARK 0x6c616e72756f6a21 /* "!journal": a kill may leave half a record before the next process's first */
 
 struct control {
 	int64_t kill_at, full, clock_ns, writes;
 };
 
 struct record {
-	int64_t op, offset, length;
+	int64_t mark, op, offset, length;
 	char name[NAME];
 };
 
@@ -69,7 +70,7 @@ static void note(char op, const char *name, off_t offset, const void *data, size
 {
 	if (journal < 0)
 		return;
-	struct record record = {.op = op, .offset = offset, .length = length};
+	struct record record = {.mark = MARK, .op = op, .offset = offset, .length = length};
 	strncpy(record.name, name, NAME - 1);
 	struct iovec parts[] = {{&record, sizeof record}, {(void *)data, data ? length : 0}};
 	syscall(SYS_writev, journal, parts, data ? 2 : 1);

@@ -68,6 +68,8 @@ async def test_a_body_or_a_step_that_ran_twice_is_noticed(place: Path, kind: str
 
 @requirement("reliability.proof.2")
 async def test_what_runs_although_it_was_refused_is_noticed(place: Path) -> None:
+    append(place / "ledger-a.jsonl", "left in doubt", "0", "charge")  # that says that it may have been accepted
+    assert await columns(place) == set()
     append(place / "ledger-a.jsonl", "gave up", "0", "charge")
     assert await columns(place) == {"twice"}
 
@@ -99,3 +101,18 @@ def test_a_power_cut_takes_only_what_was_never_synced() -> None:
     left = [bytes(power.after(bytearray(), ops, random.Random(seed))) for seed in range(50)]
     assert all(content.startswith(b"kept") for content in left)
     assert len(set(left)) > 2  # nothing, all, and torn
+
+
+@requirement("reliability.proof.2")
+def test_a_record_that_a_kill_cut_in_half_is_left_out_of_a_journal(tmp_path: Path) -> None:
+    def record(name: str, data: bytes) -> bytes:
+        return power.RECORD.pack(power.MARK, ord("W"), 0, len(data), name.encode()) + data
+
+    first, torn, last = record("one.db", b"a" * 700), record("two.db", b"b" * 700), record("three.db", b"c" * 700)
+    path = tmp_path / "journal"
+    for cut in (len(power.MARK) + 3, power.RECORD.size + 100):
+        path.write_bytes(first + torn[:cut] + last + torn[:cut])
+        assert [(op.name, op.data[:1], len(op.data)) for op in power.journal(path)] == [
+            ("one.db", b"a", 700),
+            ("three.db", b"c", 700),
+        ]

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolcrib._call.live_call import LiveCall
-from toolcrib.errors import ToolFailure
+from toolcrib.errors import StoreError, ToolFailure
 from toolcrib.schema.redaction import without
 from toolcrib.state import StateProblem
 from toolcrib.store.codec import decode, encode
@@ -75,6 +75,14 @@ def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
     if given is None:
         return Result(json=json)
     return Result(None, given.content, None, given.changes, given.handover, given.metadata, json=json)
+
+
+def unavailable(live: LiveCall, error: StoreError) -> Result:
+    """The result of a call that the store did not take, or of which nobody knows whether it did."""
+    if not getattr(error, "in_doubt", False):
+        return Result(failure=live.failure("unavailable", str(error)))
+    hint = "It may have been accepted: call it once more with the same key, which finds it if it was"
+    return Result(failure=live.failure("unavailable", str(error), hint=hint), metadata={"in_doubt": True})
 
 
 def _spilled(live: LiveCall, json: bytes, given: Result) -> Result:

@@ -22,7 +22,7 @@ from toolcrib._call.eager_tasks import Starter
 from toolcrib._call.failures import trace, traced, unexpected
 from toolcrib._call.history import question
 from toolcrib._call.live_call import LiveCall
-from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result
+from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result, unavailable
 from toolcrib._call.owner_turns import OwnerTurns
 from toolcrib._call.remote import Engine, goes_elsewhere, version_of
 from toolcrib._call.request import CallRequest, Rejected
@@ -245,7 +245,7 @@ class Pipeline:
                 elif live.row is not None or not self._over_at_once(live, result):
                     await self.conclude(live, result)
         except StoreUnavailable as error:
-            live.result = live.result or Result(failure=live.failure("unavailable", str(error)))
+            live.result = live.result or unavailable(live, error)
         except Exception as error:  # noqa: BLE001 - a fault of our own ends this call alone
             await self._end_of_fault(live, error)
         except asyncio.CancelledError:
@@ -362,9 +362,7 @@ class Pipeline:
             live.in_body = False
             if live.stopping is not None:
                 await live.calm()
-        if live.stopping is not None or live.asked is not None or live.cut:
-            return self._broken_off(live)
-        return self.converted(live, value)
+        return self._broken_off(live) if live.broken_off else self.converted(live, value)
 
     def converted(self, live: LiveCall, value: Any) -> Result:
         """What a body gave back as a result; it may raise whatever it likes when it is looked at."""

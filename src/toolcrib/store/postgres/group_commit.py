@@ -259,9 +259,10 @@ class GroupCommit:
                 kept.append(job)
         self._queue = kept
         if now - self._sent >= BEGIN_S:
+            doubt = StoreUnavailable(f"{self._error}; it may have been written all the same", in_doubt=True)
             for job in self._under_way:
                 if (job.write is None or job.write.on_late is not None) and now - job.since >= AWAY_S:
-                    _fail(job, self._error)
+                    _fail(job, doubt)
 
     def _gather(self) -> tuple[list[_GroupWrite], Batch]:
         """The next batch; what cannot be judged together with it stays for the one after."""
