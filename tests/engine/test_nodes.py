@@ -248,5 +248,5 @@ async def test_a_node_tells_what_it_is_what_it_has_and_what_it_does(urls: tuple[
         call = await session.submit("shop.hold", {"order": "A"})
         await until(lambda: told(api, "w1", running=1, done=0))
         log.release()
-        await session.result(call.id)
+        assert (await session.result(call.id)).ok
         await until(lambda: told(api, "w1", running=0, done=1))

@@ -16,14 +16,14 @@ def payments() -> list[str]:
 
 def found(ctx: Context, cents: int) -> str | None:
     """Say what became of a payment: its receipt, or None where that cannot be known."""
-    return "receipt" if f"{ctx.call} {cents}" in payments() else None
+    return "receipt" if f"{ctx.id} {cents}" in payments() else None
 
 
 @tool(effect="once", reconcile=found)
 def pay(ctx: Context, cents: int) -> str:
     """Pay something."""
     with BANK.open("a") as bank:
-        bank.write(f"{ctx.call} {cents}\n")
+        bank.write(f"{ctx.id} {cents}\n")
     if cents == 500:
         os._exit(1)  # the process dies after the payment, before its result is recorded
     return "receipt"
