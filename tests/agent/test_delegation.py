@@ -1,11 +1,13 @@
 """Agents that call agents: in the foreground and behind it, stopped, asked, limited, and seen from above."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
-from tests.agent.place import World, calls, text, world
+from tests.agent.place import SOON, World, calls, text, world
 from tests.requirements import requirement
 from tests.session.place import Gate, Place
-from toolcrib import Context, Tool, tool
+from toolcrib import Context, Crib, Tool, tool
 from toolcrib.agent import Agent, Agents, AgentSource, ScriptedModel
 from toolcrib.agent.run_scope import scope_of
 
@@ -310,3 +312,26 @@ async def test_an_agent_is_a_tool_that_anybody_may_call(place: Place) -> None:
         started = [e.fields async for e in session.events(follow=False) if e.kind == "run_started"]
     assert (result.data["status"], result.data["answer"]) == ("answered", "w")
     assert [(one["agent"], one["origin"]) for one in started] == [("worker", "api"), ("helper", "call")]
+
+
+@requirement("agents.call.1")
+async def test_the_run_of_an_agent_that_a_client_called_ends_with_a_call_that_nobody_can_go_on_with(
+    tmp_path: Path,
+) -> None:
+    store, gate = f"sqlite:///{tmp_path}/log.db", Gate()
+    script = {"worker": [calls(("slow", {})), text("w")]}
+    agents = Agents(TEAM, model=ScriptedModel(script))
+    async with Crib([AgentSource(agents), gated(gate)], agents=agents, store=store) as crib:
+        session = await crib.open("s", owner="ada", namespaces=["agents", "default"])
+        call = await session.submit("agents.worker", {"prompt": "go"})
+        await gate.wait()
+        await crib.stop(grace=0)
+    agents = Agents([Agent(name="boss")], model=ScriptedModel({}))  # the worker is gone
+    async with Crib([gated(gate)], agents=agents, store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        assert (await asyncio.wait_for(session.result(call.id), SOON)).failure is not None
+        async with asyncio.timeout(SOON):
+            async for event in session.events():
+                if event.kind == "run_finished":
+                    break
+        assert event.fields["agent"] == "worker"

@@ -296,12 +296,21 @@ class Agents:
     async def _tidy(self, room: Driver) -> None:
         """Runs whose call has ended without them end too."""
         for run in list(room.thread.going.values()):
-            note = room.thread.calls.get(run.parent or "")
-            if note is not None and note.state == "done":
+            if run.parent is not None and await self._is_done(room, run.parent):
                 try:
                     await Loop(room, run).cancelled()
                 except LeaseLost:
                     await room.catch_up()  # another process has ended it
+
+    async def _is_done(self, room: Driver, call: str) -> bool:
+        """Whether the call of a run is over. Nothing is noted of one that a client made and waits for."""
+        note = room.thread.calls.get(call)
+        if note is not None:
+            return note.state == "done"
+        if call in room.session.live:
+            return False
+        row = await room.session.crib.store.call(call)
+        return row is not None and row.state == "done"
 
     async def _take_up(self, room: Driver) -> bool:
         """Starts a run for what was said or has ended meanwhile."""
