@@ -184,9 +184,13 @@ async def test_a_call_that_would_wait_is_rate_limited_where_too_many_of_its_owne
         ada, bob = await crib.open(owner="ada"), await crib.open(owner="bob")
         first, _ = await ada.submit("careful"), await ada.submit("curious")
         for name in ("careful", "curious"):
-            failure = (await (await crib.open(owner="ada")).call(name)).failure
+            session = await crib.open(owner="ada")
+            failure = (await session.call(name)).failure
             assert failure is not None
             assert (failure.code, failure.message) == ("rate_limited", "2 calls of yours wait for answers already")
+            kinds = [event.kind async for event in session.events(follow=False) if event.call is not None]
+            assert (kinds[-1], "waiting" in kinds) == ("done", False)
+            assert [row.state for row in await crib.store.calls(session.id)] == ["done"]
             assert failure.hint == "have some of them answered or cancelled before you make more"
         assert (await bob.status((await bob.submit("careful")).id)).status == "waiting"
         await ada.cancel(first.id)
