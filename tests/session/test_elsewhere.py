@@ -9,6 +9,7 @@ import pytest
 from tests.requirements import requirement
 from toolcrib import Crib, Refused, tool
 from toolcrib._call import cancellation
+from toolcrib.types import Failure
 
 
 async def test_whoever_waits_for_a_call_of_another_process_is_told_when_this_one_ends(tmp_path: Path) -> None:
@@ -67,5 +68,7 @@ async def test_a_process_is_asked_once_to_stop_a_call_however_long_it_takes(
             session = await second.open("s", owner="ada")
             assert await asyncio.wait_for(session.cancel(call.id), 60)
             kinds = [event.kind async for event in session.events(follow=False)]
+            again = Failure("cancelled", "Once more")
+            assert not await cancellation.stop(session, await session.row(call.id), again)  # it was over before
     assert looks[:3] == [True, False, False]
     assert kinds.count("stop_wanted") == 1
