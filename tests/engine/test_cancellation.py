@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -10,6 +11,7 @@ from tests.engine.place import SOON_S, Log, cluster, code, family, nats_of, node
 from tests.requirements import requirement
 from toolcrib import Crib, Session
 from toolcrib.store import Row
+from toolcrib.store.postgres.store import PostgresStore
 from toolcrib.types import CribLimits, Failure
 
 
@@ -41,6 +43,36 @@ async def test_a_worker_that_is_told_to_stop_takes_no_call_that_comes_then(urls:
             log.gate("B").set()
             assert (await result(session, first.id)).data == "A on w1"
             assert (await result(session, second.id)).data == "B on w2"
+
+
+@requirement("engine.6")
+async def test_a_call_on_its_way_to_a_worker_that_is_told_to_stop_goes_to_another_at_once(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(store: PostgresStore, *given: Any, **more: Any) -> list[Row]:
+        """No hint is said again: one that is lost on the way stays lost for the time of a lease."""
+        return []
+
+    monkeypatch.setattr(PostgresStore, "stale", nothing)
+    log = Log()
+    log.release()
+    async with cluster(urls, log, kit=family) as (api, one):
+        session, calls = await api.open("s", owner="ada", namespaces=["shop"]), list[str]()
+        hints, client = nats_of(api)._client, nats_of(one)._client
+        leave = client._send_unsubscribe
+
+        async def leave_late(*given: Any, **more: Any) -> None:
+            """A hint is sent to the worker just before the server hears that it wants no more."""
+            if not calls:
+                calls.append((await session.submit("shop.keep", {"order": "A"})).id)
+                await asyncio.gather(*nats_of(api)._tasks)
+                await hints.flush()
+            await leave(*given, **more)
+
+        monkeypatch.setattr(client, "_send_unsubscribe", leave_late)
+        await asyncio.wait_for(one.stop(grace=30), SOON_S)
+        async with node(urls, log, "w2", kit=family):
+            assert (await result(session, calls[0])).data == "A on w2"
 
 
 @requirement("engine.6")

@@ -65,15 +65,19 @@ class Lane:
         self.ask()
 
     async def quiet(self) -> None:
-        """Asks for no more, and takes back what it has asked for: the server drops requests that nobody listens to."""
-        self._quiet = True
-        await self._hang_up()
+        """Asks for no more, and takes back what it has asked for: the server drops requests that nobody listens to.
 
-    async def _hang_up(self) -> None:
+        What the server has sent by then still comes, and is given back at once; it would stay with this worker for the
+        time of a lease.
+        """
+        self._quiet = True
+        await self._hang_up(last=True)
+
+    async def _hang_up(self, *, last: bool = False) -> None:
         answers, self._answers, self._asked = self._answers, None, 0
         if answers is not None:
             try:
-                await answers.unsubscribe()
+                await (answers.drain() if last else answers.unsubscribe())  # type: ignore[no-untyped-call]
             except Exception:  # noqa: BLE001 - not connected, so the server has forgotten it too
                 pass
 
