@@ -64,7 +64,7 @@ def hand_over(folder: str) -> None:
     """
     if not runs_as_root() or Path(folder).stat().st_uid:
         return
-    log.info("%s belongs to root, and no command runs as root: it is given to the user %d", folder, NOBODY)
+    log.warning("%s belongs to root, and no command runs as root: it is given to the user %d", folder, NOBODY)
     for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
             if os.stat(name, dir_fd=at, follow_symlinks=False).st_uid == 0:
