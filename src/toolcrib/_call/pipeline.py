@@ -48,7 +48,7 @@ CONFLICT_RETRIES = 3
 STATE_RETRIES = 3
 """How often changes of the state are tried again although nobody else has changed it."""
 
-COMMITS = 1
+COMMITS = 8
 """Commits of one owner that are under way at once, times their weight, while others have some too."""
 
 QUEUED = "wait for some of them to end before you make more"
