@@ -1,6 +1,7 @@
 """Turns of owners: nobody is held back alone, and nobody fills what is shared."""
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 from tests.requirements import requirement
@@ -43,7 +44,7 @@ async def test_beside_others_so_much_of_an_owner_is_under_way_and_the_rest_follo
     await turns.enter("bob")
     uses = [asyncio.ensure_future(use(owner, number)) for owner in ("ada", "eve") for number in range(5)]
     await settle()
-    assert begun == ["ada 0", "ada 1", "eve 0", "eve 1", "eve 2", "eve 3"]
+    assert begun == ["ada 0", "eve 0", "eve 1", "eve 2", "eve 3", "ada 1"]
     turns.leave("ada")
     await settle()
     assert begun[6:] == ["ada 2"]
@@ -55,6 +56,28 @@ async def test_beside_others_so_much_of_an_owner_is_under_way_and_the_rest_follo
     turns.leave("eve")
     await asyncio.wait(uses)
     assert begun[8:] == ["eve 4"]
+
+
+@requirement("security.fair.4")
+async def test_a_busy_owner_has_as_much_under_way_as_the_others_have_to_do() -> None:
+    turns, begun = OwnerTurns(4, {}), Counter[str]()
+
+    async def use(owner: str) -> None:
+        await turns.enter(owner)
+        begun[owner] += 1
+
+    await turns.enter("bob")
+    uses = [asyncio.ensure_future(use("ada")) for _ in range(20)]
+    await settle()
+    assert begun == {"ada": 1}  # as the one thing of the other
+    uses += [asyncio.ensure_future(use("eve")) for _ in range(20)]
+    await settle()
+    assert begun == {"ada": 4, "eve": 4}
+    for owner in ("ada", "eve") * 18:
+        turns.leave(owner)
+        await settle()
+    await asyncio.wait_for(asyncio.gather(*uses), 10)
+    assert begun == {"ada": 20, "eve": 20}
 
 
 @requirement("security.fair.4")

@@ -1,10 +1,11 @@
 """Files of one folder: what can be done in it, and every way that leads out of it."""
 
+import asyncio
 import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.toolkits.place import code, opened
-from toolcrib import BadTool, Crib, ToolFailure
+from toolcrib import BadTool, Crib, Event, Session, ToolFailure
 from toolcrib.toolkits import files
 from toolcrib.toolkits.files import content
 from toolcrib.toolkits.files.root import RootFolder
@@ -163,10 +164,24 @@ async def test_a_link_swapped_in_after_the_check_is_refused(root: Path) -> None:
         (root / "src").rename(root / "was")
         (root / "src").symlink_to("../outside")
         await session.answer(question.id, "accept", actor="ada")
-        failure = (await session.result(call.id)).failure
+        async with asyncio.timeout(60):
+            asked = [event async for event in _until_asked(session, 2)]
+        assert "outside/secret.txt" in asked[1].fields["question"]["prompt"]  # it says where it leads now
+        await session.answer(asked[1].fields["question"]["id"], "accept", actor="ada")
+        failure = (await asyncio.wait_for(session.result(call.id), 60)).failure
         assert failure is not None
         assert failure.code == "denied"
     assert (root.parent / "outside/secret.txt").read_text() == "the secret"
+
+
+async def _until_asked(session: Session, times: int) -> AsyncIterator[Event]:
+    """The questions of a session, until so many were asked."""
+    async for event in session.events():
+        if event.kind == "waiting":
+            yield event
+            times -= 1
+            if not times:
+                return
 
 
 @pytest.fixture

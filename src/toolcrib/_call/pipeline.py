@@ -48,8 +48,8 @@ CONFLICT_RETRIES = 3
 STATE_RETRIES = 3
 """How often changes of the state are tried again although nobody else has changed it."""
 
-COMMITS = 8
-"""Commits of one owner that are under way at once, times their weight, while others have some too."""
+COMMITS = 32
+"""Commits of one owner that are under way at once at the most, times their weight, while others have some too."""
 
 QUEUED = "wait for some of them to end before you make more"
 WAITING = "have some of them answered or cancelled before you make more"
