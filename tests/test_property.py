@@ -273,7 +273,7 @@ class Machine(RuleBasedStateMachine):
         if rows:
             id = rows[which % len(rows)].id
             self.do(self.session.cancel(id))
-            assert self.do(self.session.row(id)).state == "done"
+            assert self.do(self.session._row(id)).state == "done"
 
     @rule()
     def logs_out_and_in(self) -> None:

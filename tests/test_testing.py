@@ -545,7 +545,7 @@ async def test_a_row_that_disagrees_with_the_log_is_named() -> None:
     async with testing.crib(forever) as crib:
         session = await crib.open("s", owner="ada")
         call = await session.submit("forever")
-        row = await session.row(call.id)
+        row = await session._row(call.id)
         await crib.store.commit(Write("s", [], row.but(state="done", code="failed"), (row.state, row.attempt)))
         with pytest.raises(AssertionError, match=f"call {call.id}: code: the log says None, the index 'failed'"):
             await testing.check_index(crib.store, "s")

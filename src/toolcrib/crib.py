@@ -345,14 +345,14 @@ class Crib:
         if self.stock.pending:
             self.rescue.soon()  # calls may have waited for these tools
         for session in self._in_memory():
-            if session.renewed() and session.id in self._sessions:
-                self.pipeline.aside(session.log(ToolsChanged(session.names())))
+            if session._renewed() and session.id in self._sessions:
+                self.pipeline.aside(session._log(ToolsChanged(session.names())))
             self._end_unseen(session)
 
     def _end_unseen(self, session: Session) -> None:
         """Calls in the queue of tools that the session no longer has end; those that have started go on."""
         for live in list(session.live.values()):
-            if not live.seated and live.desk is None and live.tool and live.tool.id not in session.view.names:
+            if not live.seated and live.desk is None and live.tool and live.tool.id not in session._view.names:
                 live.stop(self.pipeline.admission.missing(live.request))
 
     # Sessions
@@ -443,7 +443,7 @@ class Crib:
         self._sessions[row.id] = session
         self._attached.pop(row.id, session)
         grants = list(session.grants) if rights.grants else None
-        await session.log(Opened(row.owner, session.namespaces, session.names(), not made, grants))
+        await session._log(Opened(row.owner, session.namespaces, session.names(), not made, grants))
         return session
 
     async def set_namespaces(
@@ -453,13 +453,13 @@ class Crib:
 
         What `narrowed` took away, only a caller who may open everything gives back; then it was `widened`.
         """
-        async with session.lock:
+        async with session._lock:
             session.namespaces = namespaces
-            session.refresh()
+            session._refresh()
             self._end_unseen(session)
             session.ceiling = namespaces if narrowed else None if widened else session.ceiling
             grants = list(session.grants) or None
-            await session.log(NamespacesChanged(namespaces, session.names(), narrowed, widened, grants))
+            await session._log(NamespacesChanged(namespaces, session.names(), narrowed, widened, grants))
 
     async def load(self, row: SessionRow) -> Session:
         """A session as its log tells it; nothing is written."""
@@ -471,12 +471,12 @@ class Crib:
 
     async def refresh(self, session: Session, revision: int) -> None:
         """Takes in what others did to a session since it was last looked at."""
-        async with session.lock:
+        async with session._lock:
             news = session.news
             while page := await self.store.read(session.id, session.seen, call="", limit=1000):
                 for event in page:
-                    session.recall(event)
-                session.refresh()
+                    session._recall(event)
+                session._refresh()
             session.known = news
         if revision > session.state.revision:
             await self.fold_state(session)

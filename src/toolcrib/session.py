@@ -79,13 +79,13 @@ class Session(Lists):
         self.loops: RepeatedCalls | None = None
         self.seen = 0
         self.news = self.known = 0  # what others changed of it, and how much of that was looked up
-        self._lock: asyncio.Lock | None = None
+        self._cached_lock: asyncio.Lock | None = None
         self.state_seen = 0
-        self._awaited: RemoteResults | None = None
+        self._cached_results: RemoteResults | None = None
         self._closing: asyncio.Task[Closed] | None = None
         self.room: Any = None  # what its runs are made of, where agents run in it
         self._turn: tuple[str, int] = ("", 0)
-        self._view: CatalogView | None = None
+        self._cached_view: CatalogView | None = None
         self._version = -1
         self._model_names: dict[str, str] | None = None
 
@@ -106,74 +106,74 @@ class Session(Lists):
     # Tools
 
     @property
-    def view(self) -> CatalogView:
+    def _view(self) -> CatalogView:
         """The tools it may use, as of now."""
-        if self._view is None or self._version != self.crib.catalog.version:
+        if self._cached_view is None or self._version != self.crib.catalog.version:
             self._version = self.crib.catalog.version
             shared = self.crib.catalog.view(self.namespaces)
-            self._view = CatalogView([*shared.tools, *self.client_tools]) if self.client_tools else shared
-        return self._view
+            self._cached_view = CatalogView([*shared.tools, *self.client_tools]) if self.client_tools else shared
+        return self._cached_view
 
     def tools(self) -> list[Tool]:
         """The tools it may use, sorted by id."""
-        return list(self.view.tools)
+        return list(self._view.tools)
 
     def tool(self, name: str) -> Tool | None:
         """The tool of that id, unambiguous bare name, or name shown to a model."""
         if self._model_names is not None:
             name = self._model_names.get(name, name)
-        view = self._view
+        view = self._cached_view
         if view is None or self._version != self.crib.catalog.version:
-            view = self.view
+            view = self._view
         return view.names.get(name)
 
     def sees(self, tool: Tool) -> bool:
         """Whether that very tool is open to this session."""
-        view = self._view
+        view = self._cached_view
         if view is None or self._version != self.crib.catalog.version:
-            view = self.view
+            view = self._view
         return view.names.get(tool.id) is tool
 
     def model_tools(self) -> dict[str, Tool]:
         """The tools by the names a model sees; a name never changes its meaning while the session lives."""
         known = self._model_names = self._model_names if self._model_names is not None else {}
         ids = {id: name for name, id in known.items()}
-        for name, tool in self.view.model_names(taken=known).items():
+        for name, tool in self._view.model_names(taken=known).items():
             if tool.id not in ids:
                 known[name] = tool.id
                 ids[tool.id] = name
         hides = getattr(self.policy, "hides", None)
-        offered = [tool for tool in self.view.tools if tool.metadata.get("offered", True)]
+        offered = [tool for tool in self._view.tools if tool.metadata.get("offered", True)]
         return {ids[tool.id]: tool for tool in offered if hides is None or not hides(tool, self)}
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
         offered = await client_tools.offered(tools)
-        async with self.lock:
+        async with self._lock:
             self.client_tools = offered
-            self.refresh()
+            self._refresh()
             client = [client_tools.definition(tool) for tool in offered]
-            await self.log(ToolsChanged(self.names(), client))
+            await self._log(ToolsChanged(self.names(), client))
 
     def names(self) -> list[str]:
         """The ids of its tools."""
-        return [tool.id for tool in self.view.tools]
+        return [tool.id for tool in self._view.tools]
 
-    def refresh(self) -> None:
+    def _refresh(self) -> None:
         """Its tools are looked up anew."""
-        self._view = None
+        self._cached_view = None
 
     @property
-    def left_by_owner(self) -> bool:
+    def _left_by_owner(self) -> bool:
         """Whether it is being closed or was, here or by another process, and was not opened since."""
         return self.closing or self.shut
 
-    def renewed(self) -> bool:
+    def _renewed(self) -> bool:
         """Looks its tools up anew; whether they are others than before."""
-        before, self._view = self._view, None
-        return before is None or before.tools != self.view.tools
+        before, self._cached_view = self._cached_view, None
+        return before is None or before.tools != self._view.tools
 
-    def recall(self, event: Event) -> None:
+    def _recall(self, event: Event) -> None:
         """Takes an event of its own past, once."""
         if event.seq <= self.seen:
             return
@@ -190,7 +190,7 @@ class Session(Lists):
             case StopWanted(call=call, failure=failure) if call in self.live:  # another process asks to stop it
                 self.live[call].stop(failure)
             case Approved(offer=offer):
-                self.approved(offer)
+                self._approved(offer)
             case UserState(values=values):
                 self.user = values
             case ToolsChanged(client=list() as client):
@@ -222,7 +222,7 @@ class Session(Lists):
         """Where the paths of its calls start."""
         return self.crib.folders
 
-    def approved(self, offer: str) -> None:
+    def _approved(self, offer: str) -> None:
         """A person allowed more calls like one."""
         if offer not in self.offers:
             self.offers, self.judge = (*self.offers, offer), None
@@ -259,16 +259,16 @@ class Session(Lists):
         Options: `by`, `label`, `provider_id`, `key`, `background`, `wake`, `turn`, `run`, `agent`, `timeout_s`,
         `cancel_on_disconnect`. Whatever happens inside the call is in the result; nothing is raised.
         """
-        live = self.new_call(tool, args, options)
+        live = self._new_call(tool, args, options)
         live.wanted = True
-        await self.accept(live)
+        await self._accept(live)
         if live.background and live.row is not None:
             return queued(live.row.id)
         if live.result is not None:
             return live.result
-        return await self.outcome(live)
+        return await self._outcome(live)
 
-    async def accept(self, live: LiveCall) -> None:
+    async def _accept(self, live: LiveCall) -> None:
         """What the store cannot take is told to the caller of the call; nothing of it was accepted."""
         try:
             moved = self.crib.moved
@@ -280,7 +280,7 @@ class Session(Lists):
 
     async def submit(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
-        live = self.new_call(tool, args, options)
+        live = self._new_call(tool, args, options)
         live.durable = True
         moved = self.crib.moved
         if self.news != self.known or (moved is not None and self.moved != moved()):
@@ -291,7 +291,7 @@ class Session(Lists):
             return records.call(live)
         return (await self.history(live.row)).call()
 
-    def new_call(
+    def _new_call(
         self,
         tool: str,
         args: Any,
@@ -316,31 +316,31 @@ class Session(Lists):
             pipeline, CallRequest(self, id, tool, arguments, pipeline.clock.now(), options, origin, problem)
         )
 
-    async def call_child(self, parent: LiveCall, tool: str, args: Any) -> Result:
+    async def _call_child(self, parent: LiveCall, tool: str, args: Any) -> Result:
         """A call made by another call."""
         return await children.call_child(self, parent, tool, args)
 
     @property
-    def lock(self) -> asyncio.Lock:
+    def _lock(self) -> asyncio.Lock:
         """Held while what belongs to the session itself is changed or looked up."""
-        if self._lock is None:
-            self._lock = asyncio.Lock()
-        return self._lock
+        if self._cached_lock is None:
+            self._cached_lock = asyncio.Lock()
+        return self._cached_lock
 
     @property
-    def awaited(self) -> RemoteResults:
+    def _awaited(self) -> RemoteResults:
         """The ends of calls that others may run."""
-        if self._awaited is None:
-            self._awaited = RemoteResults(self.crib, self.id)
-        return self._awaited
+        if self._cached_results is None:
+            self._cached_results = RemoteResults(self.crib, self.id)
+        return self._cached_results
 
-    async def outcome(self, live: LiveCall) -> Result:
+    async def _outcome(self, live: LiveCall) -> Result:
         """The result of a call that was accepted here; waits until it is done."""
         try:
             await live.ended()
             if live.outcome is not None:
                 event = await live.outcome
-                await self.see(event)
+                await self._see(event)
                 return result(event.data)
             return live.result or await self.result(live.id if live.row is None else live.row.id)
         except asyncio.CancelledError:
@@ -354,7 +354,7 @@ class Session(Lists):
             self.pipeline.aside(self._stop(live.row.id, failure))
 
     async def _stop(self, call: str, failure: Failure) -> None:
-        await cancellation.stop(self, await self.row(call), failure)
+        await cancellation.stop(self, await self._row(call), failure)
 
     async def result(self, call: str) -> Result:
         """The result of a call; waits until it is done.
@@ -367,11 +367,11 @@ class Session(Lists):
             await live.ended()
             if live.result is not None:
                 return live.result
-        event = await self.awaited.end_of(call)
-        await self.see(event)
+        event = await self._awaited.end_of(call)
+        await self._see(event)
         return result(event.data)
 
-    async def row(self, call: str) -> Row:
+    async def _row(self, call: str) -> Row:
         """The index row of a call of this session.
 
         Raises:
@@ -384,11 +384,11 @@ class Session(Lists):
 
     async def status(self, call: str) -> Entry:
         """Where a call stands."""
-        return (await self.history(await self.row(call))).entry()
+        return (await self.history(await self._row(call))).entry()
 
     async def look(self, call: str) -> tuple[Entry, Any, float]:
         """The same, with its last output and the time of now."""
-        history = await self.history(await self.row(call))
+        history = await self.history(await self._row(call))
         return history.entry(), history.last_output, self.pipeline.clock.now()
 
     async def progress(self) -> list[dict[str, Any]]:
@@ -417,7 +417,7 @@ class Session(Lists):
         if not follow:
             await store.flush()  # what this process did before it asked belongs to the past
         if call is not None:
-            row = await self.row(call)
+            row = await self._row(call)
             after = max(after, row.accepted_seq - 1)
             last = row.done_seq or 0
             if 0 < last <= after:
@@ -427,7 +427,7 @@ class Session(Lists):
             for event in page:
                 after = event.seq
                 if call is None or event.call == call:
-                    await self.see(event)
+                    await self._see(event)
                     yield event
                     if call is not None and event.kind in ENDED and event.seq >= last:
                         return
@@ -436,15 +436,15 @@ class Session(Lists):
             elif not page:
                 return
 
-    async def see(self, event: Event) -> None:
+    async def _see(self, event: Event) -> None:
         """Who has seen the end of a call finds what it changed, wherever it ran."""
         if event.kind != Done.kind or not isinstance(event.data, Done):
             return
         state = event.data.state
         if state is not None and state.revision > self.state.revision:
-            await self.reload_state()
+            await self._reload_state()
 
-    async def log(self, data: EventData) -> None:
+    async def _log(self, data: EventData) -> None:
         """Appends an event that concerns the session itself."""
         write = Write(self.id, [draft(self.pipeline.clock.now(), None, data)])
         write.on_late = _nothing  # who is told that it failed does it again, which does no harm
@@ -452,11 +452,11 @@ class Session(Lists):
 
     async def notice(self, text: str, **more: Any) -> None:
         """A line for people: shown in every stream, never to the model."""
-        await self.log(Notice(text, more))
+        await self._log(Notice(text, more))
 
     async def error(self, text: str, **more: Any) -> None:
         """A line for people and for the model, which reads it before it is asked next."""
-        await self.log(ErrorNotice(text, more))
+        await self._log(ErrorNotice(text, more))
 
     async def set_user(self, state: Mapping[str, Any]) -> None:
         """What the client says of its user; tools see it as `ctx.user`. It gives no rights.
@@ -464,9 +464,9 @@ class Session(Lists):
         Raises:
             Refused: `too_large`, more than 8 KB.
         """
-        async with self.lock:
+        async with self._lock:
             self.user = answers.user_state(state)
-            await self.log(UserState(dict(self.user)))
+            await self._log(UserState(dict(self.user)))
 
     async def send(
         self, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
@@ -505,29 +505,29 @@ class Session(Lists):
 
     # State
 
-    def changed_state(self, commit: StateRecord, call: str) -> None:
+    def _changed_state(self, commit: StateRecord, call: str) -> None:
         """Applies what was just committed, unless a reload already brought it."""
         self.state.replay(commit, call)
 
     async def end_run(self, run: str) -> None:
         """Says that a run is over: what lived for it goes."""
-        await self.log(RunEnded(run))
+        await self._log(RunEnded(run))
         self.state.end(run)
 
-    async def reload_state(self) -> None:
+    async def _reload_state(self) -> None:
         """Takes from the log what others changed."""
         await self.crib.fold_state(self)
 
     # Bounds
 
-    def remember_outcome(self, live: LiveCall, outcome: Result) -> None:
+    def _remember_outcome(self, live: LiveCall, outcome: Result) -> None:
         """Counts calls that come again with the same outcome."""
         self.loops = self.loops or RepeatedCalls()
         self.loops.note(live, outcome)
         if not self.loops:
             self.loops = None
 
-    def calls_in_turn(self, turn: str) -> int:
+    def _calls_in_turn(self, turn: str) -> int:
         """How many calls that model turn has made, this one included."""
         self._turn = (turn, self._turn[1] + 1 if self._turn[0] == turn else 1)
         return self._turn[1]
@@ -547,7 +547,7 @@ class Session(Lists):
             await self._ended(live)
             if news or live.result is not None:
                 return news or live.stop_failure is failure
-        row = await self.row(call)
+        row = await self._row(call)
         text = "Cancelled while it waited" if row.state == "waiting" else "Cancelled"
         return await cancellation.stop(self, row, Failure("cancelled", text))
 
@@ -572,14 +572,14 @@ class Session(Lists):
 
     async def interrupt(self, *, background: bool = False) -> int:
         """Stops the calls that run or wait in the foreground, or all; how many."""
-        await self.log(Interrupted(background))
+        await self._log(Interrupted(background))
         halted = None if self.crib.agents is None else self.crib.agents.halt(self)
         calls = [live for live in reversed(self.live.values()) if background or not await self._behind(live)]
         kept = {live.id for live in self.live.values()} - {live.id for live in calls}
         stopped = [live for live in calls if live.stop(live.failure("cancelled", "Interrupted"))]
         for live in stopped:
             await live.ended()
-        rows = await self.elsewhere()
+        rows = await self._elsewhere()
         for row in rows:
             if row.background or row.parent in kept:
                 kept.add(row.id)
@@ -601,7 +601,7 @@ class Session(Lists):
             above = await self.crib.store.call(above.parent)
         return top.background or (above is not None and above.background)
 
-    async def elsewhere(self) -> list[Row]:
+    async def _elsewhere(self) -> list[Row]:
         """Its calls that wait for somebody, and those that are not run by this process."""
         store = self.crib.store
         rows = await store.calls(self.id, ("waiting", "queued", "running"), limit=100_000)

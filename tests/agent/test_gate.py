@@ -56,7 +56,7 @@ async def test_a_result_that_hands_over_to_a_sub_agent_does(place: Place) -> Non
 async def test_a_log_that_was_handed_to_nobody_opens_and_works(place: Place) -> None:
     async with world(place, TEAM, {"main": [text("one"), text("two")]}) as here:
         assert (await here.send("go")).answer == "one"
-        await here.session.log(HandedOver(source="main", to="nobody", history=PassedHistory("full")))
+        await here.session._log(HandedOver(source="main", to="nobody", history=PassedHistory("full")))
         assert (await here.send("more")).answer == "two"
 
 
@@ -110,7 +110,7 @@ async def test_a_result_beyond_the_limit_of_handovers_is_refused(place: Place) -
 async def test_a_log_on_disk_that_was_handed_to_nobody_is_gone_on_with_after_a_restart(file_place: Place) -> None:
     async with world(file_place, TEAM, {"main": [text("one")]}) as here:
         assert (await here.send("go")).answer == "one"
-        await here.session.log(HandedOver(source="main", to="nobody", history=PassedHistory("full")))
+        await here.session._log(HandedOver(source="main", to="nobody", history=PassedHistory("full")))
     async with world(file_place, TEAM, {"main": [text("one"), text("two")]}) as here:
         assert (await here.send("more")).answer == "two"
 

@@ -475,7 +475,7 @@ async def test_an_endorsement_beside_an_escalation_does_not_end_the_question(
 ) -> None:
     session = await opened(open_crib, two(escalate=LATER))
     question = await parked(session, "refund", {"order": "A"})
-    stale = await session.row(question.call)
+    stale = await session._row(question.call)
     await advanced(session, clock, 61, "escalated")
     assert await answers.escalate(session, stale)  # as if the timer of before had rung again
     assert [one.id for one in await session.questions()] == [question.id]

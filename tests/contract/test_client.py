@@ -222,7 +222,7 @@ async def test_a_tool_in_the_log_that_would_no_longer_be_taken_is_left_out(open_
     crib = await open_crib()
     session = await crib.open("s", owner="ada")
     huge = {"type": "object", "properties": {"p": {"pattern": "(a{1000}){1000}"}}}
-    await session.log(ToolsChanged(["client.old"], [{**SIGN, "name": "old", "input_schema": huge}, SIGN]))
+    await session._log(ToolsChanged(["client.old"], [{**SIGN, "name": "old", "input_schema": huge}, SIGN]))
     await crib.stop()
     session = await (await open_crib()).open("s", owner="ada")
     assert [offered.id for offered in session.tools()] == ["client.sign"]

@@ -86,7 +86,7 @@ def hint(result: Result) -> str:
 
 def names(session: Session) -> set[str]:
     """The ids of all tools of files that a session sees."""
-    return {tool.id for tool in session.view.tools if tool.source != "builtin"}
+    return {tool.id for tool in session._view.tools if tool.source != "builtin"}
 
 
 async def events(session: Session, call: str | None = None) -> list[Event]:

@@ -20,7 +20,7 @@ def group(place: Place, id: str, *members: str, **more: Any) -> None:
 
 
 def effects(session: Session) -> dict[str, str]:
-    return {tool.id: tool.does for tool in session.view.tools if tool.name == "run"}
+    return {tool.id: tool.does for tool in session._view.tools if tool.name == "run"}
 
 
 @requirement("yaml.health.2")

@@ -217,7 +217,7 @@ async def test_a_file_without_commands_gives_out_what_is_known_and_then_all_of_i
         assert (await session.call("store.add", {"title": "a"})).ok
         assert len(names(session)) == 3
         assert {"store.add", "store.drop"} < names(session)
-        assert session.view.names["store.add"].input_schema == TITLED
+        assert session._view.names["store.add"].input_schema == TITLED
         assert (await session.call("store.drop", {})).ok
         (odd,) = names(session) - {"store.add", "store.drop"}
         assert (await session.call(odd, {})).ok
@@ -235,7 +235,7 @@ async def test_a_server_of_which_its_file_knows_nothing_is_asked_soon_after_the_
     source = place.source("p", project=place.folder)
     async with place.opened(source=source) as (_, session):
         assert (await session.crib.open("t", owner="ada", namespaces=["store", "lost"])).namespaces == ("store", "lost")
-        await comes(lambda: "store.add" in session.view.names and caplog.records)
+        await comes(lambda: "store.add" in session._view.names and caplog.records)
         assert names(session) == {"store.add"}
         assert source.namespaces == ("lost", "pack", "store")
         assert "lost could not be started" in caplog.text
@@ -282,10 +282,10 @@ async def test_what_a_server_says_of_a_tool_fills_what_its_file_leaves_open(plac
     place.write("store", "mcp", **blocks, mcp_specific=peer)
     place.write("pack", "mcp", place.folder / "packs/p/tools", **blocks, mcp_specific=peer)
     async with place.opened(source=place.source("p", project=place.folder)) as (source, session):
-        assert session.view.names["store.add"].input_schema == own
+        assert session._view.names["store.add"].input_schema == own
         await source.live("store")
         await source.live("pack")
-        found = session.view.names
+        found = session._view.names
         assert (found["store.add"].input_schema, found["pack.add"].input_schema) == (TITLED, own)
         assert (found["store.add"].description, found["store.add"].title) == ("Adds", "Plus")
         assert found["store.add"].output_schema == counted

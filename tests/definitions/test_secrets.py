@@ -43,7 +43,7 @@ async def test_nothing_of_a_stranger_starts_only_to_ask_it_what_happened(place: 
     place.write("theirs", "mcp", commands=["go"], mcp_specific=place.peer({"name": "go"}))
     source = FileSource([DefinitionRoot(place.root, trusted=False)], environ=place.environ)
     async with place.opened(source=source) as (_, session):
-        tool = session.view.names["theirs.go"]
+        tool = session._view.names["theirs.go"]
         assert tool.reconcile is not None
         nobody: Any = None
         assert await tool.reconcile(nobody) is None

@@ -71,7 +71,7 @@ async def test_a_waiting_call_goes_on_with_the_definition_of_now(place: Place) -
         await session.answer(asked.id, "accept", actor="ada")
         result = await session.result(call.id)
         assert result.data == {"args": ["old"]}
-        assert result.metadata["definition"] == session.view.names["say.greet"].metadata["definition"]["sha256"]
+        assert result.metadata["definition"] == session._view.names["say.greet"].metadata["definition"]["sha256"]
         call = await session.submit("say.greet", {})
         (asked,) = await session.questions()
         strict = {"validators": [{"id": "v", "validates": "greet", "checks": [{"required_fields": ["title"]}]}]}
@@ -107,7 +107,7 @@ async def test_files_that_come_and_go_are_seen_without_a_call(place: Place, ofte
     async with place.opened() as (_, session):
         path = place.write("say", "cli", **greeting("hi"))
         came = await until(session, "tools_changed")
-        assert "say.greet" in session.view.names
+        assert "say.greet" in session._view.names
         assert (await session.call("say.greet", {})).ok
         path.unlink()
         await until(session, "tools_changed", came.seq)

@@ -191,7 +191,7 @@ async def test_helpers_are_tools_where_a_file_says_so(place: Place) -> None:
         result = await session.call("some.double", {"n": 4})
         assert result.data == 8
         assert result.metadata["definition"] == (await source.resolve("some")).sha256
-        assert session.view.names["some.double"].does == "read"
+        assert session._view.names["some.double"].does == "read"
 
 
 @requirement("yaml.cmd.1")
@@ -212,12 +212,12 @@ async def test_effect_and_needs_of_a_servers_tool_are_the_files_then_the_servers
     place.write("theirs", "mcp", place.folder / "packs/p/tools", commands=["read"], mcp_specific=peer)
     source = place.source("p", project=place.folder)
     async with place.opened(source=source) as (_, session):
-        tools = session.view.names
+        tools = session._view.names
         assert {tools[id].does for id in ("own.read", "theirs.read")} == {"once"}
         assert tools["own.read"].capabilities == (f"exec:cmd:{peer['server_command']}", "secrets:read:PEER_KEY")
         await source.live("own")
         await source.live("theirs")
-        tools = session.view.names
+        tools = session._view.names
         found = {id: tools[id].does for id in ("own.read", "own.said", "theirs.read")}
         assert found == {"own.read": "read", "own.said": "idempotent", "theirs.read": "once"}
 
@@ -227,8 +227,8 @@ async def test_a_remote_server_needs_its_host(place: Place) -> None:
     place.write("near", "mcp", commands=["go"], mcp_specific={"connection": {"url": "https://mcp.example.com/sse?a=1"}})
     place.write("far", "mcp", commands=["go"], mcp_specific={"server_command": "http://Example.com:8080/mcp"})
     async with place.opened() as (_, session):
-        assert session.view.names["near.go"].capabilities == ("net:egress:mcp.example.com",)
-        assert session.view.names["far.go"].capabilities == ("net:egress:http://example.com:8080",)
+        assert session._view.names["near.go"].capabilities == ("net:egress:mcp.example.com",)
+        assert session._view.names["far.go"].capabilities == ("net:egress:http://example.com:8080",)
 
 
 @requirement("yaml.filter.1", "yaml.filter.2")
@@ -254,7 +254,7 @@ async def test_short_examples_stand_beside_a_tool(place: Place) -> None:
     long = {"scenario": "success", "input": {"text": "word " * 300}, "output": 1}
     place.write("say", "cli", **SAY, commands=GREET, examples={"greet": [long, *shown, {"input": {}, "error": {}}]})
     async with place.opened() as (_, session):
-        known = session.view.names["say.greet"].knowledge.examples
+        known = session._view.names["say.greet"].knowledge.examples
         assert [(one.title, one.arguments) for one in known] == [(f"no {n}", {"n": n}) for n in range(3)]
 
 
@@ -289,7 +289,7 @@ async def test_a_program_of_a_pack_asks_before_its_first_start_and_shows_its_arg
     place.programs.write("say", ECHO)
     place.write("say", "cli", place.folder / "packs/p/tools", **SAY, commands=GREET)
     async with place.opened(source=place.source("p", project=place.folder)) as (_, session):
-        assert not session.view.names["say.greet"].trusted
+        assert not session._view.names["say.greet"].trusted
         call = await session.submit("say.greet", {"title": "a b"})
         await until(session, "waiting")
         (asked,) = await session.questions()
@@ -313,7 +313,7 @@ async def test_a_servers_program_of_a_pack_is_not_started_until_somebody_agrees(
     source = place.source()
     source.library.use([DefinitionRoot(place.root, trusted=False)])
     async with place.opened(source=source) as (_, session):
-        before = session.view.names["theirs.go"]
+        before = session._view.names["theirs.go"]
         call = await session.submit("theirs.go", {})
         await until(session, "waiting")
         (asked,) = await session.questions()
@@ -322,7 +322,7 @@ async def test_a_servers_program_of_a_pack_is_not_started_until_somebody_agrees(
         assert not (place.folder / "looked").exists()
         await session.answer(asked.id, "accept", actor="ada")
         assert (await session.result(call.id)).ok
-        assert session.view.names["theirs.go"].fingerprint == before.fingerprint
+        assert session._view.names["theirs.go"].fingerprint == before.fingerprint
 
 
 @requirement("yaml.cmd.7")
@@ -332,7 +332,7 @@ async def test_a_meta_tool_calls_its_members_through_their_checks(place: Place) 
     steps = [{"step": "hi", "tool": "say", "command": "greet", "input": {"title": "{{args.title}}"}}]
     place.write("a-meta", "meta", meta_specific={"aggregates": ["say"], "workflow": steps})
     async with place.opened() as (_, session):
-        assert session.view.names["a-meta.run"].does == "idempotent"
+        assert session._view.names["a-meta.run"].does == "idempotent"
         result = await session.call("a-meta.run", {"title": "x"})
         assert result.data["steps"]["hi"]["data"] == {"args": ["x"]}
         refused = await session.call("a-meta.run", {"title": ""})

@@ -143,14 +143,14 @@ async def test_a_parent_does_not_see_the_end_of_its_process(tmp_path: Path, monk
         stop = crib.rescue.stop
 
         async def reads() -> bool:
-            return session.awaited._reader is not None
+            return session._awaited._reader is not None
 
         async def write_and_stop() -> None:
             """Lets the reader of the log see that the crib ends before the parent is cancelled."""
             await until(reads)
             await session.notice("the reader goes on")
-            assert session.awaited._reader is not None
-            await asyncio.wait([session.awaited._reader], timeout=SOON_S)
+            assert session._awaited._reader is not None
+            await asyncio.wait([session._awaited._reader], timeout=SOON_S)
             await stop()
 
         monkeypatch.setattr(crib.rescue, "stop", write_and_stop)

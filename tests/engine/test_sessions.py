@@ -174,7 +174,7 @@ async def test_who_goes_away_while_a_call_waits_leaves_nothing_behind(
             await asyncio.wait_for(looked.get(), SOON_S)
             waiting.cancel()
             await asyncio.wait([waiting])
-        assert session.awaited._waiting == {}
+        assert session._awaited._waiting == {}
         await until(lambda: fewer_tasks(before))
         await session.answer(asked, "accept", "yes")
         assert (await result(session, call.id)).data == "yes"
@@ -202,7 +202,7 @@ async def test_who_goes_away_before_a_call_was_looked_up_leaves_nothing_behind(
         waiting.cancel()
         await asyncio.wait([waiting])
         await until(lambda: fewer_tasks(before))
-        assert session.awaited._waiting == {}
+        assert session._awaited._waiting == {}
 
 
 @requirement("engine.2")
@@ -223,7 +223,7 @@ async def test_who_goes_away_from_a_call_that_asks_leaves_nothing_behind(urls: t
 
 async def nobody_waits(session: Session) -> bool:
     """Whether a session looks for the end of no call."""
-    return session.awaited._waiting == {}
+    return session._awaited._waiting == {}
 
 
 async def fewer_tasks(number: int) -> bool:

@@ -71,7 +71,7 @@ async def _call(session: Session, id: str) -> dict[str, Any]:
     entry, output, _ = await session.look(id)
     shown: dict[str, Any] = {one.name: getattr(entry, one.name) for one in fields(entry)}
     shown["result"] = None if entry.result is None else [entry.result.text, entry.result.data, *entry.result.changes]
-    row = (await session.row(id)).values()
+    row = (await session._row(id)).values()
     return {"row": {name: value for name, value in row.items() if name != "worker"}, "entry": shown, "output": output}
 
 

@@ -69,6 +69,6 @@ async def test_a_process_is_asked_once_to_stop_a_call_however_long_it_takes(
             assert await asyncio.wait_for(session.cancel(call.id), 60)
             kinds = [event.kind async for event in session.events(follow=False)]
             again = Failure("cancelled", "Once more")
-            assert not await cancellation.stop(session, await session.row(call.id), again)  # it was over before
+            assert not await cancellation.stop(session, await session._row(call.id), again)  # it was over before
     assert looks[:3] == [True, False, False]
     assert kinds.count("stop_wanted") == 1

@@ -67,11 +67,11 @@ async def test_who_asks_for_a_result_while_another_leaves_gets_it() -> None:
         for pause in range(8):  # in one of these moments the reader is told to end and has not ended yet
             session = await crib.open(f"s-{pause}", owner="ada")
             call = await session.submit("hold")
-            leaving = asyncio.ensure_future(session.awaited.end_of(call.id))
+            leaving = asyncio.ensure_future(session._awaited.end_of(call.id))
             await turns(20)
             leaving.cancel()
             await turns(pause)
-            asking.append(asyncio.ensure_future(session.awaited.end_of(call.id)))
+            asking.append(asyncio.ensure_future(session._awaited.end_of(call.id)))
             await turns(20)
         gate.set()
         events = await asyncio.wait_for(asyncio.gather(*asking), SOON)

@@ -525,7 +525,7 @@ async def test_the_view_lists_what_the_model_has_not_consumed(file: Path) -> Non
             _entry(second.id, "later", False, {"Ok": "soon"}),
             _entry(third.id, "broken", True, {"Err": "The forge is cold"}),
         ]
-        await session.consume("model", (await session.row(second.id)).done_seq or 0)
+        await session.consume("model", (await session._row(second.id)).done_seq or 0)
         (row,) = rows(file)
         assert [entry["call_id"] for entry in row["handler_state"]["completed_calls"]] == [third.id]
 

@@ -192,7 +192,7 @@ class Admission:
 
     def _missing(self, request: CallRequest, desk: AgentScope | None) -> NoReturn:
         """The name is ambiguous, its namespace is closed, or nobody knows it."""
-        view, name = request.session.view, whole(request.name)
+        view, name = request.session._view, whole(request.name)
         if name in view.ambiguous:
             names = ", ".join(view.ambiguous[name])
             raise _Refusal(failure_of(None, "invalid_arguments", f"'{name}' is ambiguous; say which: {names}"))
@@ -223,7 +223,7 @@ class Admission:
             self._check_grants(request, tool, session.policy if desk is None else desk.policy)
         if request.origin.depth > self._limits.depth:
             raise _Refusal(failure_of(tool, "denied", f"Calls may be at most {self._limits.depth} deep"))
-        if turn is not None and session.calls_in_turn(turn) > (most := self._per_turn):
+        if turn is not None and session._calls_in_turn(turn) > (most := self._per_turn):
             raise _Refusal(failure_of(tool, "rate_limited", f"Too many calls in one turn (limit {most})"))
 
     def _check_grants(self, request: CallRequest, tool: Tool, policy: Policy) -> None:

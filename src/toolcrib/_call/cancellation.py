@@ -53,7 +53,7 @@ async def stop(session: Session, row: Row, failure: Failure) -> bool:
             stopped, new = await _request(session, row, failure, new=new), False
         if stopped:
             return True
-        asked, row = True, await session.row(row.id)
+        asked, row = True, await session._row(row.id)
     return asked and row.code == failure.code
 
 
@@ -81,7 +81,7 @@ async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:
         return await _end(session, row, failure)
     if await engine.stop_call(row, failure):
         try:  # it may come to wait for somebody instead, or its worker may die over it
-            ended = await asyncio.wait_for(session.awaited.end_of(row.id), LOOK_S)
+            ended = await asyncio.wait_for(session._awaited.end_of(row.id), LOOK_S)
         except TimeoutError:
             return False
         return _ended_so(ended, failure)
@@ -94,9 +94,9 @@ async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:
 async def _request(session: Session, row: Row, failure: Failure, *, new: bool) -> bool:
     """Asks by the log of the session, which whoever runs a call of it follows; False where it has not ended yet."""
     if new:
-        await session.log(StopWanted(row.id, failure))
+        await session._log(StopWanted(row.id, failure))
     try:
-        ended = await asyncio.wait_for(session.awaited.end_of(row.id), LOOK_S)
+        ended = await asyncio.wait_for(session._awaited.end_of(row.id), LOOK_S)
     except TimeoutError:
         return False
     return _ended_so(ended, failure)

@@ -432,7 +432,7 @@ class LiveCall(Fence):
     async def child(self, tool: str, args: Any) -> Result:
         """Another tool, through the whole pipeline."""
         await self.meet()
-        return await self.session.call_child(self, tool, args)
+        return await self.session._call_child(self, tool, args)
 
     async def credential(self, name: str) -> str:
         """What the owner of the session brings under that name."""

@@ -210,7 +210,7 @@ class Pipeline:
         row = live.new_row("queued")
         row.worker = None
         live.extra = {**(live.extra or {}), **version_of(live)}
-        conflict = await live.session.awaited.submit(live, live.accepted(row, [records.accepted(live)]))
+        conflict = await live.session._awaited.submit(live, live.accepted(row, [records.accepted(live)]))
         if await self._shut_out(live, conflict):
             return
         live.row = row if conflict is None else _standing(conflict)
@@ -273,7 +273,7 @@ class Pipeline:
             return True
         try:
             if await self.revision(live.session_id) > session.state.revision:
-                await session.reload_state()
+                await session._reload_state()
         except StoreUnavailable:
             if live.row is None:
                 raise  # nothing of it was accepted
@@ -429,7 +429,7 @@ class Pipeline:
             return
         live.result = result
         if result.failure is not None or live.session.loops is not None or live.by.kind == "agent":
-            live.session.remember_outcome(live, result)
+            live.session._remember_outcome(live, result)
         self.release(live)
 
     def _shown(self, live: LiveCall, result: Result) -> Result:
@@ -519,7 +519,7 @@ class Pipeline:
             write.revision = (commit.revision - 1, commit.revision)
             conflict = await self.durably(live, write)
             if conflict is None:
-                session.changed_state(commit, live.id)
+                session._changed_state(commit, live.id)
                 return result
             if conflict.row is not None:
                 await self._too_late(live, result, conflict)
@@ -533,7 +533,7 @@ class Pipeline:
         """Takes in what others changed as soon as the store can; a call that has run is not let go before its end."""
         while live.late_stop is None:
             try:
-                await live.session.reload_state()
+                await live.session._reload_state()
                 return
             except StoreUnavailable as error:
                 if self.stopping:

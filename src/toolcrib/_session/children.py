@@ -23,7 +23,7 @@ async def call_child(session: Session, parent: LiveCall, tool: str, args: Any) -
     session.pipeline.begin_behind(parent)
     parent.flush_text()  # what it put out before stands before what it calls
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
-    live = session.new_call(tool, args, options, origin=parent.origin())
+    live = session._new_call(tool, args, options, origin=parent.origin())
     if parent.history is not None:
         before = await child_before(parent, tool, live.given)
         if before is not None:
@@ -48,9 +48,9 @@ async def keyed_child(session: Session, parent: LiveCall, key: str, tool: str, a
     await parent.meet()
     parent.flush_text()
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
-    live = session.new_call(tool, args, {**options, "key": f"{parent.id}:{key}"}, origin=parent.origin())
+    live = session._new_call(tool, args, {**options, "key": f"{parent.id}:{key}"}, origin=parent.origin())
     _join(live, parent)
-    await session.accept(live)
+    await session._accept(live)
     parent.heed()
     if live.row is not None and live.row.id != live.id:
         return live.row.id, None
@@ -80,7 +80,7 @@ async def _outcome(session: Session, parent: LiveCall, child: str, live: LiveCal
     """Waits for a child; one that nobody runs here when its parent is stopped ends with it."""
     try:
         if live is not None:
-            await session.accept(live)
+            await session._accept(live)
             if live.result is None:
                 await live.ended()
             if live.result is not None:

@@ -26,7 +26,7 @@ async def drain(session: Session, timeout: float) -> Closed:
     store = session.crib.store
     row = await store.session(session.id)
     begun = 0 if row is None else row.seq
-    await session.log(SessionClosing(timeout))
+    await session._log(SessionClosing(timeout))
     until = session.pipeline.clock.now() + timeout
     late = await _wait(session, timeout)
     late |= await _wait_elsewhere(session, begun, until - session.pipeline.clock.now())
@@ -35,7 +35,7 @@ async def drain(session: Session, timeout: float) -> Closed:
     waiting = await store.calls(session.id, ("waiting",), limit=ALL)
     unread = await store.calls(session.id, done_after=await store.cursor(session.id, "model"), limit=ALL)
     found = Closed(len(finished), len(late), len(waiting), len(unread))
-    await session.log(SessionClosed(*found))
+    await session._log(SessionClosed(*found))
     return found
 
 
@@ -85,7 +85,7 @@ async def _wait_elsewhere(session: Session, after: int, timeout: float) -> set[s
 
 
 async def _busy(session: Session) -> list[Row]:
-    return [row for row in await session.elsewhere() if row.state != "waiting"]
+    return [row for row in await session._elsewhere() if row.state != "waiting"]
 
 
 def _logout(row: Row | None) -> Failure:

@@ -78,7 +78,7 @@ def why(session: Session, tool: str, args: Any) -> Explanation:
     """
     from toolcrib.policy.explanation import Explanation
 
-    admission = session.pipeline.admission.explain(session.new_call(tool, args).request)
+    admission = session.pipeline.admission.explain(session._new_call(tool, args).request)
     verdict, rules = admission.verdict, rules_of(session.policy)
     if verdict is None:
         assert isinstance(admission, Rejected)
@@ -95,7 +95,7 @@ async def answer(session: Session, question: str, action: str, value: Any = None
         raise Refused("too_large", f"{most} approvals hold for this session already", "approve this call alone")
     given = await answers.answer(session, question, action, value, **more)
     if given.accepted and given.scope == "session":
-        row = await session.row(question.rpartition("-")[0])
+        row = await session._row(question.rpartition("-")[0])
         asked = (await session.history(row)).questions[question]
         if asked.offer is not None and asked.offer not in session.offers:
             await _approve(session, asked, given)
@@ -105,9 +105,9 @@ async def answer(session: Session, question: str, action: str, value: Any = None
 async def _approve(session: Session, asked: Question, given: Answer) -> None:
     """Adds what was offered to the session, and settles every waiting call that it covers."""
     assert asked.offer is not None
-    async with session.lock:
-        await session.log(Approved(asked.offer, given.actor, asked.id))
-        session.approved(asked.offer)
+    async with session._lock:
+        await session._log(Approved(asked.offer, given.actor, asked.id))
+        session._approved(asked.offer)
     for other in await session.questions():
         if other.id != asked.id and other.key == records.CONFIRM and await _covered(session, other):
             reason = f"Covered by the answer to {asked.id}"
@@ -116,7 +116,7 @@ async def _approve(session: Session, asked: Question, given: Answer) -> None:
 
 
 async def _covered(session: Session, asked: Question) -> bool:
-    row = await session.row(asked.call)
+    row = await session._row(asked.call)
     live = await answers.revive(session, row, await session.history(row))
     admission = session.pipeline.admission.explain(live.request)
     return isinstance(admission, Admitted) and admission.verdict.effect == "allow"

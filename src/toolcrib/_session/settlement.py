@@ -21,8 +21,8 @@ async def settle(session: Session, call: str, happened: bool, data: Any, reason:
     Raises:
         Refused: `not_found`; `conflict`, its end is known, or somebody else is settling it.
     """
-    async with session.lock:
-        row = await session.row(call)
+    async with session._lock:
+        row = await session._row(call)
         if row.state != "done" or row.code != "unknown":
             raise Refused(
                 "conflict", f"What came of call {call} is known", "only a call that ended `unknown` is settled"

@@ -67,7 +67,7 @@ def _call(note: CallNote) -> BackgroundCall:
 
 
 def _tells(room: Driver, call: BackgroundCall) -> bool:
-    tool = room.session.view.names.get(call.tool)
+    tool = room.session._view.names.get(call.tool)
     return tool is not None and tool.deliver == "all" and (call.wake or tool.wake) != "silent"
 
 

@@ -308,7 +308,7 @@ class Driver:
         return known[2]
 
     def _base(self, agent: Agent) -> toolset.Toolset:
-        view, policy = self.session.view, self.policy(agent)
+        view, policy = self.session._view, self.policy(agent)
         known = self._bases.get(agent)
         if known is None or known[0] is not view or known[1] is not policy:
             known = self._bases[agent] = (view, policy, toolset.of_session(self, agent))

@@ -114,7 +114,7 @@ class Loop:
     async def _turn(self) -> None:
         """Takes what was said meanwhile, and starts the next turn."""
         run, last = self.run, self.run.last_words
-        if self.parent is None and self.room.session.left_by_owner:
+        if self.parent is None and self.room.session._left_by_owner:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
         await self._compact()
         events = [*await late(self.room, run), *(said_by_user(run.id, one) for one in waiting_for(self.room, run))]
@@ -272,7 +272,7 @@ class Loop:
             args = (await self._given(note) or MASK.encode()).decode()
         joined = self.parent is not None and not background
         origin = self.parent.origin() if self.parent is not None and joined else TOP
-        live = session.new_call(note.tool, args, options, id=note.id, origin=origin)
+        live = session._new_call(note.tool, args, options, id=note.id, origin=origin)
         live.wanted = True
         live.wishes = self._gated
         if self.parent is not None:
@@ -281,7 +281,7 @@ class Loop:
         if self.parent is not None and joined:
             live.join(self.parent)
         note.state = "open"
-        await session.accept(live)
+        await session._accept(live)
         (self.parent or room.lease).heed()
         note.tool = live.tool_id or note.tool
         if live.result is not None:
@@ -332,7 +332,7 @@ class Loop:
         """What the calls wait for that a paused call made; nothing where one of them goes on or has ended."""
         found: list[str] = []
         for id in (await self.room.session.history(row)).paused or () if waits_for_children(row) else ():
-            child = await self.room.session.row(id)
+            child = await self.room.session._row(id)
             asked = [child.question] if child.question else await self._below(child)
             if child.state != "waiting" or not asked:
                 return []

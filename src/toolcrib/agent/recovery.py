@@ -52,7 +52,7 @@ async def look(agents: Agents, crib: Crib) -> None:
 
 async def _take_up(agents: Agents, crib: Crib, row: Row) -> None:
     session = await crib.attached(row.session)
-    if session is None or session.left_by_owner:
+    if session is None or session._left_by_owner:
         return
     if crib.pipeline.engine is None:
         await recover(crib, await crib.store.calls(row.session, ("queued", "running"), limit=1_000_000))

@@ -239,7 +239,7 @@ class Agents:
 
     def _drive(self, room: Driver) -> None:
         """Goes on with what there is to do in a session, unless somebody does."""
-        if room.task is None and not room.session.left_by_owner and not room.session.pipeline.stopping:
+        if room.task is None and not room.session._left_by_owner and not room.session.pipeline.stopping:
             room.trouble = None
             room.task = self._aside(self._driven(room))
 
@@ -258,7 +258,7 @@ class Agents:
             room.trouble = error
         finally:
             room.task = None
-            if room.session.left_by_owner:
+            if room.session._left_by_owner:
                 room.lease.release()
             room.ring()
 
@@ -436,7 +436,7 @@ class Agents:
                 raise room.trouble
             if id is None and run is None:  # whoever had to take it up has gone
                 self._drive(room)
-            if room.task is None and (room.session.left_by_owner or room.session.pipeline.stopping):
+            if room.task is None and (room.session._left_by_owner or room.session.pipeline.stopping):
                 raise Refused(
                     "unavailable", "The session is closed before the answer", "open it again; it goes on then"
                 )

@@ -240,7 +240,7 @@ class _Running:
                 await live.ended()
                 result = live.result
         while result is None:
-            if (await session.row(made.child)).state == "waiting":
+            if (await session._row(made.child)).state == "waiting":
                 self._waiting.add(id)
                 self._bell.set()
                 return await session.result(made.child)

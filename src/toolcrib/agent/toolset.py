@@ -55,7 +55,7 @@ def of_session(room: Driver, agent: Agent) -> Toolset:
     hides = getattr(room.policy(agent), "hides", None)
     callable_ = {
         name: tool
-        for name, tool in session.view.names.items()
+        for name, tool in session._view.names.items()
         if tool.namespace != builtins.NAMESPACE and agent.has(tool.id)
     }
     shown = {}

@@ -47,7 +47,7 @@ class CallFollower(Follower):
 
     async def run(self, after: int) -> int:
         """Follow until the call is done, or waits for an answer that nobody gives here; the exit code."""
-        row = await self.session.row(self.call)
+        row = await self.session._row(self.call)
         self.tool = row.tool
         self.cards.watch(self.call, self.tool)
         try:

@@ -227,7 +227,7 @@ async def see_through(terminal: Terminal, question: PendingQuestion) -> None:
 
     Who reads JSON is told of the call alone.
     """
-    session, row = question.session, await question.session.row(question.row.id)
+    session, row = question.session, await question.session._row(question.row.id)
     if not question.question.path or row.done_seq is None or session.crib.agents is None:
         return
     talk = ConversationFollower(terminal, session)

@@ -36,7 +36,7 @@ class QuestionHandler:
 
     async def settle(self, question: Question, seq: int) -> bool:
         """True if the question, asked at that place in the log, was answered: here or elsewhere, now or before."""
-        row = await self.session.row(question.call)
+        row = await self.session._row(question.call)
         if (row.state, row.question) != ("waiting", question.id):
             return True
         if question.kind == "confirm" and self.yes:
@@ -58,7 +58,7 @@ class QuestionHandler:
         """True if others have to agree too; then nobody here can do more."""
         from toolcrib.cli.questions import agreed, wanted
 
-        now = (await self.session.history(await self.session.row(question.call))).question
+        now = (await self.session.history(await self.session._row(question.call))).question
         if now is None or now.id != question.id:
             return False
         said = dataclasses.asdict(now)

@@ -44,7 +44,7 @@ class PendingQuestion(NamedTuple):
 
     async def renewed(self) -> PendingQuestion:
         """The same question as it is now."""
-        row = await self.session.row(self.row.id)
+        row = await self.session._row(self.row.id)
         history = await self.session.history(row)
         return PendingQuestion(self.session, row, history, history.questions[self.question.id])
 

@@ -63,7 +63,7 @@ async def tool_help(ctx: Context, tool: str, topic: str | None = None) -> str:
     """
     found: Tool | None = _session(ctx).tool(tool)
     if found is None:
-        close = nearest(tool, [*_session(ctx).view.names])
+        close = nearest(tool, [*_session(ctx)._view.names])
         hint = f"similar: {', '.join(close)}" if close else None
         raise ToolFailure("not_found", f"Unknown tool: {tool}", hint=hint)
     return _told(found) if found.knowledge.help is None else found.knowledge.help(topic)

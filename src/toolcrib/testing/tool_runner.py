@@ -68,7 +68,7 @@ def _live(tool: Tool, args: Mapping[str, Any] | None) -> LiveCall:
     """A call in flight in a crib that was never started, since that is what parses and judges."""
     crib = Crib(policy=_Anything())
     crib.catalog.add([tool])
-    return Session(crib, "session-1", "ada", (tool.namespace,)).new_call(tool.id, args, id="call-1")
+    return Session(crib, "session-1", "ada", (tool.namespace,))._new_call(tool.id, args, id="call-1")
 
 
 async def _body(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -> Any:

@@ -65,9 +65,9 @@ async def make(request: ApiRequest) -> ApiReply:
     args = b"{}" if body.args is UNSET else bytes(body.args)
     if body.wait is False:
         return await _submitted(session, body.tool, args, {"by": plain.by, **options})
-    live = session.new_call(body.tool, args, {"by": plain.by, **options} if options else plain)
+    live = session._new_call(body.tool, args, {"by": plain.by, **options} if options else plain)
     live.wanted = True
-    await session.accept(live)
+    await session._accept(live)
     id = live.id if live.row is None else live.row.id
     if live.background and live.row is not None:
         return ApiReply(forms.result(id, queued(id)))
@@ -80,13 +80,13 @@ async def make(request: ApiRequest) -> ApiReply:
 async def _submitted(session: Session, tool: str, args: bytes, options: dict[str, Any]) -> ApiReply:
     """An accepted call, and where it stands already: it may wait for somebody, or be over."""
     call = await session.submit(tool, args, **options)
-    return given(forms.call(call, status_of(await session.row(call.id))), 202)
+    return given(forms.call(call, status_of(await session._row(call.id))), 202)
 
 
 async def _outcome(request: ApiRequest, session: Session, live: LiveCall, id: str) -> ApiReply:
     """Waits for a call that takes a while, as long as somebody wants to hear of it."""
     wait = request.body.wait
-    work = asyncio.ensure_future(session.outcome(live))
+    work = asyncio.ensure_future(session._outcome(live))
     try:
         if await attend(work, request, None if wait is True else float(wait)):
             return ApiReply(forms.result(id, work.result()))
@@ -96,7 +96,7 @@ async def _outcome(request: ApiRequest, session: Session, live: LiveCall, id: st
         raise
     finally:
         work.cancel()
-    history = await session.history(await session.row(id))
+    history = await session.history(await session._row(id))
     return given(forms.call(history.call(), history.status), 202)
 
 

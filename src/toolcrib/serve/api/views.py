@@ -109,7 +109,7 @@ async def state(request: ApiRequest) -> ApiReply:
     found, crib = await request.api.rooms.of(request.path[0], request.principal), request.api.crib
     await crib.store.flush()
     if request.query.at is None:
-        await found.reload_state()
+        await found._reload_state()
         now = found.state.now
         return given(StateForm(dict(now), now.revision, dict(found.user), agent_of(found)))
     past, user, word = State(crib.state_keys), {}, ActiveAgent()

@@ -185,7 +185,7 @@ class FrontendSession:
                 if not within(opened_by(event), bounds(self.principal)):
                     raise ApiError("denied", "More is open in this conversation now than your key opens")
                 if ours.has(event):
-                    await self.session.see(event)
+                    await self.session._see(event)
                     yield event
             if over and not page:
                 return

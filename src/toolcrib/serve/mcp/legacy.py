@@ -224,7 +224,7 @@ class LegacyHandler:
         params.uri = UNSET if place.uri is None else place.uri
         asked = self._request(connection, place.id, place.method, params)
         asked.call = place.call
-        tool = session.view.names.get(row.tool)
+        tool = session._view.names.get(row.tool)
         return asked, self.server.running.follow(asked, session, tool, self.server.shape(asked), place.seq)
 
     # What comes without being a request

@@ -118,7 +118,7 @@ class ModernHandler:
         session, row = found
         last = b""
         async for _ in states(session, row.id):
-            shown = await self._server.tasks.detailed(session, await session.row(row.id), request.capabilities)
+            shown = await self._server.tasks.detailed(session, await session._row(row.id), request.capabilities)
             if digest(shown) != last:
                 last = digest(shown)
                 await subscriber.send("notifications/tasks", shown)

@@ -191,7 +191,7 @@ async def _answer(session: Session, one: Open, data: dict[str, Any], actor: str)
         ((_, response),) = data.items()
         return await _settle(session, one.question, response["action"], _value(one.question, response), actor)
     for name, response in data.items():
-        await session.log(InputGiven(one.question.id, name, response, actor))
+        await session._log(InputGiven(one.question.id, name, response, actor))
     if data.keys() >= one.wanted.keys():
         return await _settle(session, one.question, "accept", {**one.given, **data}, actor)
     return True

@@ -153,7 +153,7 @@ class McpServer:
             return None
         tool, arguments = self._tool(request, room)
         live = self.running.new_call(request, room.session, tool, arguments)
-        task = starter.start(room.session.accept(live))
+        task = starter.start(room.session._accept(live))
         if live.result is not None and task is None:
             return McpReply(tool_result(live.result, tool, modern=request.modern))
         return self._go_on(request, live, tool, task)

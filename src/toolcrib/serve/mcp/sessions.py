@@ -54,7 +54,7 @@ class McpSession:
     @property
     def sight(self) -> Visibility:
         """What the principal sees now."""
-        view, policy = self.session.view, self.session.policy
+        view, policy = self.session._view, self.session.policy
         if view is not self._view or policy is not self._policy:
             hides = getattr(policy, "hides", None)
             hidden = () if hides is None else tuple(tool.id for tool in view.tools if hides(tool, self.session))
@@ -110,12 +110,12 @@ class McpSessions:
     def known(self, principal: Principal) -> McpSession | None:
         """The same, where it was opened today already."""
         room = self._rooms.get(principal)
-        return None if room is None or self._clock.now() >= room.until or room.session.left_by_owner else room
+        return None if room is None or self._clock.now() >= room.until or room.session._left_by_owner else room
 
     async def session(self, principal: Principal, connection: str) -> Session:
         """The session of a connection, opened when it is first used."""
         session = self._crib.at_hand(connection)
-        return await self._open(connection, principal) if session is None or session.left_by_owner else session
+        return await self._open(connection, principal) if session is None or session._left_by_owner else session
 
     async def _open(self, id: str, principal: Principal) -> Session:
         return await self._crib.open(id, owner=principal.name, namespaces=self._opened(principal))

@@ -77,7 +77,7 @@ class Subscriber:
 
     def _look(self, name: str) -> int:
         """A number that is another when the list is another; much smaller than the list."""
-        tools = self._room.session.view.tools
+        tools = self._room.session._view.tools
         if name == "tools":
             return hash(tuple(tool.fingerprint for tool in tools if tool.source != SOURCE))
         space = PROMPTS if name == "prompts" else RESOURCES

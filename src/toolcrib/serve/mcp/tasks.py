@@ -38,7 +38,7 @@ class Tasks:
     async def created(self, session: Session, call: str) -> McpReply:
         """The answer that a call goes on as a task, once it is durable."""
         await session.crib.store.flush()
-        history = await session.history(await session.row(call))
+        history = await session.history(await session._row(call))
         return McpReply(encode(self._described(session, history, "working")), b"task")
 
     async def get(self, request: McpRequest) -> McpReply:
@@ -93,7 +93,7 @@ class Tasks:
         if code in _BROKEN:
             shown = self._described(session, history, "failed")
             return shown | {"error": {"code": INTERNAL, "message": str(outcome.failure)}}
-        tool = session.view.names.get(history.accepted.tool)
+        tool = session._view.names.get(history.accepted.tool)
         shown = self._described(session, history, "completed")
         return shown | {"result": {"resultType": "complete", **decode(tool_result(outcome, tool, modern=True))}}
 

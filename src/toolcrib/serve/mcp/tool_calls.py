@@ -45,7 +45,7 @@ class CallRunner:
         if request.params.request_state is not UNSET:
             return await self._resume(request, session.crib, tool, shape)
         live = self.new_call(request, session, tool, arguments)
-        await session.accept(live)
+        await session._accept(live)
         return self.answer(request, live, tool, shape)
 
     def new_call(self, request: McpRequest, session: Session, tool: Tool, arguments: bytes) -> LiveCall:
@@ -60,7 +60,7 @@ class CallRunner:
             if not tasks and request.modern and _needs_task(tool):
                 raise lacking(extension=TASKS)
             background = tasks if tool.background else None
-        return session.new_call(tool.id, arguments, CallOptions(by=request.by, background=background))
+        return session._new_call(tool.id, arguments, CallOptions(by=request.by, background=background))
 
     def answer(self, request: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
         """The answer of a call that was accepted, at once where it is over."""
@@ -180,7 +180,7 @@ class _CallFollow:
     async def _again(self) -> McpReply | None:
         """What a client brings that was asked before; None where the call goes on."""
         session = self.session
-        row = await session.row(self.call)
+        row = await session._row(self.call)
         if row.state == "done":
             return self._done(await session.result(self.call))
         opened = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
@@ -261,7 +261,7 @@ async def follow(session: Session, call: str, after: int | None) -> AsyncIterato
     """The events of a call and of those that it made, from its beginning or past a place, until its end."""
     if after is None:
         await session.crib.store.flush()
-        after = (await session.row(call)).accepted_seq
+        after = (await session._row(call)).accepted_seq
     family = {call}
     async for event in session.events(after):
         if event.kind == "accepted" and event.fields.get("parent") in family:
