@@ -145,7 +145,7 @@ class Crib:
         pins = Fingerprints(lambda: self.store, self.pipeline.clock.now) if self._pins(given) else None
         self.stock = SourceRegistry(self.catalog, given, declare or {}, pins)
         self._sessions: dict[str, Session] = {}
-        self._attached: WeakValueDictionary[str, Session] = WeakValueDictionary()
+        self._attached_sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._prefix = f"c{secrets.token_hex(6)}"
         self._numbers = itertools.count(1)
@@ -226,12 +226,15 @@ class Crib:
         self.warnings = await announce(self)
         if hasattr(self.store, "own_changed"):
             store: Any = self.store
-            store.own_changed, store.in_use = self.changed_elsewhere, lambda session: self.at_hand(session) is not None
+            store.own_changed, store.in_use = (
+                self._changed_elsewhere,
+                lambda session: self._at_hand(session) is not None,
+            )
         if self.pipeline.engine is None:
             await take_up_lost(self)
         else:
             await self.pipeline.engine.start(self)
-        await self.look_for_expiry()
+        await self._look_for_expiry()
         self._sweep_later()
         if self.agents is not None:
             self.agents.start(self)
@@ -285,7 +288,7 @@ class Crib:
             await asyncio.wait(tasks, timeout=cleanup)
         forsake([*tasks, *self.pipeline.adrift])
         self._sessions.clear()
-        self._attached.clear()
+        self._attached_sessions.clear()
 
     def share(self) -> None:
         """Has owners share seats, and bounds what each queues and lets wait, unless limits say otherwise.
@@ -297,12 +300,12 @@ class Crib:
             self.pipeline.share([live for live in calls if live.seated])
 
     def _in_memory(self) -> list[Session]:
-        return [*self._sessions.values(), *self._attached.values()]
+        return [*self._sessions.values(), *self._attached_sessions.values()]
 
     @property
     def in_memory(self) -> int:
         """How many sessions this process holds."""
-        return len(self._sessions) + len(self._attached)
+        return len(self._sessions) + len(self._attached_sessions)
 
     def __repr__(self) -> str:
         tools = len(self.catalog.view(("*",)).tools)
@@ -357,7 +360,7 @@ class Crib:
 
     # Sessions
 
-    def new_id(self) -> str:
+    def _new_id(self) -> str:
         """A new id for a call."""
         return f"{self._prefix}{next(self._numbers):x}"
 
@@ -399,7 +402,7 @@ class Crib:
             await recover(self, await self.store.calls(id, ("queued", "running"), limit=1_000_000))
         if not made and self.agents is not None:
             await look_after_all(session)
-        await self.sweep_sometimes()
+        await self._sweep_sometimes()
         if not made and self.agents is not None:
             self.agents.news(session)
         return session
@@ -409,26 +412,26 @@ class Crib:
         row = await self.store.session(id)
         if row is None or row.owner != owner:
             return self.default_namespaces
-        return (self._sessions.get(id) or await self.load(row)).namespaces
+        return (self._sessions.get(id) or await self._load(row)).namespaces
 
     async def _open(self, id: str, owner: str, rights: _Rights) -> tuple[Session, bool]:
         """The session, and whether it is new. A logout that is under way is waited for: there is one of each."""
         row, made = await self.store.open(id, owner, self.pipeline.clock.now())
         if row.owner != owner:
             raise Refused("denied", f"Session '{id}' cannot be opened")
-        session = None if made else self.at_hand(id)
+        session = None if made else self._at_hand(id)
         if session is not None and session.closing:
             await session.left()
             session = None
         session = None if made else self._sessions.get(id)
         if session is not None:
-            await self.refresh(session, row.revision)  # another process may have closed it
+            await self._refresh(session, row.revision)  # another process may have closed it
         if session is None or session.shut:
             session = await self._enter(row, made, rights)
         wanted, grants = rights.of(session)
         if (wanted, grants) != (session.namespaces, session.grants):
             session.grants, session.judge = grants, None
-            await self.set_namespaces(session, wanted, widened=not rights.limited and session.ceiling is not None)
+            await self._set_namespaces(session, wanted, widened=not rights.limited and session.ceiling is not None)
         return session, made
 
     async def _enter(self, row: SessionRow, made: bool, rights: _Rights) -> Session:
@@ -436,17 +439,17 @@ class Crib:
             opened = self.default_namespaces if rights.namespaces is None else rights.namespaces
             session = Session(self, row.id, row.owner, opened)
         else:
-            session = self._sessions.get(row.id) or self._attached.get(row.id) or await self.load(row)
+            session = self._sessions.get(row.id) or self._attached_sessions.get(row.id) or await self._load(row)
         _, session.grants = rights.of(session)
         session.judge = None
         session.shut = False
         self._sessions[row.id] = session
-        self._attached.pop(row.id, session)
+        self._attached_sessions.pop(row.id, session)
         grants = list(session.grants) if rights.grants else None
         await session._log(Opened(row.owner, session.namespaces, session.names(), not made, grants))
         return session
 
-    async def set_namespaces(
+    async def _set_namespaces(
         self, session: Session, namespaces: tuple[str, ...], *, narrowed: bool = False, widened: bool = False
     ) -> None:
         """Replaces what is open in a session, from now on; what has started goes on.
@@ -461,15 +464,15 @@ class Crib:
             grants = list(session.grants) or None
             await session._log(NamespacesChanged(namespaces, session.names(), narrowed, widened, grants))
 
-    async def load(self, row: SessionRow) -> Session:
+    async def _load(self, row: SessionRow) -> Session:
         """A session as its log tells it; nothing is written."""
         session = Session(self, row.id, row.owner, ())
-        await self.refresh(session, row.revision)
+        await self._refresh(session, row.revision)
         if not session.seen:  # nobody wrote yet what is open in it
             session.namespaces = self.default_namespaces
         return session
 
-    async def refresh(self, session: Session, revision: int) -> None:
+    async def _refresh(self, session: Session, revision: int) -> None:
         """Takes in what others did to a session since it was last looked at."""
         async with session._lock:
             news = session.news
@@ -479,61 +482,61 @@ class Crib:
                 session._refresh()
             session.known = news
         if revision > session.state.revision:
-            await self.fold_state(session)
+            await self._fold_state(session)
         if self.agents is not None:
             await self.agents.load(session)
 
-    async def renew(self, session: Session) -> None:
+    async def _renew(self, session: Session) -> None:
         """Takes in what others did to a session, and to its state, up to now."""
         moved = session.moved if self.moved is None else self.moved()
         row = await self.store.session(session.id)
         if row is not None:
-            await self.refresh(session, row.revision)
+            await self._refresh(session, row.revision)
         session.moved = moved
 
-    async def attached(self, id: str) -> Session | None:
+    async def _attached(self, id: str) -> Session | None:
         """The session of that id: the open one, else one made from its log."""
-        session = self.at_hand(id)
+        session = self._at_hand(id)
         if session is None:
             row = await self.store.session(id)
-            session = None if row is None else await self.attach(row)
+            session = None if row is None else await self._attach(row)
         return session
 
-    def at_hand(self, id: str) -> Session | None:
+    def _at_hand(self, id: str) -> Session | None:
         """The session of that id, if it is in memory."""
-        return self._sessions.get(id) or self._attached.get(id)
+        return self._sessions.get(id) or self._attached_sessions.get(id)
 
-    async def attach(self, row: SessionRow) -> Session:
+    async def _attach(self, row: SessionRow) -> Session:
         """The session of that row, from memory or else made from its log."""
-        session = self.at_hand(row.id)
+        session = self._at_hand(row.id)
         if session is None:
-            loaded = await self.load(row)
-            session = self._sessions.get(row.id) or self._attached.setdefault(row.id, loaded)
+            loaded = await self._load(row)
+            session = self._sessions.get(row.id) or self._attached_sessions.setdefault(row.id, loaded)
         return session
 
-    def changed_elsewhere(self, id: str) -> None:
+    def _changed_elsewhere(self, id: str) -> None:
         """Another node changed what belongs to a session itself, its namespaces say; with "" any may have changed."""
         # Where a look into memory tells, the others are looked at when they are used next.
         some = [session for session in self._in_memory() if session.live or self.moved is None]
-        for session in [self.at_hand(id)] if id else some:
+        for session in [self._at_hand(id)] if id else some:
             if session is not None and not self.ending:
                 session.news += 1  # until it has caught up, nothing is accepted by what may be revoked
-                self.pipeline.aside(self.catch_up(session))
+                self.pipeline.aside(self._catch_up(session))
 
-    async def catch_up(self, session: Session) -> None:
+    async def _catch_up(self, session: Session) -> None:
         """Takes in what others changed; where the store is away, the next call tries again."""
         try:
-            await self.renew(session)
+            await self._renew(session)
         except StoreError as error:
             log.info("session %s catches up later: %s", session.id, error)
 
-    def forget(self, session: Session) -> None:
+    def _forget(self, session: Session) -> None:
         """A session that was closed leaves nothing behind."""
-        for known in (self._sessions, self._attached):
+        for known in (self._sessions, self._attached_sessions):
             if known.get(session.id) is session:
                 del known[session.id]
 
-    async def fold_state(self, session: Session) -> None:
+    async def _fold_state(self, session: Session) -> None:
         """Brings the state of a session up to its log."""
         while page := await self.store.read(session.id, session.state_seen, limit=1000):
             for event in page:
@@ -588,7 +591,7 @@ class Crib:
         made = await self.store.session(name) if row else None
         if made is None:
             raise Refused("conflict", f"There is a session '{name}'", "import it under another id")
-        await self.look_for_expiry()
+        await self._look_for_expiry()
         return made
 
     async def delete_session(self, id: str, *, actor: str, force: bool = False) -> SessionDeleted:
@@ -597,7 +600,7 @@ class Crib:
         Raises:
             Refused: `not_found`; `conflict`, calls run in it.
         """
-        session = await self.attached(id)
+        session = await self._attached(id)
         if force and session is not None and session.owner != OWNER:
             await session.interrupt(background=True)
         await self.store.flush()
@@ -605,8 +608,8 @@ class Crib:
         stone = await archive.delete(self.store, id, actor, self.pipeline.clock.now(), reach)
         if stone is None:
             raise Refused("conflict", f"Calls run in session '{id}'", "close it first, or delete it with force")
-        if (left := self.at_hand(id)) is not None:
-            self.forget(left)
+        if (left := self._at_hand(id)) is not None:
+            self._forget(left)
         return stone
 
     async def deleted_sessions(self, owner: str | None = None) -> list[SessionDeleted]:
@@ -624,7 +627,7 @@ class Crib:
         for row in rows:
             session = await self.store.session(row.session)
             if session is not None:
-                loaded = self._sessions.get(row.session) or await self.load(session)
+                loaded = self._sessions.get(row.session) or await self._load(session)
                 question = (await loaded.history(row)).question
                 if question is not None:
                     questions.append(question)
@@ -640,11 +643,11 @@ class Crib:
             self._expiry[1].cancel()
 
         def ring() -> None:
-            self.pipeline.aside(self.expire())
+            self.pipeline.aside(self._expire())
 
         self._expiry = (when, self.pipeline.clock.call_at(when, ring))
 
-    async def look_for_expiry(self) -> None:
+    async def _look_for_expiry(self) -> None:
         """Sets the timer also for what another process let wait, which may be gone by now."""
         when = await self.store.next_expiry()
         if when is not None and not self.ending:
@@ -656,14 +659,14 @@ class Crib:
                 timer.cancel()
         self._expiry = self._sweep_timer = None
 
-    async def expire(self) -> None:
+    async def _expire(self) -> None:
         """Ends what waited too long, and sets the timer for the next."""
         if self._expiry is not None:
             self._expiry[1].cancel()
             self._expiry = None
         try:
             await end_overdue(self, self.pipeline.clock.now())
-            await self.look_for_expiry()
+            await self._look_for_expiry()
         except StoreError:
             if not self.ending:  # else whoever opens the store next ends what waited too long
                 raise
@@ -674,7 +677,7 @@ class Crib:
             return 0
         now = self.pipeline.clock.now()
         if not dry_run:
-            await self.expire()
+            await self._expire()
         return await self.store.sweep(now - self.retention.total_seconds(), now, dry_run=dry_run)
 
     @property
@@ -683,7 +686,7 @@ class Crib:
         retention = SWEEP_S if self.retention is None else self.retention.total_seconds()
         return min(SWEEP_S, max(retention, SHORTEST_S))
 
-    async def sweep_sometimes(self) -> None:
+    async def _sweep_sometimes(self) -> None:
         """Sweeps if the last time was an hour ago."""
         now = self.pipeline.clock.now()
         if now - self._swept >= SWEEP_S:
@@ -711,12 +714,12 @@ class Crib:
             log.info("sessions are swept later: %s", error)
         self._sweep_later()
 
-    async def sweep_hourly(self) -> None:
+    async def _sweep_hourly(self) -> None:
         """Sweeps every hour until it is cancelled; for what runs for long, a server or a worker."""
         clock = self.pipeline.clock
         while True:
             try:
-                await self.sweep_sometimes()
+                await self._sweep_sometimes()
             except StoreError as error:
                 log.info("sessions are swept later: %s", error)
             hour = asyncio.get_running_loop().create_future()

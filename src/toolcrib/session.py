@@ -249,7 +249,7 @@ class Session(Lists):
         permissions.check_number(narrower, most)
         self.grants = narrower
         self.judge = None
-        await self.crib.set_namespaces(self, wanted, narrowed=True)
+        await self.crib._set_namespaces(self, wanted, narrowed=True)
 
     # Calls
 
@@ -273,7 +273,7 @@ class Session(Lists):
         try:
             moved = self.crib.moved
             if self.news != self.known or (moved is not None and self.moved != moved()):
-                await self.crib.renew(self)
+                await self.crib._renew(self)
             await self.pipeline.accept(live)
         except StoreError as error:
             live.result = unavailable(live, error)
@@ -284,7 +284,7 @@ class Session(Lists):
         live.durable = True
         moved = self.crib.moved
         if self.news != self.known or (moved is not None and self.moved != moved()):
-            await self.crib.renew(self)
+            await self.crib._renew(self)
         await self.pipeline.accept(live)
         assert live.row is not None
         if live.row.id == live.id:
@@ -311,7 +311,7 @@ class Session(Lists):
             options = PLAIN
         elif not isinstance(options, CallOptions):
             options = CallOptions.of(options)
-        id = id or self.crib.new_id()
+        id = id or self.crib._new_id()
         return LiveCall(
             pipeline, CallRequest(self, id, tool, arguments, pipeline.clock.now(), options, origin, problem)
         )
@@ -516,7 +516,7 @@ class Session(Lists):
 
     async def _reload_state(self) -> None:
         """Takes from the log what others changed."""
-        await self.crib.fold_state(self)
+        await self.crib._fold_state(self)
 
     # Bounds
 
@@ -634,7 +634,7 @@ class Session(Lists):
         finally:
             self.closed = True
             self.pipeline.scheduler.forget_finished()
-            self.crib.forget(self)
+            self.crib._forget(self)
 
     async def left(self) -> None:
         """Returns when a logout that is under way is over, however it ended."""

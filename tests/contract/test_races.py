@@ -59,7 +59,7 @@ async def test_an_answer_after_the_expiry_is_refused_though_the_timer_is_late(
     await clock.advance(60)
     assert (await refusal(session.answer(question.id, action, "bob"))).code == "expired"
     assert await log(session, "answered") == []
-    await crib.expire()
+    await crib._expire()
     assert code(await asyncio.wait_for(session.result(question.call), PATIENCE_S)) == "timeout"
     assert ran == []
 

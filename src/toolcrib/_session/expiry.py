@@ -30,7 +30,7 @@ async def end_overdue(crib: Crib, now: float) -> None:
     while rows := await crib.store.expiring(now, AT_ONCE):
         for row in rows:
             try:
-                session = await crib.attached(row.session)
+                session = await crib._attached(row.session)
                 if session is not None and waits_for_children(row):
                     await suspension.look_after(session, row)
                 elif session is not None and not await answers.escalate(session, row):

@@ -42,7 +42,7 @@ async def take_up_lost(crib: Crib) -> None:
             if not await _recover(crib, row, foreign=foreign) and row.tool not in missing:
                 missing.add(row.tool)
                 log.warning("calls of %s wait for a process that has it: this one does not", row.tool)
-        await crib.look_for_expiry()
+        await crib._look_for_expiry()
         inherits = inherits and not (
             lost.sure and not crib.stock.pending
         )  # what is found from then on was left while this process lived
@@ -60,7 +60,7 @@ async def recover(crib: Crib, rows: Iterable[Row]) -> None:
 
 async def _recover(crib: Crib, row: Row, *, foreign: bool = False) -> bool:
     """Takes up one call, unless it is being worked on here; False for a `foreign` one whose tool only others have."""
-    session = await crib.attached(row.session)
+    session = await crib._attached(row.session)
     if session is None or row.id in session.live or row.id in crib.recovering:
         return True
     crib.recovering.add(row.id)

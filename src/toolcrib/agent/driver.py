@@ -118,7 +118,7 @@ class Driver:
 
     async def queue(self, mode: str, text: str, key: str | None, agent: str | None) -> int | None:
         """Queues a message, which this process has to see to; its number, or None where its key was used."""
-        id = self.session.crib.new_id() if key is None else message_id(key)
+        id = self.session.crib._new_id() if key is None else message_id(key)
         row = message_lease(self.session, id, key)
         events = [MessageQueued(mode, text, key, agent, id=id)]
         write = await self._write(events, read=False)

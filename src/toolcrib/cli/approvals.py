@@ -72,7 +72,7 @@ async def _open(crib: Crib, owner: str | None, session: str | None) -> list[Ques
     if session is None:
         return await crib.questions(owner)
     row = await found(crib, session)
-    return await (await crib.load(row)).questions() if owner in (None, row.owner) else []
+    return await (await crib._load(row)).questions() if owner in (None, row.owner) else []
 
 
 def _row(question: Mapping[str, Any]) -> Sequence[Cell]:

@@ -72,7 +72,7 @@ async def show_session(
 
     async with reading(terminal.crib) as crib:
         row = await found(crib, session)
-        loaded = await crib.load(row)
+        loaded = await crib._load(row)
         lists = {"unresolved": await loaded.unresolved(), "ongoing": await loaded.ongoing()}
         total, lists["completed"] = await _completed(crib, loaded, last)
         questions = await loaded.questions()
@@ -165,7 +165,7 @@ async def watch_session(
     from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
-        loaded = await crib.load(await found(crib, session))
+        loaded = await crib._load(await found(crib, session))
         async for event in loaded.events(after, follow=follow):
             if terminal.json:
                 terminal.data(event.plain())

@@ -49,7 +49,7 @@ async def worker(
         return
     starting.result()
     _calm()
-    sweeping = asyncio.ensure_future(crib.sweep_hourly())
+    sweeping = asyncio.ensure_future(crib._sweep_hourly())
     try:
         if terminal.json:
             terminal.data({"ready": crib.pipeline.worker, "role": role})

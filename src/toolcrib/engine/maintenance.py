@@ -49,8 +49,8 @@ class Maintenance:
                 await self._engine.renew()
                 break
         await self._say_again()
-        await self._crib.expire()
-        await self._crib.sweep_sometimes()
+        await self._crib._expire()
+        await self._crib._sweep_sometimes()
         self._report()
 
     async def _say_again(self) -> None:

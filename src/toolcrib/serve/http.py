@@ -192,7 +192,7 @@ class Site:
         self.api.metrics = Metrics(self._crib)
         self._crib.pipeline.observer = self.api.metrics.called
         self._traces = tracer() is not None
-        self._sweeping = asyncio.ensure_future(self._crib.sweep_hourly())
+        self._sweeping = asyncio.ensure_future(self._crib._sweep_hourly())
 
     async def quiet(self) -> None:
         """The server is about to stop: it is not ready any more, and streams end, for their readers to come back."""

@@ -177,6 +177,6 @@ async def test_a_session_that_nobody_uses_leaves_the_memory() -> None:
         session = await served.open()
         await served.call(session, "add", {"a": 1})
         async with asyncio.timeout(SOON_S):
-            while crib.at_hand(session) is not None:  # noqa: ASYNC110 - it is let go without a word
+            while crib._at_hand(session) is not None:  # noqa: ASYNC110 - it is let go without a word
                 await asyncio.sleep(0.05)
         assert (await served.call(session, "add", {"a": 2}))["data"] == 3

@@ -88,7 +88,7 @@ async def _visible(request: ApiRequest, spot: WalkedCall, question: Question) ->
     if principal.admin or spot.owner == principal.name:
         return bool(await request.api.rooms.visible([spot], principal))
     row = await request.api.crib.store.session(spot.row.session)
-    return row is not None and _put_to(principal, await request.api.crib.attach(row), question)
+    return row is not None and _put_to(principal, await request.api.crib._attach(row), question)
 
 
 def _demands(request: ApiRequest) -> list[ApprovalRequirement]:
@@ -171,7 +171,7 @@ async def _answerable(request: ApiRequest) -> Session:
         return await request.api.rooms.of(id, request.principal)
     call = await crib.store.call(request.body.question.rpartition("-")[0])
     if row is not None and call is not None and call.session == id and await _once_visible(request, row, call):
-        return await crib.attach(row)
+        return await crib._attach(row)
     raise missing()
 
 
@@ -179,7 +179,7 @@ async def _once_visible(request: ApiRequest, place: SessionRow, call: Row) -> bo
     """True if a question was put to somebody, open or not: who comes too late is told so."""
     if place.owner == OWNER or not _approves(request):
         return False
-    session = await request.api.crib.attach(place)
+    session = await request.api.crib._attach(place)
     question = (await session.history(call)).questions.get(request.body.question)
     return question is not None and _put_to(request.principal, session, question)
 

@@ -35,7 +35,7 @@ class SessionCache:
 
     def known(self, id: str, principal: Principal) -> Session | None:
         """A session in memory that this principal may use, without a look into the store."""
-        session = self._crib.at_hand(id)
+        session = self._crib._at_hand(id)
         if session is None or session.owner != principal.name:
             return None
         if (allowed := bounds(principal)) is not None and not within(session.reach, allowed):
@@ -51,7 +51,7 @@ class SessionCache:
         """
         session = self.known(id, principal)
         if session is None:
-            session = await self._crib.attach(await self.row(id, principal))
+            session = await self._crib._attach(await self.row(id, principal))
             self._use(session)
         return session
 
@@ -158,7 +158,7 @@ class SessionCache:
                 del self._used[id]
                 if id in self._opened:
                     self._opened.discard(id)
-                    self._crib.forget(session)
+                    self._crib._forget(session)
         self._timer = loop.call_later(self._idle_s, self._tidy) if self._used else None
 
     def close(self) -> None:

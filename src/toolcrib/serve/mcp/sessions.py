@@ -105,7 +105,7 @@ class McpSessions:
         for principal, room in list(self._rooms.items()):
             if now >= room.until and not room.session.live:
                 del self._rooms[principal]
-                self._crib.forget(room.session)
+                self._crib._forget(room.session)
 
     def known(self, principal: Principal) -> McpSession | None:
         """The same, where it was opened today already."""
@@ -114,7 +114,7 @@ class McpSessions:
 
     async def session(self, principal: Principal, connection: str) -> Session:
         """The session of a connection, opened when it is first used."""
-        session = self._crib.at_hand(connection)
+        session = self._crib._at_hand(connection)
         return await self._open(connection, principal) if session is None or session._left_by_owner else session
 
     async def _open(self, id: str, principal: Principal) -> Session:
@@ -136,7 +136,7 @@ class McpSessions:
         """The call that a task of this principal is; somebody else's is as unknown as one that never was."""
         call = self._seal.named(task, principal.name)
         row = None if call is None else await self._crib.store.call(call)
-        session = None if row is None else await self._crib.attached(row.session)
+        session = None if row is None else await self._crib._attached(row.session)
         if row is None or session is None or not self.owns(session, principal):
             return None
         return session, row
