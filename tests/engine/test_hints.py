@@ -337,7 +337,7 @@ async def test_questions_that_a_node_left_behind_end_in_time_at_another(
     monkeypatch.setattr(maintenance, "TELL_S", 0.02)
     async with cluster(urls, Log(), workers, kit=confirmed) as (other, *_):
         async with node(urls, Log(), "api", kit=confirmed) as gone:
-            monkeypatch.setattr(gone, "expire", nothing)  # as of a process that was killed
+            monkeypatch.setattr(gone, "_expire", nothing)  # as of a process that was killed
             monkeypatch.setattr(gone.pipeline, "expiry_changed", lambda when: None)
             session = await gone.open("s", owner="ada", namespaces=["shop"])
             calls = [await session.submit("shop.brief", {"order": order}) for order in "AB"]
