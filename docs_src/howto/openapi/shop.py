@@ -47,7 +47,7 @@ async def use(url: str) -> None:
     policy = {"grants": {"allow": [f"net:egress:{url}"]}, "rules": [{"ask": "pets.dropPet"}]}
     async with Crib([pets], policy=policy) as crib:
         ada = await crib.open(owner="ada", namespaces=["pets"])
-        print([(tool.id, tool.does) for tool in ada._view.tools])
+        print([(tool.id, tool.does) for tool in ada.tools()])
         print((await ada.call("pets.getPet", {"id": 1})).data)
         print((await ada.call("pets.getPet", {"id": 7})).text)
         print((await ada.call("pets.getPet", {"id": "../admin"})).text)
