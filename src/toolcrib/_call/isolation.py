@@ -422,6 +422,9 @@ class ProcessHost(OutsideCrib):
         """Only the process that writes the result could keep it."""
         raise ToolFailure("failed", "A tool in a process of its own cannot attach: return the data instead")
 
+    def drain(self) -> Any:
+        """Sending waits by itself while the other side is behind."""
+
     def child(self, tool: str, args: Any) -> Any:
         """Another tool, through the whole pipeline."""
         return _unpacked(self._request("call", [tool, args]))
