@@ -149,6 +149,8 @@ export interface Done {
   verdict?: VerdictRecord | null;
   /** Its result as JSON. */
   data?: unknown;
+  /** What the tool says of its success. */
+  message?: string | null;
   /** Blocks of its result. */
   content?: (Record<string, unknown>)[] | null;
   /** Wish that another agent goes on: `{to, reason, message}`. */
@@ -163,6 +165,14 @@ export interface Done {
   duration_ms: number;
   /** Changes of the session's state. */
   state?: StateRecord | null;
+}
+
+/** A call brought something about, as its tool says; written with its end. */
+export interface EffectReported {
+  /** What it is, in the words of the tool. */
+  type: string;
+  /** What there is to know of it. */
+  data?: unknown;
 }
 
 /** One of several people who have to agree said yes. */
@@ -200,12 +210,15 @@ export interface Escalated {
   to: string[];
 }
 
-/** Why a call did not succeed: a stable code, a message for the model, whether to try again, and a hint. */
+/** Why a call did not succeed: a stable code, a message for the model, whether to try again, and a hint.
+
+    `reason` is the tool's own code, such as `INSUFFICIENT_FUNDS`, where it has one. */
 export interface Failure {
   code: string;
   message: string;
   retryable?: boolean;
   hint?: string | null;
+  reason?: string | null;
 }
 
 /** Another agent goes on. */
@@ -561,6 +574,8 @@ export interface Settled {
   verdict?: VerdictRecord | null;
   /** Its result as JSON. */
   data?: unknown;
+  /** What the tool says of its success. */
+  message?: string | null;
   /** Blocks of its result. */
   content?: (Record<string, unknown>)[] | null;
   /** Wish that another agent goes on: `{to, reason, message}`. */
@@ -623,6 +638,8 @@ export interface StepFailure {
   retryable?: boolean | null;
   /** Advice for the model. */
   hint?: string | null;
+  /** The tool's own code. */
+  reason?: string | null;
 }
 
 /** A step of a call ran; later passes of the call take its outcome from here. */
@@ -746,6 +763,7 @@ export interface EventKinds {
   output: Output;
   activity: Activity;
   step: StepTaken;
+  effect: EffectReported;
   paused: Paused;
   done: Done;
   settled: Settled;

@@ -39,6 +39,7 @@ from toolcrib.types import (
     Limits,
     Question,
     Result,
+    SideEffect,
     block,
 )
 
@@ -70,6 +71,7 @@ __all__ = [
     "Refused",
     "Result",
     "Session",
+    "SideEffect",
     "Source",
     "StoreError",
     "StoreTooNew",

@@ -93,7 +93,11 @@ class EngineUnavailable(ToolcribError):
 
 
 class ToolFailure(Exception):
-    """Raised (or returned) by a tool that fails on purpose; message and hint reach the model as they are."""
+    """Raised (or returned) by a tool that fails on purpose; message and hint reach the model as they are.
+
+    `code` is one of the codes of failures, or a code of the tool's own such as `INSUFFICIENT_FUNDS`: then the failure
+    is `failed`, and that is its `reason`. With `reason` a tool says both.
+    """
 
     def __init__(
         self,
@@ -103,12 +107,14 @@ class ToolFailure(Exception):
         retryable: bool | None = None,
         hint: str | None = None,
         metadata: dict[str, Any] | None = None,
+        reason: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.retryable = retryable
         self.hint = hint
+        self.reason = reason
         self.metadata = metadata or {}
 
 

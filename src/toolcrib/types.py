@@ -191,16 +191,25 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a call did not succeed: a stable code, a message for the model, whether to try again, and a hint."""
+    """Why a call did not succeed: a stable code, a message for the model, whether to try again, and a hint.
+
+    `reason` is the tool's own code, such as `INSUFFICIENT_FUNDS`, where it has one.
+    """
 
     code: str
     message: str
     retryable: bool = False
     hint: str | None = None
+    reason: str | None = None
 
     def __str__(self) -> str:
+        return f"{self.line}\nHint: {self.hint}" if self.hint else self.line
+
+    @property
+    def line(self) -> str:
+        """What it says without the hint."""
         text = f"[{self.code}] {self.message}"
-        return f"{text}\nHint: {self.hint}" if self.hint else text
+        return text if self.reason is None or self.reason in self.message else f"{text} ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +230,14 @@ class Handover:
     message: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SideEffect:
+    """Something that a tool brought about, for whoever follows the log: written with the end of its call."""
+
+    type: str
+    data: Any = None
+
+
 class Block(dict[str, Any]):
     """One piece of content, tagged by `type`; a tool that returns blocks returns content."""
 
@@ -237,10 +254,24 @@ _MISSING: Any = object()
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Result:
-    """What came out of a call: data or a failure, blocks, state changes, a handover, metadata."""
+class ResultExtras(NamedTuple):
+    """What few results have: a message on success, and effects."""
 
-    __slots__ = ("_data", "_json", "changes", "content", "failure", "handover", "metadata")
+    message: str | None = None
+    effects: tuple[SideEffect, ...] = ()
+
+
+NO_EXTRAS = ResultExtras()
+
+
+class Result:
+    """What came out of a call: data or a failure, blocks, state changes, a handover, metadata.
+
+    `message` says to model and people what was done. State changes and `effects` are written with the end of the call,
+    in one commit, also where it failed.
+    """
+
+    __slots__ = ("_data", "_json", "changes", "content", "extras", "failure", "handover", "metadata")
 
     def __init__(  # noqa: PLR0913 - the parts of a result
         self,
@@ -252,6 +283,8 @@ class Result:
         metadata: Mapping[str, Any] | None = None,
         *,
         json: bytes | None = None,
+        message: str | None = None,
+        effects: Sequence[SideEffect | Mapping[str, Any]] = (),
     ) -> None:
         self._data = data if json is None else _MISSING
         self._json = json
@@ -262,6 +295,26 @@ class Result:
             self.changes = [Change(**change) if isinstance(change, Mapping) else change for change in changes]
         self.handover = handover
         self.metadata: Mapping[str, Any] = metadata or _NOTHING
+        self.extras = NO_EXTRAS
+        if message is not None or effects:
+            made = [SideEffect(**effect) if isinstance(effect, Mapping) else effect for effect in effects]
+            self.extras = ResultExtras(message, tuple(made))
+
+    def but(self, **parts: Any) -> Result:
+        """Return a copy with other parts."""
+        same = {name: getattr(self, name) for name in ("content", "failure", "changes", "handover", "metadata")}
+        data = {} if "data" in parts or "json" in parts else {"json": self.json}
+        return Result(**{**same, **data, **self.extras._asdict(), **parts})
+
+    @property
+    def message(self) -> str | None:
+        """What the tool says of its success."""
+        return self.extras.message
+
+    @property
+    def effects(self) -> tuple[SideEffect, ...]:
+        """What the tool brought about."""
+        return self.extras.effects
 
     @property
     def ok(self) -> bool:
@@ -292,12 +345,18 @@ class Result:
     def _body(self) -> str:
         if self.failure is not None:
             return str(self.failure)
+        text, message = self._output(), self.extras.message
+        if message is None:
+            return "(no output)" if text is None else text
+        return f"{message}\n{text}" if text else message
+
+    def _output(self) -> str | None:
         shown = [b for b in self.content if "model" in (b.get("audience") or ("model",))]
         if shown:
             return "\n".join(map(_shown, shown))
         data = self.data
         if data is None:
-            return "(no output)"
+            return None
         return data if isinstance(data, str) else _compact(data)
 
     def __eq__(self, other: object) -> bool:
@@ -306,7 +365,8 @@ class Result:
         return self._parts() == other._parts()
 
     def _parts(self) -> tuple[Any, ...]:
-        return (self.data, list(self.content), self.failure, list(self.changes), self.handover, dict(self.metadata))
+        rest = (self.handover, dict(self.metadata), self.extras)
+        return (self.data, list(self.content), self.failure, list(self.changes), *rest)
 
     __hash__ = None  # type: ignore[assignment]  # results hold JSON, which is not hashable
 

@@ -64,7 +64,7 @@ def test_a_failure_is_written_with_its_code_and_read_again() -> None:
 def test_failures_of_theirs_are_read_by_code_or_text() -> None:
     own = {"tool_name": "t", "status": "error", "data": {"error": {"code": "DIV_ZERO", "message": "m"}}}
     read = awaken.to_result(own)
-    assert (read.failure, dict(read.metadata)) == (Failure("failed", "m"), {"code": "DIV_ZERO"})
+    assert (read.failure, dict(read.metadata)) == (Failure("failed", "m", reason="DIV_ZERO"), {"code": "DIV_ZERO"})
     told = awaken.to_result({"tool_name": "t", "status": "error", "data": None, "message": "Timeout: late"})
     assert told.failure == Failure("timeout", "late")
     with pytest.raises(InteropError, match="no result yet"):

@@ -337,7 +337,13 @@ class Admission:
             value = str(error) or "The arguments were refused"
         except ToolFailure as error:
             failure = failure_of(
-                tool, error.code, error.message, retryable=error.retryable, hint=error.hint, metadata=error.metadata
+                tool,
+                error.code,
+                error.message,
+                retryable=error.retryable,
+                hint=error.hint,
+                metadata=error.metadata,
+                reason=error.reason,
             )
             raise _Refusal(failure, metadata=decode(to_json(error.metadata, fallback=str))) from None
         except asyncio.CancelledError as error:

@@ -16,7 +16,7 @@ from toolcrib.types import CODES, RETRYABLE, Failure
 trace = logging.getLogger("toolcrib.trace")
 
 
-def failure_of(
+def failure_of(  # noqa: PLR0913 - the parts of a failure
     tool: Tool | None,
     code: str,
     message: str,
@@ -24,10 +24,14 @@ def failure_of(
     retryable: bool | None = None,
     hint: str | None = None,
     metadata: Mapping[str, Any] = MappingProxyType({}),
+    reason: str | None = None,
 ) -> Failure:
-    """Return a failure with the hint of an anti-pattern that fits; an unknown code becomes `failed`."""
+    """Return a failure with the hint of an anti-pattern that fits.
+
+    A code that is none of `CODES` is the tool's own: the failure is `failed`, and that is its reason.
+    """
     if code not in CODES:
-        code, message = "failed", message or code
+        code, message, reason = "failed", message or code, reason or str(code)
     message = str(message)
     if hint is None and tool is not None:
         known = tool.knowledge
@@ -36,7 +40,7 @@ def failure_of(
             hint = known.hint(code, message, metadata)
     if retryable is None:
         retryable = code in RETRYABLE or (code == "timeout" and tool is not None and tool.does != "once")
-    return Failure(code, message, retryable, hint)
+    return Failure(code, message, retryable, hint, reason)
 
 
 def masked(failure: Failure, secrets: Sequence[str]) -> Failure:
@@ -44,7 +48,8 @@ def masked(failure: Failure, secrets: Sequence[str]) -> Failure:
     if not secrets:
         return failure
     hint = failure.hint and without(secrets, failure.hint)
-    return Failure(failure.code, without(secrets, failure.message), failure.retryable, hint)
+    reason = failure.reason and without(secrets, failure.reason)
+    return Failure(failure.code, without(secrets, failure.message), failure.retryable, hint, reason)
 
 
 def unexpected(error: BaseException, name: str, tool: str, call: str, secrets: Sequence[str] = ()) -> Failure:

@@ -229,6 +229,7 @@ def result(done: EventData) -> Result:
         changes=() if done.state is None else done.state.changes,
         handover=None if done.handover is None else _handover(done.handover),
         metadata=done.metadata,
+        message=done.message,
     )
 
 

@@ -233,21 +233,21 @@ def _frame(verb: str, id: int, body: Any) -> bytes:
 
 
 def _fields(error: ToolFailure | Failure) -> dict[str, Any]:
-    said = {name: getattr(error, name) for name in ("code", "message", "retryable", "hint")}
+    said = {name: getattr(error, name) for name in ("code", "message", "retryable", "hint", "reason")}
     return {**said, "metadata": decode(to_json(getattr(error, "metadata", {}), fallback=str))}
 
 
 def _packed(result: Result) -> dict[str, Any]:
-    names = ("data", "content", "failure", "changes", "handover")
+    names = ("data", "content", "failure", "changes", "handover", "message", "effects")
     return {**{name: getattr(result, name) for name in names}, "metadata": dict(result.metadata)}
 
 
 def _unpacked(body: dict[str, Any]) -> Result:
     failure = None if body["failure"] is None else Failure(**body["failure"])
-    told = {name: body[name] for name in ("data", "content", "handover", "metadata")}
+    told = {name: body[name] for name in ("data", "content", "handover", "metadata", "message")}
     result = history.result(Done(ok=failure is None, failure=failure, duration_ms=0, **told))
     result.changes = [Change(**change) for change in body["changes"]]
-    return result
+    return result.but(effects=body["effects"])
 
 
 # What follows runs in the other process

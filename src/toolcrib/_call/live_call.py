@@ -313,9 +313,10 @@ class LiveCall(Fence):
         retryable: bool | None = None,
         hint: str | None = None,
         metadata: Mapping[str, Any] = MappingProxyType({}),
+        reason: str | None = None,
     ) -> Failure:
         """A failure of this call, without the values of secret arguments."""
-        made = failure_of(self.tool, code, message, retryable=retryable, hint=hint, metadata=metadata)
+        made = failure_of(self.tool, code, message, retryable=retryable, hint=hint, metadata=metadata, reason=reason)
         return masked(made, self.secrets)
 
     def masked(self, text: str) -> str:
@@ -396,7 +397,8 @@ class LiveCall(Fence):
         if recorded is None:
             recorded = self._steps[key] = await self._take_step(key, do)
         if (failure := recorded.failure) is not None:
-            raise ToolFailure(failure.code, failure.message, retryable=failure.retryable, hint=failure.hint)
+            told: dict[str, Any] = {"retryable": failure.retryable, "hint": failure.hint, "reason": failure.reason}
+            raise ToolFailure(failure.code, failure.message, **told)
         if recorded.kept is not None:
             return decode(await self.pipeline.vault.kept(self.session_id, recorded.kept) or b"null")
         return None if recorded.value is UNSET else recorded.value
@@ -417,7 +419,8 @@ class LiveCall(Fence):
             data = await self._kept_step(key, decode(to_json(value)))
         except ToolFailure as error:
             hint = error.hint and self.masked(error.hint)
-            failure = StepFailure(error.code, self.masked(error.message), error.retryable, hint)
+            reason = error.reason and self.masked(error.reason)
+            failure = StepFailure(error.code, self.masked(error.message), error.retryable, hint, reason)
             data = StepTaken(key, failure=failure)
         self.pipeline.begin_behind(self)
         self.flush_text()

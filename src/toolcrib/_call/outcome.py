@@ -9,12 +9,13 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from toolcrib._call.failures import masked
 from toolcrib._call.live_call import LiveCall
 from toolcrib.errors import StoreError, ToolFailure
 from toolcrib.schema.redaction import without
 from toolcrib.state import StateProblem
 from toolcrib.store.codec import decode, encode
-from toolcrib.types import Block, Change, Failure, Result
+from toolcrib.types import NO_EXTRAS, Block, Change, Failure, Result, ResultExtras, SideEffect
 
 PREVIEW = 2000
 _PLAIN = frozenset({int, str, dict, float, bool, type(None)})
@@ -26,7 +27,7 @@ def to_result(live: LiveCall, value: Any) -> Result:
         return _checked(live, None, value)
     if isinstance(value, Result):
         if value.failure is not None:
-            return on_purpose(live, value.failure, value.metadata)
+            return on_purpose(live, value.failure, value.metadata, value)
         return _checked(live, _plain(value), value.data)
     if isinstance(value, ToolFailure | Failure):
         return on_purpose(live, value, getattr(value, "metadata", {}))
@@ -37,17 +38,39 @@ def to_result(live: LiveCall, value: Any) -> Result:
     return _checked(live, None, value)
 
 
-def on_purpose(live: LiveCall, error: ToolFailure | Failure, metadata: Mapping[str, Any]) -> Result:
-    """The result of a tool that says itself that it failed."""
-    failure = live.failure(error.code, error.message, retryable=error.retryable, hint=error.hint, metadata=metadata)
-    return Result(failure=failure, metadata=decode(to_json(dict(metadata), fallback=str)) if metadata else None)
+def on_purpose(
+    live: LiveCall, error: ToolFailure | Failure, metadata: Mapping[str, Any], given: Result | None = None
+) -> Result:
+    """The result of a tool that says itself that it failed; a `given` result may change the state all the same."""
+    failure = live.failure(
+        error.code,
+        error.message,
+        retryable=error.retryable,
+        hint=error.hint,
+        metadata=metadata,
+        reason=error.reason,
+    )
+    told = decode(to_json(dict(metadata), fallback=str)) if metadata else None
+    if given is None or not (given.changes or given.effects):
+        return Result(failure=failure, metadata=told)
+    return Result(failure=failure, changes=_changes(given), metadata=told, effects=_effects(given))
 
 
 def _plain(given: Result) -> Result:
     """What stands beside the data, as JSON of this moment; changes may be given as plain objects."""
     content, metadata = decode(to_json([list(given.content), dict(given.metadata)]))
-    changes = [replace(change, value=decode(to_json(change.value))) for change in given.changes]
-    return Result(None, content, None, changes, given.handover, metadata)
+    made = Result(None, content, None, _changes(given), given.handover, metadata)
+    if given.extras is not NO_EXTRAS:
+        made.extras = ResultExtras(None if given.message is None else str(given.message), _effects(given))
+    return made
+
+
+def _changes(given: Result) -> list[Change]:
+    return [replace(change, value=decode(to_json(change.value))) for change in given.changes]
+
+
+def _effects(given: Result) -> tuple[SideEffect, ...]:
+    return tuple(SideEffect(str(effect.type), decode(to_json(effect.data))) for effect in given.effects)
 
 
 def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
@@ -74,7 +97,7 @@ def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
         return _spilled(live, json if len(json) >= len(content) else content, given or Result())
     if given is None:
         return Result(json=json)
-    return Result(None, given.content, None, given.changes, given.handover, given.metadata, json=json)
+    return given.but(json=json)
 
 
 def unavailable(live: LiveCall, error: StoreError) -> Result:
@@ -92,7 +115,7 @@ def _spilled(live: LiveCall, json: bytes, given: Result) -> Result:
     live.spill = (id, json)
     where = {"output": id, "bytes": len(json), "preview": json[:PREVIEW].decode("utf-8", "ignore")}
     metadata = {**given.metadata, "spilled": {"output": id, "bytes": len(json)}}
-    return Result({"spilled": where}, (), None, given.changes, given.handover, metadata)
+    return given.but(data={"spilled": where}, content=(), metadata=metadata)
 
 
 def concealed(live: LiveCall, json: bytes) -> bytes:
@@ -103,15 +126,17 @@ def concealed(live: LiveCall, json: bytes) -> bytes:
 def presentable(live: LiveCall, result: Result) -> Result:
     """A result as it may be shown: it says what an approver changed, and tells no secret."""
     metadata = {**result.metadata, "edited": live.edited} if live.edited else dict(result.metadata)
-    content, changes = result.content, result.changes
+    content, changes, effects, message = result.content, result.changes, result.effects, result.message
     if live.secrets:
-        metadata, content, said = without(live.secrets, decode(encode([metadata, content, changes])))
-        changes = [Change(**change) for change in said]
+        told = decode(encode([metadata, content, changes, effects, message]))
+        metadata, content, said, made, message = without(live.secrets, told)
+        changes, effects = [Change(**change) for change in said], tuple(SideEffect(**effect) for effect in made)
     failure = result.failure
     if failure is not None:
-        hint = failure.hint and live.masked(failure.hint)
-        return Result(None, (), replace(failure, message=live.masked(failure.message), hint=hint), metadata=metadata)
-    return Result(None, content, None, changes, result.handover, metadata, json=concealed(live, result.json))
+        failure = masked(failure, live.secrets)
+        return Result(failure=failure, changes=changes, metadata=metadata, effects=effects)
+    json = concealed(live, result.json)
+    return result.but(json=json, content=content, changes=changes, metadata=metadata, effects=effects, message=message)
 
 
 def conflicting(live: LiveCall, result: Result, problem: StateProblem, base: int) -> Result:
@@ -119,4 +144,4 @@ def conflicting(live: LiveCall, result: Result, problem: StateProblem, base: int
     metadata: dict[str, Any] = {**result.metadata, "unsaved": result.data}
     if problem.problem == "conflict":
         metadata["conflict"] = {"key": problem.key, "base": base, "by": problem.by}
-    return Result(failure=live.failure("failed", problem.message()), metadata=metadata)
+    return Result(failure=result.failure or live.failure("failed", problem.message()), metadata=metadata)

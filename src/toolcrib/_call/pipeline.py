@@ -38,7 +38,7 @@ from toolcrib.store import Conflict, Draft, Row, Store, Write, draft
 from toolcrib.store.codec import LARGE
 from toolcrib.store.vault import Vault
 from toolcrib.tool import Tool
-from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
+from toolcrib.types import NO_EXTRAS, Credentials, CribLimits, Failure, Layer, Result
 
 RETRY_S = 1.0
 QUIET = 30
@@ -461,6 +461,7 @@ class Pipeline:
             or result.content
             or result.metadata
             or result.changes
+            or result.extras is not NO_EXTRAS
             or result.handover is not None
             or len(json := result.json) > LARGE
         ):
@@ -570,14 +571,14 @@ class Pipeline:
         code = None if result.failure is None else result.failure.code
         now = self.clock.now()
         if live.row is not None:
-            write = lifecycle.finish(live.row, code, [draft(now, live.id, data)])
+            write = lifecycle.finish(live.row, code, records.ending(live, result, now, data))
         else:
             row = live.new_row("done", 1 if live.started_at else 0)
             row.code = code
             events = [records.accepted(live)]
             if live.started_at:
                 events.append(records.started(live, 1))
-            events.append(draft(now, live.id, data))
+            events += records.ending(live, result, now, data)
             write = live.accepted(row, events)
         if live.extra is not None or live.history is not None or live.secrets:
             write.forgets = live.forgets

@@ -11,15 +11,15 @@ from pydantic_core import to_json
 
 from toolcrib._call.history import History
 from toolcrib._call.live_call import LiveCall
-from toolcrib.events import UNSET, Accepted, Done, Event, QuestionRecord, Started, StateRecord, Waiting
+from toolcrib.events import UNSET, Accepted, Done, EffectReported, Event, QuestionRecord, Started, StateRecord, Waiting
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
 from toolcrib.schema.names import one_line
 from toolcrib.schema.redaction import parted, without
-from toolcrib.store import Draft
+from toolcrib.store import Draft, draft
 from toolcrib.store.codec import Raw, decode, digest, encode, event_json, raw
 from toolcrib.tool import Tool
-from toolcrib.types import By, Call, Result, Resume
+from toolcrib.types import NO_EXTRAS, By, Call, Result, Resume
 
 
 class QuickCall(msgspec.Struct, gc=False):
@@ -166,7 +166,7 @@ def done(
     """The outcome. Only what is there is written."""
     failure, metadata = result.failure, result.metadata
     took = round((now - live.started_at) * 1000, 3) if live.started_at else 0
-    plain = failure is None and state is None and result.handover is None
+    plain = failure is None and state is None and result.handover is None and result.extras is NO_EXTRAS
     if plain and not (metadata or result.content or live.background):
         return of(ok=True, data=raw(result.json), duration_ms=took)
     if failure is not None and live.tool is not None and "definition" in live.tool.metadata:
@@ -178,6 +178,7 @@ def done(
         failure=failure,
         verdict=_verdict_of(live) if live.verdict is not None and live.verdict.effect == "deny" and failure else None,
         data=raw(result.json) if failure is None else UNSET,
+        message=result.message,
         content=content,
         handover=result.handover,
         metadata=dict(metadata) or None,
@@ -186,6 +187,14 @@ def done(
         duration_ms=took,
         state=state,
     )
+
+
+def ending(live: LiveCall, result: Result, now: float, data: Done) -> list[Draft]:
+    """The last events of a call: what it brought about, and its end."""
+    end = draft(now, live.id, data)
+    if not result.effects:
+        return [end]
+    return [*(draft(now, live.id, EffectReported(effect.type, effect.data)) for effect in result.effects), end]
 
 
 def quick(live: LiveCall, result: bytes, now: float) -> QuickCall:

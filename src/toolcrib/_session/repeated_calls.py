@@ -45,9 +45,9 @@ class RepeatedCalls:
         if said is None:
             return result
         if result.failure is not None:
-            return Result(failure=replace(result.failure, hint=result.failure.hint or said), metadata=result.metadata)
+            return result.but(failure=replace(result.failure, hint=result.failure.hint or said))
         metadata = {**result.metadata, "hint": said}
-        return Result(None, result.content, None, result.changes, result.handover, metadata, json=result.json)
+        return result.but(metadata=metadata)
 
     def note(self, live: LiveCall, result: Result) -> None:
         """Takes the outcome of a call."""

@@ -75,7 +75,7 @@ def gated(desk: RunScope, result: Result) -> Result:
     if handover is None or result.failure is not None:
         return result
     if any(note.transferred for note in desk.now.notes):
-        return Result(None, result.content, None, result.changes, None, result.metadata, json=result.json)
+        return result.but(handover=None)
     try:
         gate(desk, str(getattr(handover, "to", "")))  # a tool may return whatever it likes
     except ToolFailure as error:

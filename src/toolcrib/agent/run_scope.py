@@ -153,7 +153,7 @@ class RunView:
             return result
         metadata = dict(result.metadata) | ({} if self._finish is None else {"finish": self._finish})
         handover = result.handover or self._handover
-        return Result(None, result.content, None, result.changes, handover, metadata, json=result.json)
+        return result.but(handover=handover, metadata=metadata)
 
 
 def scope_of(ctx: Context) -> RunScope:

@@ -32,6 +32,7 @@ class _Result(Struct):
     changes: list[dict[str, Any]] = []
     handover: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
+    message: str | None = None
 
 
 class _Event(Struct):
@@ -97,6 +98,7 @@ def _result(said: _Result) -> Result:
         None if said.handover is None else Handover(**said.handover),
         said.metadata,
         json=bytes(said.data),
+        message=said.message,
     )
 
 

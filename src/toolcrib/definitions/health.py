@@ -378,10 +378,10 @@ def _instead(result: Result, other: str, told: str) -> Result:
     metadata = {**result.metadata, "fallback": {"tool": other, "reason": told}}
     failure = result.failure
     if failure is not None:
-        return Result(failure=replace(failure, message=f"{told}: {failure.message}"), metadata=metadata)
+        return result.but(failure=replace(failure, message=f"{told}: {failure.message}"), metadata=metadata)
     shown = result.content or [block("text", text=result.text)]
     content = [block("text", ("model",), text=told), *shown]
-    return Result(result.data, content, None, result.changes, result.handover, metadata)
+    return result.but(content=content, metadata=metadata)
 
 
 def _number(value: Any, otherwise: float) -> float:

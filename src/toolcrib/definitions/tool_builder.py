@@ -299,12 +299,12 @@ def _reshaped(result: Result, shaped: transforms.ShapedData) -> Result:
     """A result with its shaped data; what it said in words is then no longer true, what it shows still is."""
     if shaped.warnings:
         metadata = {**result.metadata, "warnings": list(shaped.warnings)}
-        return Result(result.data, result.content, None, result.changes, result.handover, metadata)
+        return result.but(metadata=metadata)
     if shaped.data is result.data:
         return result
     shows = [one for one in result.content if one.get("type") not in ("text", "json")]
     content = [_shown(shaped.data), *shows] if shows else ()
-    return Result(shaped.data, content, None, result.changes, result.handover, result.metadata)
+    return result.but(data=shaped.data, content=content)
 
 
 def _shown(data: Any, audience: tuple[str, ...] | None = None) -> Block:
@@ -324,7 +324,7 @@ def _for_model(definition: ToolDefinition, command: Command, result: Result, ben
     others = [Block({**one, "audience": ["user"]}) for one in result.content]
     told = {name: value for name, value in left._asdict().items() if name != "filtered"}
     content, metadata = [_shown(left.filtered, ("model",)), *others], {**result.metadata, "filter": told}
-    return Result(result.data, content, None, result.changes, result.handover, metadata)
+    return result.but(content=content, metadata=metadata)
 
 
 @contextmanager

@@ -225,6 +225,20 @@ class StepTaken(EventData, frozen=True):
     failure: StepFailure | None = None
 
 
+class EffectReported(EventData, frozen=True):
+    """A call brought something about, as its tool says; written with its end.
+
+    Attributes:
+        type: What it is, in the words of the tool.
+        data: What there is to know of it.
+    """
+
+    kind: ClassVar[str] = "effect"
+
+    type: str
+    data: Any = None
+
+
 class Paused(EventData, frozen=True):
     """A call waits for calls that it made and that wait for somebody.
 
@@ -245,6 +259,7 @@ class Done(EventData, frozen=True, kw_only=True):
         failure: Why it did not.
         verdict: What the policy said, where that is why.
         data: Its result as JSON.
+        message: What the tool says of its success.
         content: Blocks of its result.
         handover: Wish that another agent goes on: `{to, reason, message}`.
         metadata: What else there is to know of the result.
@@ -260,6 +275,7 @@ class Done(EventData, frozen=True, kw_only=True):
     failure: Failure | None = None
     verdict: VerdictRecord | None = None
     data: Any = UNSET
+    message: str | None = None
     content: list[dict[str, Any]] | None = None
     handover: Any = None
     metadata: dict[str, Any] | None = None
@@ -277,6 +293,7 @@ class Settled(Done, frozen=True, kw_only=True):
         failure: Why it did not.
         verdict: What the policy said, where that is why.
         data: Its result as JSON.
+        message: What the tool says of its success.
         content: Blocks of its result.
         handover: Wish that another agent goes on: `{to, reason, message}`.
         metadata: What else there is to know; `settled_by` and `reason` where a person settled it.

@@ -118,12 +118,14 @@ class StepFailure(Struct, frozen=True):
         message: What the model reads.
         retryable: Whether to try again; null leaves that to the code.
         hint: Advice for the model.
+        reason: The tool's own code.
     """
 
     code: str
     message: str
     retryable: bool | None = None
     hint: str | None = None
+    reason: str | None = None
 
 
 class StateRecord(Struct, frozen=True, omit_defaults=True):

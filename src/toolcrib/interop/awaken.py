@@ -92,11 +92,11 @@ def from_result(tool_name: str, result: Result) -> dict[str, Any]:
         metadata["content"] = list(result.content)
     failure = result.failure
     if failure is None:
-        made = {"tool_name": tool_name, "status": "success", "data": result.data, "message": None}
+        made = {"tool_name": tool_name, "status": "success", "data": result.data, "message": result.message}
         return {**made, "metadata": metadata} if metadata else made
     metadata |= {"retryable": True} if failure.retryable else {}
     metadata |= {"hint": failure.hint} if failure.hint else {}
-    said = f"[{failure.code}] {failure.message}"
+    said = failure.line
     made = {"tool_name": tool_name, "status": "error", "data": translation.error_part(failure), "message": said}
     return {**made, "metadata": metadata} if metadata else made
 
@@ -113,7 +113,7 @@ def to_result(result: Mapping[str, Any]) -> Result:
     metadata = dict(said.get("metadata", {}))
     content = metadata.pop("content", None) or ()
     if said["status"] == "success":
-        return Result(said["data"], content, metadata=metadata)
+        return Result(said["data"], content, metadata=metadata, message=said.get("message"))
     more = {"hint": metadata.pop("hint", None), "retryable": metadata.pop("retryable", False)}
     part = translation.read_error_part(said["data"])
     if part is None:

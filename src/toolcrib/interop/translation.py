@@ -50,14 +50,20 @@ def schema(name: str, value: Any) -> dict[str, Any]:
 
 
 def failing(code: str, message: str, **more: Any) -> Failure:
-    """A failure of ours; a code that we do not know is `failed`."""
+    """A failure of ours; a code that we do not know is the reason of `failed`."""
     known = code if code in CODES else "failed"
-    return Failure(known, message, **{"retryable": known in RETRYABLE, **more})
+    reason = {} if known == code else {"reason": code}
+    return Failure(known, message, **{"retryable": known in RETRYABLE, **reason, **more})
 
 
 def error_part(failure: Failure) -> dict[str, Any]:
     """A failure as data, for forms that have no place for it."""
-    return {"error": {"code": failure.code, "message": failure.message}}
+    return {"error": {"code": own_code(failure), "message": failure.message}}
+
+
+def own_code(failure: Failure) -> str:
+    """The code of a failure for systems that have one: the tool's own where it is all that `failed` would say."""
+    return failure.reason if failure.code == "failed" and failure.reason is not None else failure.code
 
 
 def read_error_part(data: Any) -> tuple[str, str] | None:

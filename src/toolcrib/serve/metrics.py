@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,11 @@ UNTRIED = frozenset({"denied", "declined", "cancelled", "invalid_arguments", "ra
 """Ends that tell nothing of the tool."""
 
 IN_A_ROW = 3
+REASONS = 20
+"""So many failure codes of one tool have a label each."""
+
+OTHER = "other"
+_REASON = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class Metrics:
@@ -43,6 +49,13 @@ class Metrics:
             buckets=BOUNDS,
             registry=None,
         )
+        self._reasons = Counter(
+            "toolcrib_call_failure_reasons_total",
+            "Calls that ended here with a failure code of their tool's own.",
+            ("tool", "reason"),
+            registry=None,
+        )
+        self._known_reasons: dict[str, set[str]] = {}
         self._requests = Counter(
             "toolcrib_http_requests_total", "Requests to the API.", ("route", "method", "status"), registry=None
         )
@@ -56,12 +69,23 @@ class Metrics:
             return
         code = "succeeded" if outcome.failure is None else outcome.failure.code
         self._calls.labels(tool, code).inc()
+        if outcome.failure is not None and outcome.failure.reason is not None:
+            self._reasons.labels(tool, self._reason(tool, outcome.failure.reason)).inc()
         if code in OUT_OF_ORDER:
             self._in_a_row[tool] = [*self._in_a_row.get(tool, ()), code][-IN_A_ROW:]
         elif code not in UNTRIED:
             self._in_a_row.pop(tool, None)
         if live.started_at:
             self._times.labels(tool).observe(max(0.0, self._crib.pipeline.clock.now() - live.started_at))
+
+    def _reason(self, tool: str, reason: str) -> str:
+        """Return the label of a tool's own failure code. A tool that makes up ever new ones gets no more labels."""
+        known = self._known_reasons.setdefault(tool, set())
+        if reason not in known:
+            if len(known) >= REASONS or not _REASON.fullmatch(reason):
+                return OTHER
+            known.add(reason)
+        return reason
 
     def out_of_order(self) -> dict[str, str]:
         """Return the tools that seem not to work, and why, by how their last calls ended here."""
@@ -84,7 +108,7 @@ class Metrics:
         return generate_latest(_Scrape([*self._counted(), *gauges]))
 
     def _counted(self) -> Iterator[Metric]:
-        for metric in (self._calls, self._times, self._requests):
+        for metric in (self._calls, self._reasons, self._times, self._requests):
             for family in metric.collect():
                 family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
                 yield family

@@ -17,7 +17,7 @@ from toolcrib.state import Snapshot
 from toolcrib.store.codec import decode, encode
 from toolcrib.testing.clock import START
 from toolcrib.testing.script import Reply, Script
-from toolcrib.types import RETRYABLE, Answer, Failure, Result
+from toolcrib.types import CODES, RETRYABLE, Answer, Failure, Result
 
 FACTS: dict[str, Any] = {
     "session": "session-1",
@@ -269,8 +269,10 @@ def in_thread(ctx: RecordingContext) -> RecordingThreadContext:
 
 def failure(error: ToolFailure) -> Failure:
     """The failure that a tool raised on purpose."""
-    retryable = error.code in RETRYABLE if error.retryable is None else error.retryable
-    return Failure(error.code, error.message, retryable, error.hint)
+    known = error.code in CODES
+    code, reason = (error.code, error.reason) if known else ("failed", error.reason or error.code)
+    retryable = code in RETRYABLE if error.retryable is None else error.retryable
+    return Failure(code, error.message or ("" if known else error.code), retryable, error.hint, reason)
 
 
 def _finished(work: Awaitable[Any]) -> Any:

@@ -16,9 +16,9 @@ from tests.requirements import requirement
 from tests.serve.api.place import desk
 from tests.serve.tools import TOOLS
 from tests.shared import ROOT
-from toolcrib import Crib, tool
+from toolcrib import Crib, ToolFailure, tool
 from toolcrib.serve.keys import ApiKeys, new_key
-from toolcrib.serve.metrics import Metrics
+from toolcrib.serve.metrics import REASONS, Metrics
 from toolcrib.serve.principal import Principal
 from toolcrib.testing import FakeClock
 
@@ -167,3 +167,21 @@ async def test_grants_that_mean_nothing_are_told_as_such_and_not_as_a_session_of
     async with desk(Crib(TOOLS)) as served:
         status, code = await served.refused("POST", "/sessions", {"id": "s-1", "grants": ["no such thing"]})
     assert (status, code) == (400, "invalid_arguments")
+
+
+@requirement("contract.failure.5")
+async def test_own_failure_codes_are_counted_and_bounded() -> None:
+    @tool(read_only=True)
+    async def pay(reason: str) -> None:
+        """Pay."""
+        raise ToolFailure(reason, "no")
+
+    async with desk(Crib([pay])) as served:
+        session = await served.open()
+        for number in range(REASONS + 5):
+            answer = await served.call(session, "pay", {"reason": f"NO_{number}"})
+        text = (await served.http.get("/metrics")).text
+    assert answer["failure"]["reason"] == f"NO_{REASONS + 4}"
+    lines = [line for line in text.splitlines() if line.startswith("toolcrib_call_failure_reasons_total{")]
+    assert len(lines) == REASONS + 1
+    assert any('reason="other"' in line and line.endswith(" 5.0") for line in lines)

@@ -111,6 +111,7 @@ def _told(result: Result) -> dict[str, Any]:
     if failure is None:
         return {"ok": True, "data": result.data}
     said = {"code": failure.code, "message": failure.message, "retryable": failure.retryable, "hint": failure.hint}
+    said |= {} if failure.reason is None else {"reason": failure.reason}
     return {"ok": False, "failure": said}
 
 

@@ -30,6 +30,7 @@ class FailureForm(Struct, omit_defaults=True):
     message: str
     retryable: bool
     hint: str | None = None
+    reason: str | None = None
 
 
 class ResultForm(Struct, omit_defaults=True):
@@ -43,6 +44,7 @@ class ResultForm(Struct, omit_defaults=True):
     changes: Sequence[Json] = ()
     handover: Mapping[str, Json] | None = None
     metadata: Mapping[str, Json] | None = None
+    message: str | None = None
 
 
 class EntryForm(Struct, omit_defaults=True):
@@ -162,7 +164,7 @@ class SessionForm(Struct, omit_defaults=True):
 def result(call: str, outcome: types.Result) -> bytes:
     """A result as JSON; the common case is put together from ready pieces."""
     if outcome.failure is None and not (
-        outcome.content or outcome.metadata or outcome.changes or outcome.handover is not None
+        outcome.content or outcome.metadata or outcome.changes or outcome.handover is not None or outcome.message
     ):
         return b'{"call":"%b","ok":true,"data":%b}' % (call.encode(), outcome.json)
     return encode(result_form(call, outcome))
@@ -175,11 +177,12 @@ def result_form(call: str, outcome: types.Result) -> ResultForm:
         call,
         failure is None,
         Raw(outcome.json),
-        None if failure is None else FailureForm(failure.code, failure.message, failure.retryable, failure.hint),
+        None if failure is None else FailureForm(**asdict(failure)),
         list(outcome.content),
         [asdict(change) for change in outcome.changes],
         None if outcome.handover is None else _said(asdict(outcome.handover)),
         dict(outcome.metadata) or None,
+        outcome.message,
     )
 
 

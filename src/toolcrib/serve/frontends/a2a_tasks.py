@@ -19,6 +19,9 @@ from toolcrib.session import Session
 KEY = "a2a:"
 """Before the id that another agent gave to its message, where it is the key of ours."""
 STATES = {"answered": "COMPLETED", "cancelled": "CANCELED", "interrupted": "CANCELED"}
+FAILURES = "toolcrib/failures"
+"""The field of a task's metadata with calls that failed for a reason of their tool's own."""
+
 CONTEXTS = 50
 """So many contexts, the last used ones, are looked through by who names none."""
 
@@ -38,6 +41,8 @@ class Task:
         self.history: list[dict[str, Any]] = []
         self.questions: dict[str, dict[str, Any]] = {}
         self.wanted: list[dict[str, Any]] = []
+        self._calls: set[str] = set()
+        self.reasons: list[dict[str, str]] = []
 
     def take(self, event: Event) -> None:
         """Takes what an event of the run says."""
@@ -46,8 +51,12 @@ class Task:
             self.questions[data["question"]["id"]] = data["question"]
         elif kind == "answered":
             self.questions.pop(data["question"], None)
+        elif kind == "done" and event.call in self._calls:
+            self._end(event.call, data.get("failure") or {})
         elif data.get("run") != self.run:
             return
+        elif kind == "accepted" and event.call is not None:
+            self._calls.add(event.call)
         elif kind == "message" and data["role"] in ("user", "assistant") and data.get("content"):
             role = "ROLE_USER" if data["role"] == "user" else "ROLE_AGENT"
             parts = [{"text": data["content"]}]
@@ -60,6 +69,11 @@ class Task:
             self._turn(kind, data)
         if data.get("run") == self.run:
             self.at = event.at
+
+    def _end(self, call: str, failure: Mapping[str, Any]) -> None:
+        """A call of the run ended; what its tool says of its failure is told."""
+        if failure.get("reason") is not None:
+            self.reasons.append({"call": call, "code": failure["code"], "reason": failure["reason"]})
 
     def _turn(self, kind: str, data: Mapping[str, Any]) -> None:
         self.said, self.wanted = None, []
@@ -91,13 +105,14 @@ class Task:
         """All of it."""
         shown = self.history if history is None else self.history[-history:] if history else []
         artifacts = [{"artifactId": id, "name": id, "parts": [{"text": text}]} for id, text in self.artifacts.items()]
-        return {
+        form = {
             "id": self.id,
             "contextId": self.context,
             "status": self.status(),
             "artifacts": artifacts,
             "history": shown,
         }
+        return {**form, "metadata": {FAILURES: self.reasons}} if self.reasons else form
 
 
 def _asked(question: Mapping[str, Any]) -> list[dict[str, Any]]:

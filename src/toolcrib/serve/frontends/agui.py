@@ -18,7 +18,7 @@ from toolcrib.events import Event
 from toolcrib.serve.api.errors import ApiError, ErrorDetail
 from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.api.router import ApiReply, Route
-from toolcrib.serve.frontends.conversation import FrontendSession, approved, stream, text_of
+from toolcrib.serve.frontends.conversation import FrontendSession, approved, failure_line, stream, text_of
 from toolcrib.store.codec import encode
 from toolcrib.types import Question
 
@@ -288,7 +288,7 @@ class AguiRun:
 
     def _on_done(self, event: Event, sub: str | None) -> Iterator[bytes]:
         data, failure = event.fields, event.fields.get("failure")
-        text = f"[{failure['code']}] {failure['message']}" if failure else _shown(data.get("data"))
+        text = failure_line(failure) if failure else _shown(data.get("data"))
         yield _event("TOOL_CALL_RESULT", sub, messageId=f"{event.call}-result", toolCallId=event.call, content=text)
         if data.get("state"):
             yield _event("STATE_SNAPSHOT", snapshot=dict(self._talk.session.state.now))

@@ -16,7 +16,7 @@ from toolcrib.serve.api.errors import ApiError, ErrorDetail
 from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.asgi import Header
-from toolcrib.serve.frontends.conversation import FrontendSession, approved, stream, text_of
+from toolcrib.serve.frontends.conversation import FrontendSession, approved, failure_line, stream, text_of
 from toolcrib.store.codec import encode
 from toolcrib.types import Question
 
@@ -218,7 +218,7 @@ class MessageParts:
         elif failure["code"] == "declined":
             yield _part("tool-output-denied", toolCallId=event.call)
         else:
-            text = f"[{failure['code']}] {failure['message']}"
+            text = failure_line(failure)
             yield _part("tool-output-error", toolCallId=event.call, errorText=text, dynamic=True)
 
     # Runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +22,7 @@ from toolcrib.serve.asgi import STREAM, ClientDisconnected, Header, Send, gone
 from toolcrib.serve.principal import Principal
 from toolcrib.store import OWNER
 from toolcrib.store.codec import PageLimit
-from toolcrib.types import Question
+from toolcrib.types import Failure, Question
 
 if TYPE_CHECKING:
     from toolcrib.agent.driver import Driver
@@ -311,6 +311,11 @@ async def stream(
             await asyncio.wait([sending, left])
         if not sending.cancelled():
             sending.result()
+
+
+def failure_line(failure: Mapping[str, Any]) -> str:
+    """A failure of the log in one line, as a model reads it."""
+    return Failure(failure["code"], failure["message"], reason=failure.get("reason")).line
 
 
 async def _pieces(reader: Reader, events: AsyncIterator[Event]) -> AsyncIterator[bytes]:

@@ -12,14 +12,18 @@ from toolcrib.types import Result
 _FIELDS = {"mime_type": "mimeType"}
 _OWN = ("type", "audience")
 _INSIDE = ("uri", "mime_type", "text", "blob")
+REASON = "toolcrib/reason"
+"""The field of `_meta` with the tool's own code of a failure."""
+
 _TEXT = b'{"content":[{"type":"text","text":%b}]'
 
 
 def tool_result(result: Result, tool: Tool | None, *, modern: bool) -> bytes:
     """The result of a call, as JSON."""
-    if result.failure is not None:
-        return _TEXT % encode(result.text) + b',"isError":true}'
-    if not result.content and not result.metadata:
+    if (failure := result.failure) is not None:
+        meta = b"" if failure.reason is None else b',"_meta":%b' % encode({REASON: failure.reason})
+        return _TEXT % encode(result.text) + meta + b',"isError":true}'
+    if not result.content and not result.metadata and result.message is None:
         head = _TEXT % _text(result.json)
     else:
         head = b'{"content":%b' % encode(_content(result))
@@ -45,6 +49,8 @@ def _content(result: Result) -> list[dict[str, Any]]:
     blocks = [block(one) for one in result.content] or [{"type": "text", "text": result.text}]
     if result.content and result.metadata.get("edited"):  # the model is told what really ran
         blocks.insert(0, {"type": "text", "text": result.text.partition("\n")[0]})
+    if result.content and result.message is not None:
+        blocks.insert(0, {"type": "text", "text": result.message})
     return blocks
 
 

@@ -28,6 +28,7 @@ _OVERSIZED = "byte limit"
 _LOST = ("Connection closed", "SSE stream ended", "SSE stream failed")
 _TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _FIELDS = {"mimeType": "mime_type"}
+REASON = "toolcrib/reason"
 _LEFT_OUT = ("annotations", "_meta", "audience")
 
 
@@ -102,11 +103,18 @@ def to_result(raw: Mapping[str, Any]) -> Result:
     blocks = [_block(said) for said in content]
     texts = [str(said["text"]) for said in blocks if said["type"] == "text"]
     if raw.get("isError"):
-        raise ToolFailure("failed", "\n".join(texts) or _json(raw.get("structuredContent")) or "The tool failed")
+        text = "\n".join(texts) or _json(raw.get("structuredContent")) or "The tool failed"
+        raise ToolFailure("failed", text, reason=_reason(raw.get("_meta")))
     data = raw.get("structuredContent")
     if "structuredContent" not in raw and texts and len(texts) == len(blocks):
         data = "\n".join(texts)
     return Result(data, blocks)
+
+
+def _reason(meta: Any) -> str | None:
+    """The tool's own code of a failure, as another Toolcrib tells it."""
+    reason = meta.get(REASON) if isinstance(meta, Mapping) else None
+    return reason if isinstance(reason, str) else None
 
 
 def _json(value: Any) -> str:
