@@ -717,6 +717,12 @@ SECURITY: dict[str, str] = {
     "security.tenant.4": "An approver with a narrow key is asked about tools of its namespaces alone.",
 }
 
+GATEWAY: dict[str, str] = {
+    "gateway.share.1": "A source says who shares a process; else it is one session, an owner, or all, by what it is.",
+    "gateway.share.2": "What names no call reaches those at work there, and nobody where they are several.",
+    "gateway.share.3": "Processes begin at first use, stay warm, are limited, and end when idle.",
+}
+
 CHAPTERS: dict[str, dict[str, str]] = {
     "contract": CONTRACT,
     "aomi": SESSIONS,
@@ -725,6 +731,7 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "policy": POLICY,
     "yaml": YAML,
     "mcp": MCP,
+    "gateway": GATEWAY,
     "agents": AGENTS,
     "reliability": RELIABILITY,
     "security": SECURITY,

@@ -97,6 +97,18 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     env: EnvOption = None,
     header: HeaderOption = None,
     trusted: Annotated[bool, typer.Option("--trusted", help="What it says of its tools is true.")] = False,
+    required: Annotated[bool, typer.Option("--required", help="The crib does not start without it.")] = False,
+    share: Annotated[
+        str | None, typer.Option("--share", metavar="all|owner|session", help="Who may share one process of it.")
+    ] = None,
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds that a call may take.")] = None,
+    start_s: Annotated[float | None, typer.Option("--start-s", help="Seconds that a start may take.")] = None,
+    idle_s: Annotated[float | None, typer.Option("--idle-s", help="End it after so many seconds unused.")] = None,
+    connections: Annotated[int | None, typer.Option("--connections", help="How many processes at most.")] = None,
+    cwd: Annotated[str | None, typer.Option("--cwd", help="Where its process starts.")] = None,
+    revision: Annotated[
+        str | None, typer.Option("--revision", metavar="auto|older", help="Do not try the newest revision.")
+    ] = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not try it.")] = False,
 ) -> int:
     """Add an MCP server to crib.yaml, and show its tools.
@@ -107,7 +119,11 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     from toolcrib.sources.mcp.settings import legal
 
     path = mcp_entries.file_of(terminal.crib)
-    entry = mcp_entries.ServerEntry(name, _line(where), trusted, _given(env, "--env"), _given(header, "--header"))
+    settings = {"required": required, "share": share, "timeout": timeout, "start_s": start_s, "idle_s": idle_s}
+    settings |= {"connections": connections, "cwd": cwd, "revision": revision}
+    entry = mcp_entries.ServerEntry(
+        name, _line(where), trusted, _given(env, "--env"), _given(header, "--header"), settings
+    )
     if legal(name) != name:
         raise CommandError(f"'{name}' cannot be a namespace", f"call it '{legal(name)}'")
     if name in mcp_entries.names(path):
@@ -115,7 +131,7 @@ async def add_server(  # noqa: PLR0913 - the options of a command
             f"There is a server '{name}' in {path}", "choose another name, or change that entry", exit_code=1
         )
     _at_odds(entry)
-    server = None if no_check else entry.server()
+    server = None if no_check else entry.server(path.parent)
     mcp_entries.add(path, [entry])
     if not terminal.json:
         terminal.text(f"Added {name} to {path}", "green")
@@ -229,7 +245,7 @@ def _meant(terminal: Terminal, words: Sequence[str], env: dict[str, str], header
     except ValueError as error:
         raise CommandError(f"This is no command: {error}", "name a server, an address, or -- and a command") from None
     _at_odds(entry)
-    return entry.server()
+    return entry.server(Path())
 
 
 def _has_crib(terminal: Terminal) -> bool:

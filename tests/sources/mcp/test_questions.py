@@ -148,7 +148,7 @@ async def test_an_old_server_hears_that_its_question_was_declined(action: str, e
 
 @requirement("mcp.client.2")
 async def test_an_old_server_on_a_pipe_never_asks_the_wrong_owner() -> None:
-    async with opened(raw()) as (crib, ada):
+    async with opened(raw(share="all")) as (crib, ada):
         bob = await crib.open("b", owner="bob", namespaces=["raw"])
         hanging = await bob.submit("raw.hang", {})
         await bob.call("raw.echo", {"text": "x"})

@@ -266,7 +266,7 @@ class _Project:
         if isinstance(entry, OpenApiEntry):
             return [document_of(entry, self.folder, place)]
         if isinstance(entry, McpEntry):
-            return [server_of(entry, place)]
+            return [server_of(entry, self.folder, place)]
         value: Any = from_file(self.folder / entry) if entry.endswith(".py") else from_module(entry)
         return list(value) if isinstance(value, list | tuple) else [value]
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import ValidationError
+
 from toolcrib import yaml
 from toolcrib.cli import trust
 from toolcrib.cli.config.model import McpEntry, Mistake
@@ -26,16 +28,17 @@ class ServerEntry(NamedTuple):
     trusted: bool = False
     env: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
+    settings: Mapping[str, Any] = {}
 
     @property
     def data(self) -> dict[str, Any]:
         """What is written."""
         given = {"mcp": self.mcp, "name": self.name, "trusted": self.trusted}
-        given |= {"env": dict(self.env), "headers": dict(self.headers)}
+        given |= {"env": dict(self.env), "headers": dict(self.headers), **self.settings}
         return {key: value for key, value in given.items() if value}
 
-    def server(self) -> Mcp:
-        """The server itself, with what stands in the variables of the environment.
+    def server(self, folder: Path) -> Mcp:
+        """The server itself, with what stands in the variables of the environment; the entry is of a file there.
 
         Raises:
             Trouble: it cannot be one, or a variable is not set.
@@ -44,7 +47,11 @@ class ServerEntry(NamedTuple):
         from toolcrib.errors import BadTool
 
         try:
-            return server_of(McpEntry.model_validate(self.data))
+            return server_of(McpEntry.model_validate(self.data), folder)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            told = f"{self.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise CommandError(told, "see `toolcrib mcp add --help`") from None
         except Mistake as error:
             raise CommandError(f"{self.name}: {error}", "${NAME} takes it from the environment: set it there") from None
         except BadTool as error:

@@ -5,7 +5,7 @@ sources:
   - tools/mail.py                               # a file
   - tools/                                      # definition files, a folder of them or one .yaml
   - {files: [tools], pack: design}              # the same, with a pack; also trusted_packs, registry, values
-  - {mcp: "npx -y some-server@1.2.0", env: {TOKEN: "${TOKEN}"}}   # an MCP server; also name, trusted, headers, timeout
+  - {mcp: "npx -y some-server@1.2.0", env: {TOKEN: "${TOKEN}"}}   # an MCP server; also name, share, timeout
   - {openapi: petstore.yaml, include: "tag:pets", auth: {key: "${KEY}"}}   # an OpenAPI document, or its address
   - {toolkit: files, root: data}                # a toolkit, with the settings of its tools(): see kits.py
 store: sqlite:///shop.db                        # a relative path starts at this file
@@ -30,7 +30,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Gt
 from pydantic import (
@@ -202,6 +202,12 @@ class McpEntry(Section):
     env: dict[str, Text] = Field(default={})
     headers: dict[str, Text] = Field(default={})
     timeout: Number | None = None
+    share: Literal["all", "owner", "session"] | None = None
+    connections: Whole | None = None
+    start_s: Number | None = None
+    idle_s: Number | None = None
+    cwd: Text | None = None
+    revision: Literal["auto", "older"] | None = None
 
 
 class OpenApiEntry(Section):

@@ -78,8 +78,11 @@ def files_of(entry: Any, folder: Path, place: Place) -> Files | None:
     return Files((path,)) if path.is_dir() and not any(path.glob("*.py")) else None
 
 
-def server_of(entry: McpEntry, place: Place = ()) -> Mcp:
-    """The server that an entry means.
+_SERVER_SETTINGS = ("share", "connections", "start_s", "idle_s", "revision")
+
+
+def server_of(entry: McpEntry, folder: Path, place: Place = ()) -> Mcp:
+    """The server that an entry of a file in a folder means.
 
     Raises:
         Mistake, BadTool: something is wrong with the entry.
@@ -93,7 +96,12 @@ def server_of(entry: McpEntry, place: Place = ()) -> Mcp:
             command = shlex.split(command[0])
         except ValueError as error:
             raise Mistake(f"mcp: this is no command: {error}", (*place, "mcp")) from None
-    more = {key: filled(getattr(entry, key), (*place, key)) for key in ("env", "headers") if getattr(entry, key)}
+    more: dict[str, Any] = {
+        key: filled(getattr(entry, key), (*place, key)) for key in ("env", "headers") if getattr(entry, key)
+    }
+    more |= {key: value for key in _SERVER_SETTINGS if (value := getattr(entry, key)) is not None}
+    if entry.cwd is not None:
+        more["cwd"] = str(_there(folder / entry.cwd, (*place, "cwd")))
     return Mcp(*command, name=entry.name, trusted=entry.trusted, required=entry.required, timeout=entry.timeout, **more)
 
 

@@ -90,6 +90,7 @@ class McpConnection:
         self._one_listing = asyncio.Lock()
         self._stale = self._refreshing = False
         self.exchanges: set[PendingRequest] = set()
+        self.abandoned: set[str] = set()  # sessions of calls that the server may still work on
         self.closing = self.doubted = False
         self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
 
@@ -231,9 +232,11 @@ class McpConnection:
 
     async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
         exchange = self._whose()
-        if exchange is not None:
-            said = params.data
-            exchange.ctx.output(f"{said}\n" if isinstance(said, str) else said)
+        if exchange is None:
+            log.info("%s said something, and it cannot be told to which call", self._settings.name)
+            return
+        said = params.data
+        exchange.ctx.output(f"{said}\n" if isinstance(said, str) else said)
 
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
@@ -241,6 +244,7 @@ class McpConnection:
         """A question in the middle of a call, of a server that waits for the answer."""
         exchange = self._whose()
         if exchange is None:
+            log.warning("%s asked something, and it cannot be told which call asks: nobody was", self._settings.name)
             return types.ErrorData(code=types.INVALID_REQUEST, message="It cannot be told which call asks")
         try:
             question = ServerQuestion.of(params.model_dump(by_alias=True, mode="json", exclude_none=True))
@@ -251,16 +255,17 @@ class McpConnection:
     def _whose(self) -> PendingRequest | None:
         """The call that a message belongs to.
 
-        Over HTTP it came with the answer of one call. On a pipe nothing says so. It is none whose server waits for an
-        answer; if all others are of one session it is the last of them, otherwise nobody's, since one owner must not be
-        asked what another was meant to be.
+        Over HTTP it came with the answer of one call. On a pipe nothing says so. If all calls that the server may be
+        working on are of one session it is the last of them that waits for no answer; otherwise nobody's, since one
+        owner must not be asked what another was meant to be.
         """
         exchange = exchange_of_this_context.get()
         if exchange is not None:
             return exchange
-        busy = [exchange for exchange in self.exchanges if not exchange.asking]
-        sessions = {exchange.ctx.session for exchange in busy}
-        return max(busy, key=lambda exchange: exchange.number) if len(sessions) == 1 else None
+        sessions = {exchange.ctx.session for exchange in self.exchanges} | self.abandoned
+        if len(sessions) != 1:
+            return None
+        return max(self.exchanges, key=lambda exchange: (not exchange.asking, exchange.number), default=None)
 
     # What it is asked
 
@@ -417,8 +422,10 @@ async def connect(
 def ways(settings: McpClientSettings, credentials: Credentials) -> list[tuple[Endpoint, str]]:
     """How to try: a program may quit over a question that it does not know, an address may know only the old way."""
     if settings.url is None:
-        return [(StdioEndpoint(settings), "auto"), (StdioEndpoint(settings), "legacy")]
-    return [(HttpEndpoint(settings, credentials), "auto"), (HttpEndpoint(settings, credentials, old=True), "legacy")]
+        tried = ("legacy",) if settings.revision == "older" else ("auto", "legacy")
+        return [(StdioEndpoint(settings), mode) for mode in tried]
+    newest = "legacy" if settings.revision == "older" else "auto"
+    return [(HttpEndpoint(settings, credentials), newest), (HttpEndpoint(settings, credentials, old=True), "legacy")]
 
 
 def worth_another(error: NotStarted) -> bool:

@@ -1,4 +1,4 @@
-"""A server as one owner reaches it: started when it is needed, stopped when it is not, started again when it died."""
+"""One connection to a server: started when it is needed, ended when it is not, started again when it died."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import ToolcribError, ToolFailure
@@ -25,20 +27,35 @@ LONGEST_S = 4.0
 log = logging.getLogger("toolcrib.mcp")
 
 
+@dataclass(slots=True)
+class KnownServer:
+    """What the first connection found out, so that the next need not: how to begin, and which era it is of."""
+
+    way: int | None = None
+    modern: bool | None = None
+
+
 class ServerLink:
     """At most one connection at a time. Who failed to start or died has a pause, longer each time; the fifth start in a
-    row that fails is followed by a long one, in which calls are refused at once.
+    row that fails is followed by a long one, in which calls are refused at once. `relisted` is called with what it
+    lists, `rested` when nobody used it for a while.
     """
 
     def __init__(
-        self, settings: McpClientSettings, credentials: Credentials, relisted: Callable[[ToolListing], None]
+        self,
+        settings: McpClientSettings,
+        credentials: Credentials,
+        known: KnownServer,
+        relisted: Callable[[ServerLink, ToolListing], None],
+        rested: Callable[[ServerLink], None],
     ) -> None:
         self._settings = settings
         self._credentials = credentials
+        self._known = known
         self._relisted = relisted
+        self._rested = rested
         self._connection: McpConnection | None = None
         self._starting: asyncio.Task[McpConnection] | None = None
-        self._way: int | None = None
         self._failures = self._deaths = 0
         self._not_before = 0.0
         self._reason = ""
@@ -46,9 +63,14 @@ class ServerLink:
         self._idle: asyncio.TimerHandle | None = None
         self._aside: set[asyncio.Task[None]] = set()
 
+    @property
+    def in_use(self) -> bool:
+        """True if somebody uses it now."""
+        return self._users > 0
+
     @contextlib.asynccontextmanager
     async def connected(self) -> AsyncIterator[McpConnection]:
-        """The connection, for as long as it is used; one that nobody uses is closed after a while.
+        """The connection, for as long as it is used; one that nobody uses rests after a while.
 
         Raises:
             ToolFailure: `unavailable`, there is none.
@@ -67,8 +89,7 @@ class ServerLink:
 
     def _rest(self) -> None:
         self._idle = None
-        if self._connection is not None:
-            self._start(self._connection.close())
+        self._rested(self)
 
     async def _ready(self) -> McpConnection:
         """A start goes on when the call that wanted it ends: the next one will want it too."""
@@ -110,22 +131,25 @@ class ServerLink:
         told: Exception | None = None
         tries = sdk.ways(self._settings, self._credentials)
         for number, (place, mode) in enumerate(tries):
-            if self._way not in (None, number) or self._failures >= STARTS:
+            if self._known.way not in (None, number) or self._failures >= STARTS:
                 continue
             try:
                 left = deadline - loop.time()
-                connection: McpConnection = await sdk.connect(place, mode, left, self._settings, self._relisted)
+                connection: McpConnection = await sdk.connect(
+                    place, mode, left, self._settings, partial(self._relisted, self)
+                )
             except sdk.NotStarted as error:
                 told = told or error
                 self._failed(str(told))
                 if not sdk.worth_another(error):
                     break
             else:
-                self._way = number if connection.modern or self._settings.url else len(tries) - 1
+                self._known.modern = connection.modern
+                self._known.way = number if connection.modern or self._settings.url else len(tries) - 1
                 self._connection, self._failures = connection, 0
                 self._start(self._mind(connection))
                 return connection
-        self._way = None
+        self._known.way = None
         raise ToolFailure("unavailable", f"{self._settings.name} could not be started: {told}")
 
     def _failed(self, reason: str) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Context, Parked
 from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
-from toolcrib.sources import OK, Health
-from toolcrib.sources.mcp.link import ServerLink
+from toolcrib.sources import Health
+from toolcrib.sources.mcp.link_pool import LinkPool
 from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion
 from toolcrib.sources.mcp.results import ConnectionForgotten, OfferedTool, ServerDescription, failure, to_result
 from toolcrib.sources.mcp.settings import McpClientSettings
@@ -21,6 +21,7 @@ from toolcrib.types import Result
 
 if TYPE_CHECKING:
     from toolcrib.sources.mcp.connection import McpConnection
+    from toolcrib.sources.mcp.link import ServerLink
 
 ROUNDS = 50
 AGAIN_S = 0.05
@@ -35,7 +36,7 @@ log = logging.getLogger("toolcrib.mcp")
 
 
 class McpClient:
-    """Connections to one server: one that all owners share, or one for each that has credentials.
+    """An MCP server, by as many connections as it takes so that nobody meets what is another's.
 
     `changed` is called with all tools whenever a listing brings others than the last; `left_out` says which of them are
     not taken, and why.
@@ -46,7 +47,7 @@ class McpClient:
     ) -> None:
         self.settings = settings
         self.changed = changed
-        self._links: dict[str, ServerLink] = {}
+        self._pool = LinkPool(settings, self._relisted)
         self._tools: list[OfferedTool] | None = None
         self.left_out: tuple[str, ...] = ()
         self._held: dict[str, PendingRequest] = {}
@@ -59,7 +60,7 @@ class McpClient:
             ToolFailure: `unavailable`, it cannot be asked.
         """
         if self._tools is None:
-            async with self._link("").connected() as connection:
+            async with self._pool.listing() as connection:
                 return connection.listing.tools
         return self._tools
 
@@ -69,13 +70,17 @@ class McpClient:
         Raises:
             ToolFailure: `unavailable`, it cannot be asked.
         """
-        async with self._link("").connected() as connection:
+        async with self._pool.listing() as connection:
             return await connection.about()
 
     def health(self) -> Health:
-        """How the connection is that all share; nothing is started for that."""
-        link = self._links.get("")
-        return OK if link is None else link.health()
+        """How the server is, as far as it was used; nothing is started for that."""
+        return self._pool.health()
+
+    @property
+    def connections(self) -> int:
+        """How many processes or connections of the server there are now."""
+        return len(self._pool)
 
     async def call(self, name: str, args: Mapping[str, Any], ctx: Context, *, repeatable: bool = False) -> Result:
         """Runs one of its tools for a call. `repeatable` says that to do so twice does no harm.
@@ -138,18 +143,8 @@ class McpClient:
         await asyncio.gather(*minding, return_exceptions=True)
         for exchange in exchanges:
             await exchange.drop(0)
-        links, self._links, self._tools = list(self._links.values()), {}, None
-        await asyncio.gather(*(link.close() for link in links))
-
-    # Connections
-
-    def _link(self, owner: str) -> ServerLink:
-        """Owners with credentials have connections of their own; nobody's is used for another."""
-        key = owner if self.settings.personal else ""
-        if key not in self._links:
-            credentials = self.settings.credentials(key)
-            self._links[key] = ServerLink(self.settings, credentials, self._ignored if key else self._relisted)
-        return self._links[key]
+        self._tools = None
+        await self._pool.close()
 
     def _relisted(self, listing: ToolListing) -> None:
         tools, left_out = listing
@@ -161,9 +156,6 @@ class McpClient:
                 self.changed(tools)
             except Exception as error:  # noqa: BLE001 - what others make of the news must not end the connection
                 log.warning("the tools of %s changed and could not be taken: %s", self.settings.name, error)
-
-    def _ignored(self, listing: ToolListing) -> None:
-        """What one owner is shown is not the catalog of all."""
 
     # One request
 
@@ -203,6 +195,7 @@ class McpClient:
             try:
                 raw: dict[str, Any] = await connection.call(params, progress)
             except asyncio.CancelledError:
+                connection.abandoned.add(exchange.ctx.session)
                 link.doubt(connection)
                 raise
             finally:
@@ -212,8 +205,7 @@ class McpClient:
 
     @contextlib.asynccontextmanager
     async def _connected(self, ctx: Context) -> AsyncIterator[tuple[ServerLink, McpConnection]]:
-        link = self._link(ctx.owner)
-        async with link.connected() as connection:
+        async with self._pool.connected(ctx.owner, ctx.session) as (link, connection):
             yield link, connection
 
     # A request that waits for an answer

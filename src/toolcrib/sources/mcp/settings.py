@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from toolcrib.errors import BadTool, ToolFailure
+
+Share = Literal["all", "owner", "session"]
+"""What one process or connection of a server may be shared by."""
+Revision = Literal["auto", "older"]
+"""Which revision of the protocol a server is asked for: the newest that both know, or none but the older ones."""
 
 MEGABYTE = 1024 * 1024
 _RUNNERS = frozenset({"npx", "uvx", "pipx", "bunx", "node", "deno", "bun", "python", "python3", "uv", "run", "exec"})
@@ -21,11 +26,16 @@ class McpClientSettings:
     `env` is added to the few variables that every program gets. `headers` go with every HTTP request. With `tokens`
     each owner has a bearer token and a connection of its own, and an owner without one can call nothing. With `auth`
     each owner has what that returns for it, an `httpx2.Auth` such as the SDK's `OAuthClientProvider`. For the list of
-    tools, which is the same for all, the owner is "". A server is stopped after `idle_s` without a call. A message
-    over `message_bytes`, or with more values than `message_parts`, is not taken; of its tools `most_tools` are.
+    tools, which is the same for all, the owner is "". A message over `message_bytes`, or with more values than
+    `message_parts`, is not taken; of its tools `most_tools` are.
+
+    `share` says what one process or connection may be shared by: `all`, the sessions of one `owner`, or one `session`.
+    Unless said, it is `owner` where each has credentials, else `session` for a server of an older revision, whose
+    connection is a conversation, and `all` for the newest. There are at most `connections` of them, and each is ended
+    after `idle_s` without a call. `revision` is `older` for a server that does not survive being asked for the newest.
 
     Raises:
-        BadTool: it has neither a command nor an address, or both.
+        BadTool: it has neither a command nor an address, or both; or it cannot be shared like that.
     """
 
     name: str
@@ -38,6 +48,9 @@ class McpClientSettings:
     auth: Callable[[str], Any] | None = field(default=None, repr=False)
     start_s: float = 30.0
     idle_s: float = 300.0
+    share: Share | None = None
+    connections: int = 32
+    revision: Revision = "auto"
     message_bytes: int = 16 * MEGABYTE
     message_parts: int = 200_000
     most_tools: int = 1000
@@ -47,6 +60,10 @@ class McpClientSettings:
             raise BadTool(self.name, "mcp", "a server has a command or an address, and not both", self.name)
         if self.url is not None and not is_address(self.url):
             raise BadTool(self.name, "mcp", f"{self.url!r} is no http address", self.name)
+        if self.share not in (None, *get_args(Share)):
+            raise BadTool(self.name, "share", f"{self.share!r} is none of {', '.join(get_args(Share))}", self.name)
+        if self.share == "all" and self.personal:
+            raise BadTool(self.name, "share", "credentials of owners cannot be shared by all", self.name)
 
     @property
     def personal(self) -> bool:

@@ -88,6 +88,12 @@ def who(ctx: Context) -> str:
 
 
 @server.tool(structured_output=False)
+def connection(ctx: Context) -> str:
+    """Tell which session of the protocol the request came with."""
+    return str((ctx.headers or {}).get("mcp-session-id"))
+
+
+@server.tool(structured_output=False)
 async def grow(ctx: Context) -> str:
     """Offer one more tool."""
     server.add_tool(lambda: "grown", name="grown", description="New.")

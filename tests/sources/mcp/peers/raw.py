@@ -24,6 +24,7 @@ STATE = 'opaque é "quoted" \\u0000 \t end=='
 heard: list[dict[str, Any]] = []
 asking: dict[str, Any] = {}
 task: dict[str, Any] = {}
+memory: list[str] = []
 
 
 def tool(name: str, **more: Any) -> dict[str, Any]:
@@ -34,6 +35,8 @@ tools = [
     tool("echo", inputSchema=TEXT, annotations={"readOnlyHint": True}),
     *map(tool, ("heard", "die", "hang", "stuck", "flood", "endless", "noise", "grow", "task", "spill", "holograms")),
     *map(tool, ("no_kind", "odd_kind", "later", "ask", "ask_twice", "roots", "error", "pid", "next_reply", "spawn")),
+    tool("remember", inputSchema=TEXT),
+    *map(tool, ("recall", "stir")),
     tool("lie", outputSchema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
     tool("look", annotations={"readOnlyHint": True, "destructiveHint": True}),
     tool("re-read", annotations={"readOnlyHint": True}),
@@ -104,6 +107,20 @@ def replied(key: str, result: dict[str, Any]) -> None:
     answer(id, color if told is None else f"{told}+{color}")
 
 
+def remember(id: Any, text: str) -> None:
+    memory.append(text)
+    answer(id)
+
+
+def stir(id: Any) -> None:
+    """Says and asks something for the call that waits for an answer, while another one is under way."""
+    if "color" not in asking:
+        answer(id, "nobody waits")
+        return
+    send({"method": "notifications/message", "params": {"level": "info", "data": f"remembered: {memory}"}})
+    elicit("more", id)
+
+
 def flood(id: Any, size: int, ends: bool = True) -> None:
     sys.stdout.write(f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"')
     for _ in range(size):
@@ -171,6 +188,9 @@ def call(id: Any, params: dict[str, Any]) -> None:
         "echo": lambda: answer(id, args["text"]),
         "heard": lambda: answer(id, structuredContent={"heard": heard, "task": task}),
         "pid": lambda: answer(id, str(os.getpid())),
+        "remember": lambda: remember(id, args["text"]),
+        "recall": lambda: answer(id, json.dumps(memory)),
+        "stir": lambda: stir(id),
         "spawn": lambda: answer(id, str(subprocess.Popen(["sleep", "300"], stdin=subprocess.DEVNULL).pid)),
         "stuck": lambda: time.sleep(3600),
         "flood": lambda: flood(id, 40),
