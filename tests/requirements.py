@@ -506,6 +506,8 @@ KITS: dict[str, str] = {  # files, http, search, shell, sql, time
     "project.file.1": "All mistakes of a crib.yaml are told at once with their lines, unknown keys with the nearest.",
     "project.file.2": "One model of crib.yaml, whose JSON Schema the command line prints for editors.",
     "project.yaml.1": "One reader of YAML with positions and the same bounds everywhere.",
+    "project.look.1": "Commands that look at the store import, start and resolve nothing else of a crib.",
+    "project.look.2": "A command loads what it needs, and importing the package loads nothing of it.",
     "http.5": "Toolkits, OpenAPI documents and definition files send by one client with one set of checks.",
     "sql.1": "Databases by name, values as parameters.",
     "sql.2": "No statement writes to a SQLite file or runs away.",

@@ -23,9 +23,11 @@ from toolcrib._call.spans import traced
 from toolcrib._call.suspension import look_after_all
 from toolcrib._call.threads import Threads
 from toolcrib._session import archive, permissions
+from toolcrib._session.call_lists import open_questions
 from toolcrib._session.expiry import end_overdue
 from toolcrib._session.orphans import OrphanRecovery
 from toolcrib._session.recovery import recover, take_up_lost
+from toolcrib._session.session_list import sessions_of
 from toolcrib._session.state_declarations import announce
 from toolcrib.catalog import Catalog
 from toolcrib.catalog.fingerprints import Fingerprints
@@ -553,11 +555,7 @@ class Crib:
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
         """Sessions, the last used first, without the crib's own; `before`, the last of a page, pages on."""
-        while rows := await self.store.sessions(owner, limit=limit, before=before):
-            if found := [row for row in rows if row.owner != OWNER]:
-                return found
-            before = rows[-1]
-        return []
+        return await sessions_of(self.store, owner, limit=limit, before=before)
 
     async def export_session(self, id: str) -> AsyncIterator[bytes]:
         """A session as lines of JSON, with its log, large values and cursors and a checksum; it is not changed.
@@ -618,20 +616,7 @@ class Crib:
 
     async def questions(self, owner: str | None = None) -> list[Question]:
         """What is open in all sessions, or in those of one owner."""
-        store, most = self.store, 10_000
-        if owner is None:
-            rows = await store.calls(None, ("waiting",), limit=most)
-        else:
-            rows = await store.calls_of_owner(owner, ("waiting",), limit=most)
-        questions: list[Question] = []
-        for row in rows:
-            session = await self.store.session(row.session)
-            if session is not None:
-                loaded = self._sessions.get(row.session) or await self._load(session)
-                question = (await loaded.history(row)).question
-                if question is not None:
-                    questions.append(question)
-        return questions
+        return await open_questions(self.store, owner)
 
     # What happens by itself
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.chain.place import USER
 from toolcrib.chain import BadChain, cast, ethereum
-from toolcrib.cli.config.loader import BadConfig, load
+from toolcrib.cli.config.document import BadConfig
+from toolcrib.cli.config.loader import load
 from toolcrib.testing.chain import Anvil
 
 CRIB = """

@@ -7,7 +7,8 @@ import pytest
 
 from tests.cli.project import Project
 from tests.requirements import requirement
-from toolcrib.cli.config.loader import BadConfig, load
+from toolcrib.cli.config.document import BadConfig
+from toolcrib.cli.config.loader import load
 from toolcrib.cli.crib_choice import chosen
 from toolcrib.cli.terminal import Choice
 from toolcrib.crib import Crib

@@ -13,7 +13,8 @@ from tests.shared import ROOT
 from toolcrib import yaml
 from toolcrib.cli import schema
 from toolcrib.cli.config import model
-from toolcrib.cli.config.loader import BadConfig, load
+from toolcrib.cli.config.document import BadConfig
+from toolcrib.cli.config.loader import load
 
 COMMITTED = ROOT / "docs/reference/crib.schema.json"
 

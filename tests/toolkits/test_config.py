@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Crib, testing, toolkits
-from toolcrib.cli.config.loader import BadConfig, load
+from toolcrib.cli.config.document import BadConfig
+from toolcrib.cli.config.loader import load
 
 CRIB = """
 sources:

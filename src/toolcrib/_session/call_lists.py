@@ -6,13 +6,38 @@ from typing import TYPE_CHECKING
 
 from toolcrib._call.history import History, fold
 from toolcrib.events import Event
-from toolcrib.store import Row
-from toolcrib.types import Entry
+from toolcrib.store import Row, Store
+from toolcrib.types import Entry, Question
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
 
 PAGE = 1000
+MOST_QUESTIONS = 10_000
+
+
+async def history_of(store: Store, row: Row, until: int | None = None) -> History:
+    """Return what the log says of one call, up to an event if so said."""
+    history = History(row.session)
+    after, last = row.accepted_seq - 1, until or row.done_seq
+    while True:
+        page = await store.read(row.session, after, until=last, call=row.id, limit=PAGE)
+        for event in page:
+            history.advance(event)
+            after = event.seq
+        if not page or after == last:
+            return history
+
+
+async def open_questions(store: Store, owner: str | None = None, session: str | None = None) -> list[Question]:
+    """Return what is open in all sessions, in those of one owner, or in one session."""
+    if owner is None or session is not None:
+        rows = await store.calls(session, ("waiting",), limit=MOST_QUESTIONS)
+    else:
+        rows = await store.calls_of_owner(owner, ("waiting",), limit=MOST_QUESTIONS)
+    waiting = [row for row in rows if await store.session(row.session) is not None]
+    questions = [(await history_of(store, row)).question for row in waiting]
+    return [question for question in questions if question is not None]
 
 
 class Lists:
@@ -23,15 +48,7 @@ class Lists:
 
     async def history(self, row: Row, until: int | None = None) -> History:
         """What the log says of one call."""
-        history = History(self.id)
-        after, last = row.accepted_seq - 1, until or row.done_seq
-        while True:
-            page = await self.crib.store.read(self.id, after, until=last, call=row.id, limit=PAGE)
-            for event in page:
-                history.advance(event)
-                after = event.seq
-            if not page or after == last:
-                return history
+        return await history_of(self.crib.store, row, until)
 
     async def _entries(self, rows: list[Row]) -> list[Entry]:
         return [(await self.history(row)).entry() for row in rows]

@@ -172,7 +172,8 @@ async def lint(
 
 def _found(terminal: Terminal, paths: Sequence[str]) -> LoadReport:
     from toolcrib.agent.registry import LoadReport, lint
-    from toolcrib.cli.config.loader import NAME, agent_places
+    from toolcrib.cli.config.document import NAME
+    from toolcrib.cli.config.loader import agent_places
 
     missing = next((path for path in paths if not Path(path).exists()), None)
     if missing is not None:

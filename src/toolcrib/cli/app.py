@@ -1,76 +1,99 @@
-"""The commands, put together."""
+"""The commands, put together. A command's module is loaded when the command is named, or when all are listed."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from typing import Annotated
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from toolcrib.cli import (
-    agents,
-    approvals,
-    audit,
-    calls,
-    chat,
-    cluster,
-    keys,
-    mcp,
-    policy,
-    schema,
-    serve,
-    sessions,
-    store,
-    tools,
-    worker,
-)
-from toolcrib.cli import (
-    run as cli_run,
-)
-from toolcrib.cli.command import CribOption, DebugOption, EngineOption, JsonOption, StoreOption, command, leave
-from toolcrib.cli.definitions import command_call, lint, migration, scaffold, tool_tests
+from toolcrib.cli.command import CribOption, DebugOption, EngineOption, JsonOption, StoreOption, command, group, leave
+
+COMMANDS = {
+    "call": "calls:call",
+    "answer": "calls:answer",
+    "run": "run:run",
+    "chat": "chat:chat",
+    "why": "policy:why",
+    "schema": "schema:schema",
+    "sweep": "store:sweep",
+    "worker": "worker:worker",
+    "serve": "serve:serve",
+    "tools": "tools:app",
+    "agents": "agents:app",
+    "sessions": "sessions:app",
+    "approvals": "approvals:app",
+    "audit": "audit:app",
+    "policy": "policy:app",
+    "store": "store:app",
+    "cluster": "cluster:app",
+    "mcp": "mcp:app",
+    "keys": "keys:app",
+}
+"""Each command and each group of commands: its module here, and the function or the group in it."""
+
+SERVERS = ("worker", "serve")
+"""The commands that run for long."""
+
+
+class _LazyCommands(MutableMapping[str, Any]):
+    """Commands by their names, each made when it is first looked up."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = dict(places)
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _made(name, self._places[name])
+        return self._made[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._places.setdefault(name, "")
+        self._made[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._made.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _made(name: str, place: str) -> Any:
+    """Return the command or the group that stands at a place."""
+    module, _, attribute = place.partition(":")
+    value = getattr(importlib.import_module(f"toolcrib.cli.{module}"), attribute)
+    if isinstance(value, typer.Typer):
+        return typer.main.get_group(value)
+    alone = group(name, "")
+    command(alone, name, serves=name in SERVERS)(value)
+    return typer.main.get_group(alone).commands[name]
+
+
+class _Commands(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _LazyCommands(COMMANDS)
+
 
 app = typer.Typer(
     name="toolcrib",
+    cls=_Commands,
     help="Run and watch the tools of a crib.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-command(app, "call")(calls.call)
-command(app, "answer")(calls.answer)
-command(app, "run")(cli_run.run)
-command(app, "chat")(chat.chat)
-command(app, "why")(policy.why)
-command(app, "schema")(schema.schema)
-command(app, "sweep")(store.sweep)
-command(app, "worker", serves=True)(worker.worker)
-command(app, "serve", serves=True)(serve.serve)
-for name, function in (
-    ("lint", lint.lint),
-    ("test", tool_tests.try_out),
-    ("call", command_call.call),
-    ("health", tool_tests.health),
-    ("migrate", migration.migrate),
-    ("rollback", migration.rollback),
-    ("diff", migration.diff),
-    ("new", scaffold.new),
-):
-    command(tools.app, name)(function)
-for part in (
-    tools.app,
-    agents.app,
-    sessions.app,
-    approvals.app,
-    audit.app,
-    policy.app,
-    store.app,
-    cluster.app,
-    mcp.app,
-    keys.app,
-):
-    app.add_typer(part)
 
 
 def _version(wanted: bool) -> None:

@@ -18,6 +18,7 @@ from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, exact, 
 if TYPE_CHECKING:
     from toolcrib._call.history import History
     from toolcrib.crib import Crib
+    from toolcrib.store import Store
     from toolcrib.types import Question
 
 app = group("approvals", "See what waits for a person, and answer it.")
@@ -49,13 +50,13 @@ async def list_questions(
     ] = None,
 ) -> None:
     """List the questions that are open."""
-    from toolcrib.cli.crib_choice import chosen, missing, opened
+    from toolcrib.cli.store_choice import chosen_store, missing, opened
 
-    crib = chosen(terminal.crib)
+    store = chosen_store(terminal.crib)
     entries: list[dict[str, Any]] = []
-    if session is not None or missing(crib) is None:
-        async with opened(crib):
-            entries = [await data(crib, question) for question in await _open(crib, owner, session)]
+    if session is not None or missing(store) is None:
+        async with opened(store):
+            entries = [await data(store, question) for question in await _open(store, owner, session)]
     if terminal.json:
         terminal.data(entries)
     elif any(question["demands"] for question in entries):
@@ -66,13 +67,14 @@ async def list_questions(
         terminal.say("Nothing waits for an answer.")
 
 
-async def _open(crib: Crib, owner: str | None, session: str | None) -> list[Question]:
+async def _open(store: Store, owner: str | None, session: str | None) -> list[Question]:
+    from toolcrib._session.call_lists import open_questions
     from toolcrib.cli.sessions import found
 
     if session is None:
-        return await crib.questions(owner)
-    row = await found(crib, session)
-    return await (await crib._load(row)).questions() if owner in (None, row.owner) else []
+        return await open_questions(store, owner)
+    row = await found(store, session)
+    return await open_questions(store, session=row.id) if owner in (None, row.owner) else []
 
 
 def _row(question: Mapping[str, Any]) -> Sequence[Cell]:
@@ -106,7 +108,7 @@ async def show_question(terminal: Terminal, question: QuestionArgument) -> None:
     async with reading(terminal.crib) as crib:
         asked = await asked_by_id(crib, question)
         verdict = await _verdict(crib, asked)
-        said = {**await data(crib, asked.question), "by": _by(asked.history), "verdict": verdict}
+        said = {**await data(crib.store, asked.question), "by": _by(asked.history), "verdict": verdict}
     answer = None if asked.answer is None else dataclasses.asdict(asked.answer)
     said |= {"reason": verdict.get("message"), "state": asked.state, "answer": answer}
     if terminal.json:

@@ -40,7 +40,7 @@ async def coming(crib: Crib, owner: str | None) -> AsyncIterator[PendingQuestion
 async def tell(terminal: Terminal, crib: Crib, owner: str | None) -> None:
     """A line for each question: of JSON, or of words."""
     async for asked in coming(crib, owner):
-        said = await data(crib, asked.question)
+        said = await data(crib.store, asked.question)
         if terminal.json:
             terminal.data(said)
         else:

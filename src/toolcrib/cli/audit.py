@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from toolcrib._session.archive import GRAVES
 from toolcrib.cli.command import command
 from toolcrib.cli.completion import complete_session, complete_tool
 from toolcrib.cli.display.event_lines import moment, span
@@ -23,8 +22,7 @@ from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, short
 
 if TYPE_CHECKING:
     from toolcrib._session.audit import Audit, AuditFlaw
-    from toolcrib.crib import Crib
-    from toolcrib.store import SessionRow
+    from toolcrib.store import SessionRow, Store
 
 LOOK_S = 1.0
 PAGE = 1000
@@ -89,14 +87,14 @@ async def list_audit(  # noqa: PLR0913 - the options of a command
 
     Every call that has ended is there, also what was denied, declined, refused, or ended unknown.
     """
-    from toolcrib.cli.crib_choice import reading
     from toolcrib.cli.sessions import found
+    from toolcrib.cli.store_choice import reading_store
 
     cursors = dict(_cursor(text) for text in after or ())
     wanted = _AuditQuery(owner, tool, 0.0 if since is None else _time(since), cursors)
-    async with reading(terminal.crib) as crib:
-        only = None if session is None else (await found(crib, session)).id
-        entries = _AuditReader(crib, wanted, only).entries(follow)
+    async with reading_store(terminal.crib) as store:
+        only = None if session is None else (await found(store, session)).id
+        entries = _AuditReader(store, wanted, only).entries(follow)
         if terminal.json:
             async for entry in entries:
                 terminal.data(entry)
@@ -110,8 +108,8 @@ async def list_audit(  # noqa: PLR0913 - the options of a command
 class _AuditReader:
     """Reads logs up to their ends, and on."""
 
-    def __init__(self, crib: Crib, wanted: _AuditQuery, only: str | None) -> None:
-        self.crib = crib
+    def __init__(self, store: Store, wanted: _AuditQuery, only: str | None) -> None:
+        self.store = store
         self.wanted = wanted
         self.only = only
         self._audits: dict[str, Audit] = {}
@@ -130,20 +128,23 @@ class _AuditReader:
             if self.only is None:  # no store tells of the next event of any session
                 await asyncio.sleep(LOOK_S)
             else:
-                await self.crib.store.wait(self.only, self._seen(self.only))
+                await self.store.wait(self.only, self._seen(self.only))
 
     def _seen(self, session: str) -> int:
         return self._audits[session].seq if session in self._audits else 0
 
     async def _grown(self) -> list[SessionRow]:
         """The sessions with something new, the first made first."""
+        from toolcrib._session.archive import GRAVES
+        from toolcrib._session.session_list import sessions_of
+
         if self.only is not None:
-            row = await self.crib.store.session(self.only)
+            row = await self.store.session(self.only)
             return [row] if row is not None and self.wanted.owner in (None, row.owner) else []
-        graves = None if self.wanted.owner is not None else await self.crib.store.session(GRAVES)
+        graves = None if self.wanted.owner is not None else await self.store.session(GRAVES)
         rows = [] if graves is None or graves.seq == self._seen(GRAVES) else [graves]
         last: SessionRow | None = None
-        while page := await self.crib.sessions(self.wanted.owner, limit=PAGE, before=last):
+        while page := await sessions_of(self.store, self.wanted.owner, limit=PAGE, before=last):
             rows += [row for row in page if row.seq != self._seen(row.id)]
             last = page[-1]
             if len(page) < PAGE or last.updated_at < self.wanted.since - SLACK_S:
@@ -156,7 +157,7 @@ class _AuditReader:
         audit = self._audits.get(row.id)
         if audit is None or row.seq < audit.seq:  # one that was deleted may have been made again
             audit = self._audits[row.id] = Audit(row.id, row.owner)
-        while page := await self.crib.store.read(row.id, audit.seq, limit=PAGE):
+        while page := await self.store.read(row.id, audit.seq, limit=PAGE):
             for event in page:
                 entry = audit.take(event)
                 if entry is not None:
@@ -275,11 +276,11 @@ async def verify_audit(
 
 async def _compared(terminal: Terminal, lines: list[str]) -> list[AuditFlaw]:
     from toolcrib._session.audit import against, sessions_in
-    from toolcrib.cli.crib_choice import reading
+    from toolcrib.cli.store_choice import reading_store
 
     whole = _AuditQuery(None, None, 0.0, {})
-    async with reading(terminal.crib) as crib:
-        readers = [_AuditReader(crib, whole, session) for session in sessions_in(lines)]
+    async with reading_store(terminal.crib) as store:
+        readers = [_AuditReader(store, whole, session) for session in sessions_in(lines)]
         return list(against(lines, [entry for reader in readers async for entry in reader.entries(follow=False)]))
 
 

@@ -124,7 +124,7 @@ async def load(
 
 def _known(choice: Choice) -> Choice:
     """The person's crib, or the demo's where there is none."""
-    from toolcrib.cli.config.loader import NAME
+    from toolcrib.cli.config.document import NAME
     from toolcrib.cli.crib_choice import DEMO
 
     return choice if choice.crib is not None or Path(NAME).is_file() else choice._replace(crib=DEMO)

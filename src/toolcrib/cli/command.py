@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import logging
 import os
@@ -96,6 +97,8 @@ _OPTIONS = [
 def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | None]], *, serves: bool = False) -> int:
     """Runs a command to its exit code; whatever goes wrong is said in a line with the next step, never as a stack."""
     _trace(terminal)
+    gc.freeze()  # what is loaded by now stays
+    gc.enable()
     interrupt = _Interrupt()
     signal.signal(signal.SIGINT, interrupt)
     try:

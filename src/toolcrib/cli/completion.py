@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from toolcrib.cli.terminal import Choice
+
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
 
@@ -24,10 +26,8 @@ def complete_tool(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 def complete_definition(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of definition files that begin like that."""
     from toolcrib.cli.definitions.selection import DefinitionSelection, source_of
-    from toolcrib.cli.terminal import Choice
 
-    root = ctx.find_root()
-    choice = Choice(ctx.params.get("crib") or root.params.get("crib"))
+    choice = _choice(ctx)._replace(store=None)
     try:
         source = source_of(DefinitionSelection(choice, ctx.params.get("root") or (), ctx.params.get("pack") or ()))
         found = [(one.id, one.description) for one in source.library.list()]
@@ -54,44 +54,48 @@ def complete_agent(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]
 
 def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of the sessions that were used last."""
-    crib = _crib(ctx)
     try:
-        return [] if crib is None else asyncio.run(_sessions(crib, incomplete))
+        return asyncio.run(_sessions(_choice(ctx), incomplete))
     except Exception:  # noqa: BLE001 - a shell that completes nothing is better than one that shows errors
         return []
 
 
 def complete_question(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of the questions that are open."""
-    crib = _crib(ctx)
     try:
-        return [] if crib is None else asyncio.run(_questions(crib, incomplete))
+        return asyncio.run(_questions(_choice(ctx), incomplete))
     except Exception:  # noqa: BLE001 - as above
         return []
 
 
 def _crib(ctx: typer.Context) -> Crib | None:
     from toolcrib.cli.crib_choice import chosen
-    from toolcrib.cli.terminal import Choice
 
-    root = ctx.find_root()
     try:
-        return chosen(Choice(ctx.params.get("crib") or root.params.get("crib")))
+        return chosen(_choice(ctx)._replace(store=None))
     except Exception:  # noqa: BLE001 - as above
         return None
 
 
-async def _sessions(crib: Crib, incomplete: str) -> list[tuple[str, str]]:
-    from toolcrib.cli.crib_choice import opened
+def _choice(ctx: typer.Context) -> Choice:
+    """The crib and the store that were named so far."""
+    root = ctx.find_root()
+    return Choice(*(ctx.params.get(name) or root.params.get(name) for name in ("crib", "store")))
 
-    async with opened(crib):
-        rows = await crib.sessions(limit=100)
+
+async def _sessions(choice: Choice, incomplete: str) -> list[tuple[str, str]]:
+    from toolcrib._session.session_list import sessions_of
+    from toolcrib.cli.store_choice import reading_store
+
+    async with reading_store(choice) as store:
+        rows = await sessions_of(store, limit=100)
     return [(row.id, f"of {row.owner}") for row in rows if row.id.startswith(incomplete)]
 
 
-async def _questions(crib: Crib, incomplete: str) -> list[tuple[str, str]]:
-    from toolcrib.cli.crib_choice import opened
+async def _questions(choice: Choice, incomplete: str) -> list[tuple[str, str]]:
+    from toolcrib._session.call_lists import open_questions
+    from toolcrib.cli.store_choice import reading_store
 
-    async with opened(crib):
-        asked = await crib.questions()
+    async with reading_store(choice) as store:
+        asked = await open_questions(store)
     return [(question.id, question.prompt) for question in asked if question.id.startswith(incomplete)]

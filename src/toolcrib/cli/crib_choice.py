@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from toolcrib.cli import trust
 from toolcrib.cli.command import where
+from toolcrib.cli.store_choice import opened
 from toolcrib.cli.terminal import Choice, CommandError
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def chosen(choice: Choice) -> Crib:
 
 
 def _named(choice: str | None) -> Crib:
-    from toolcrib.cli.config.loader import NAME, load
+    from toolcrib.cli.config.document import NAME
+    from toolcrib.cli.config.loader import load
 
     path = Path(choice or NAME)
     if path.is_file():
@@ -167,27 +168,42 @@ def _patience() -> float:
 
 @asynccontextmanager
 async def reading(choice: Choice) -> AsyncIterator[Crib]:
-    """The crib with its store alone: looking at sessions must not start calls that a crash left behind.
+    """A crib over the store, without sources: looking at sessions starts and imports nothing.
 
     Raises:
-        Trouble: there is nothing to read yet.
+        CommandError: there is nothing to read yet.
     """
-    crib = chosen(choice)
-    async with opened(crib):
+    crib = without_sources(choice)
+    async with opened(crib.store):
         yield crib
 
 
 @asynccontextmanager
-async def opened(crib: Crib) -> AsyncIterator[None]:
-    """The store of a crib, open; one that does not exist is not made."""
-    if (path := missing(crib)) is not None:
-        advice = "the first `toolcrib call` makes it; is this the right crib?"
-        raise CommandError(f"There is no store yet: {path} does not exist", advice, exit_code=1, code="not_found")
-    await crib.store.start(crib.pipeline.worker)
-    try:
-        yield
-    finally:
-        await crib.store.close()
+async def with_store(choice: Choice) -> AsyncIterator[Crib]:
+    """The whole crib with its store alone started: what a crash left behind is not taken up.
+
+    Raises:
+        CommandError: there is no store yet.
+    """
+    crib = chosen(choice)
+    async with opened(crib.store):
+        yield crib
+
+
+def without_sources(choice: Choice) -> Crib:
+    """A crib over the store that was named, or that of the crib; only an object of Python is imported for that."""
+    from toolcrib.cli.config.document import NAME
+
+    path = Path(choice.crib or NAME)
+    if path.is_file():
+        from toolcrib.cli.config.loader import load_without_sources
+
+        return load_without_sources(path, choice.store)
+    if choice.crib is None and choice.store is not None:
+        from toolcrib.crib import Crib
+
+        return Crib(store=choice.store)
+    return chosen(choice)
 
 
 @asynccontextmanager
@@ -200,15 +216,3 @@ async def looking(choice: Choice) -> AsyncIterator[Crib]:
     crib.pipeline.engine = None
     async with crib:
         yield crib
-
-
-def missing(crib: Crib) -> Path | None:
-    """The file of a store that was not made yet."""
-    path = file_of(crib)
-    return None if path is None or path.exists() else path
-
-
-def file_of(crib: Crib) -> Path | None:
-    """The file of a store that is one."""
-    url = crib.store.url
-    return Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])) if url.startswith("sqlite:///") else None

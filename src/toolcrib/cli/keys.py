@@ -27,20 +27,17 @@ USUAL = ("read", "call", "answer")  # what a key may do that names no scopes
 @asynccontextmanager
 async def _ring(terminal: Terminal) -> AsyncIterator[Keyring]:
     """The keys of the crib's store, which is made if there is none."""
-    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.store_choice import chosen_store, opened
     from toolcrib.serve.keyring import Keyring
 
-    crib = chosen(terminal.crib)
-    if crib.store.url.startswith("memory:"):
+    store = chosen_store(terminal.crib)
+    if store.url.startswith("memory:"):
         advice = "name one that stays: store: sqlite:///crib.db in crib.yaml, or --store"
         raise CommandError("A store in memory keeps no keys", advice)
-    await crib.store.start(crib.pipeline.worker)
-    try:
-        ring = Keyring(lambda: crib.store, getattr(crib.store, "now", time.time))
+    async with opened(store, make=True):
+        ring = Keyring(lambda: store, getattr(store, "now", time.time))
         await ring.load()
         yield ring
-    finally:
-        await crib.store.close()
 
 
 @command(app, "add")

@@ -71,7 +71,7 @@ async def show_config(
 
 def _snippet(choice: Choice, name: str | None) -> dict[str, Any]:
     """How a client starts this crib, from wherever it runs."""
-    from toolcrib.cli.config.loader import NAME, beside
+    from toolcrib.cli.config.document import NAME, beside
     from toolcrib.sources.mcp.settings import legal
 
     path, here = Path(choice.crib or NAME), Path.cwd()
@@ -249,7 +249,7 @@ def _meant(terminal: Terminal, words: Sequence[str], env: dict[str, str], header
 
 
 def _has_crib(terminal: Terminal) -> bool:
-    from toolcrib.cli.config.loader import NAME
+    from toolcrib.cli.config.document import NAME
 
     return terminal.crib.crib is not None or Path(NAME).is_file()
 

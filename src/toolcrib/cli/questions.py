@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toolcrib._call.history import History
     from toolcrib.crib import Crib
     from toolcrib.session import Session
-    from toolcrib.store import Row
+    from toolcrib.store import Row, Store
     from toolcrib.types import Answer, Question
 
 LOOK = "`toolcrib approvals list` shows what is open"
@@ -80,9 +80,9 @@ async def find(crib: Crib, question: str) -> PendingQuestion | None:
     )
 
 
-async def data(crib: Crib, question: Question) -> dict[str, Any]:
+async def data(store: Store, question: Question) -> dict[str, Any]:
     """A question as JSON, with the owner of its session."""
-    row = await crib.store.session(question.session)
+    row = await store.session(question.session)
     return {**dataclasses.asdict(question), "owner": None if row is None else row.owner}
 
 

@@ -99,7 +99,7 @@ async def _last_run(terminal: Terminal, crib: Crib, id: str) -> int:
     """
     from toolcrib.cli.sessions import found
 
-    session, seq = await crib._load(await found(crib, id)), 0
+    session, seq = await crib._load(await found(crib.store, id)), 0
     async for event in session.events(follow=False):
         if event.kind == "run_started" and "call" not in event.fields:
             seq = event.seq

@@ -218,7 +218,8 @@ def _reached_at(host: str) -> str:
 
 def _said(terminal: Terminal) -> ServeConfig:
     """What the crib's file says about serving."""
-    from toolcrib.cli.config.loader import NAME, hosting
+    from toolcrib.cli.config.document import NAME
+    from toolcrib.cli.config.loader import hosting
     from toolcrib.cli.config.server import ServeConfig
 
     path = Path(terminal.crib.crib or NAME)

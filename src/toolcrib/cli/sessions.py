@@ -20,7 +20,7 @@ from toolcrib.cli.terminal import Cell, CommandError, Terminal, exact, short
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
     from toolcrib.session import Session
-    from toolcrib.store import SessionRow
+    from toolcrib.store import SessionRow, Store
     from toolcrib.types import Entry, Question
 
 app = group("sessions", "Look at sessions: what ran, what runs, what waits.")
@@ -37,15 +37,16 @@ async def list_sessions(
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many.")] = 50,
 ) -> None:
     """List sessions, the last used first."""
-    from toolcrib.cli.crib_choice import chosen, missing, opened
+    from toolcrib._session.session_list import sessions_of
+    from toolcrib.cli.store_choice import chosen_store, missing, opened
 
-    crib = chosen(terminal.crib)
+    store = chosen_store(terminal.crib)
     rows: list[SessionRow] = []
     still: Counter[str] = Counter()
-    if missing(crib) is None:
-        async with opened(crib):
-            rows = await crib.sessions(owner, limit=limit)
-            still = Counter(row.session for row in await crib.store.calls(None, ("waiting",), limit=100_000))
+    if missing(store) is None:
+        async with opened(store):
+            rows = await sessions_of(store, owner, limit=limit)
+            still = Counter(row.session for row in await store.calls(None, ("waiting",), limit=100_000))
     if terminal.json:
         terminal.data([{**row._asdict(), "waiting": still[row.id]} for row in rows])
     elif rows:
@@ -71,7 +72,7 @@ async def show_session(
     from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
-        row = await found(crib, session)
+        row = await found(crib.store, session)
         loaded = await crib._load(row)
         lists = {"unresolved": await loaded.unresolved(), "ongoing": await loaded.ongoing()}
         total, lists["completed"] = await _completed(crib, loaded, last)
@@ -88,17 +89,18 @@ async def show_session(
         _questions(terminal, questions)
 
 
-async def found(crib: Crib, id: str) -> SessionRow:
+async def found(store: Store, id: str) -> SessionRow:
     """The session of that id.
 
     Raises:
-        Trouble: there is none.
+        CommandError: there is none.
     """
+    from toolcrib._session.session_list import sessions_of
     from toolcrib.schema import nearest
 
-    row = await crib.store.session(id)
+    row = await store.session(id)
     if row is None:
-        close = nearest(id, [known.id for known in await crib.sessions(limit=1000)], 1)
+        close = nearest(id, [known.id for known in await sessions_of(store, limit=1000)], 1)
         advice = f"did you mean {close[0]}?" if close else "`toolcrib sessions list` shows what there is"
         raise CommandError(f"No such session: {id}", advice, exit_code=1, code="not_found")
     return row
@@ -165,7 +167,7 @@ async def watch_session(
     from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
-        loaded = await crib._load(await found(crib, session))
+        loaded = await crib._load(await found(crib.store, session))
         async for event in loaded.events(after, follow=follow):
             if terminal.json:
                 terminal.data(event.plain())
@@ -194,7 +196,7 @@ async def export_session(
         raise CommandError(f"{file} exists", "choose another name, or write over it with --force", exit_code=1)
     part = file.with_name(f"{file.name}.part")
     async with reading(terminal.crib) as crib:
-        row = await found(crib, session)
+        row = await found(crib.store, session)
         try:
             with create_private(part) as out:
                 async for text in crib.export_session(row.id):
@@ -220,20 +222,18 @@ async def import_session(
     owner: Annotated[str | None, typer.Option("--owner", "-o", help="Another owner than it had.")] = None,
 ) -> None:
     """Make a session of an exported one. What ran in it ends as unknown."""
-    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.crib_choice import without_sources
+    from toolcrib.cli.store_choice import opened
 
-    crib = chosen(terminal.crib)
+    crib = without_sources(terminal.crib)
     try:
         lines = file.read_bytes().splitlines(keepends=True)
     except OSError as error:
         raise CommandError(
             f"{file} cannot be read: {error.strerror}", "name an exported session", exit_code=1
         ) from None
-    await crib.store.start(crib.pipeline.worker)
-    try:
+    async with opened(crib.store, make=True):
         row = await crib.import_session(lines, id=id, owner=owner)
-    finally:
-        await crib.store.close()
     if terminal.json:
         terminal.data(row._asdict())
     else:
@@ -247,10 +247,11 @@ async def delete_session(
     force: Annotated[bool, typer.Option("--force", help="Stop what runs or waits in it first.")] = False,
 ) -> None:
     """Delete a session for good; the audit keeps a tombstone."""
-    from toolcrib.cli.crib_choice import reading
+    from toolcrib.cli.crib_choice import reading, with_store
 
-    async with reading(terminal.crib) as crib:
-        row = await found(crib, session)
+    # What runs is stopped by whom it belongs to: agents and the engine are needed for that.
+    async with (with_store if force else reading)(terminal.crib) as crib:
+        row = await found(crib.store, session)
         stone = await crib.delete_session(row.id, actor=getpass.getuser(), force=force)
     if terminal.json:
         terminal.data({name: getattr(stone, name) for name in stone.__struct_fields__})

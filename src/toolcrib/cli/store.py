@@ -17,7 +17,6 @@ from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
     from toolcrib.cli.verify import Difference
-    from toolcrib.crib import Crib
     from toolcrib.store import Store
 
 app = group("store", "Look after the store.")
@@ -29,9 +28,10 @@ async def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
     """Delete the sessions that were not used for the retention time."""
-    from toolcrib.cli.crib_choice import reading
+    from toolcrib.cli.crib_choice import reading, with_store
 
-    async with reading(terminal.crib) as crib:
+    # What waited too long is ended first, which may let a call go on that needs its tool.
+    async with (reading if dry_run else with_store)(terminal.crib) as crib:
         count = await crib.sweep(dry_run=dry_run)
     kept = None if crib.retention is None else crib.retention.total_seconds()
     if terminal.json:
@@ -46,10 +46,10 @@ async def sweep(
 @command(app, "check")
 async def check(terminal: Terminal) -> None:
     """Open the store, and tell what it is and what it holds."""
-    from toolcrib.cli.crib_choice import reading
+    from toolcrib.cli.store_choice import reading_store
 
-    async with reading(terminal.crib) as crib:
-        found = await _facts(crib)
+    async with reading_store(terminal.crib) as store:
+        found = await _facts(store)
     if terminal.json:
         terminal.data(found)
         return
@@ -61,14 +61,14 @@ async def check(terminal: Terminal) -> None:
     terminal.text(f"Calls     {states or 'none'}")
 
 
-async def _facts(crib: Crib) -> dict[str, Any]:
+async def _facts(store: Store) -> dict[str, Any]:
     from toolcrib.cli.verify import every_session
 
-    events = [row.seq async for row in every_session(crib.store)]
-    states = Counter(row.state for row in await crib.store.calls(limit=EVERY))
+    events = [row.seq async for row in every_session(store)]
+    states = Counter(row.state for row in await store.calls(limit=EVERY))
     return {
-        "url": without_password(crib.store.url),
-        "schema": _schemas(crib.store)[1],
+        "url": without_password(store.url),
+        "schema": _schemas(store)[1],
         "sessions": len(events),
         "events": sum(events),
         "calls": {state: states[state] for state in ("queued", "waiting", "running", "done")},
@@ -89,12 +89,11 @@ def _schemas(store: Store) -> tuple[int | None, int | None]:
 @command(app, "migrate")
 async def migrate(terminal: Terminal) -> None:
     """Bring the store's schema up to date. A store that is not there is made."""
-    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.store_choice import chosen_store, opened
 
-    crib = chosen(terminal.crib)
-    store = crib.store
-    await store.start(crib.pipeline.worker)
-    await store.close()
+    store = chosen_store(terminal.crib)
+    async with opened(store, make=True):
+        pass
     before, now = _schemas(store)
     if terminal.json:
         terminal.data({"url": without_password(store.url), "from": before, "to": now})
@@ -109,19 +108,19 @@ async def migrate(terminal: Terminal) -> None:
 @command(app, "verify")
 async def verify(terminal: Terminal) -> int:
     """Check the database, and compare all logs with the index of calls."""
-    from toolcrib.cli.crib_choice import chosen, opened
+    from toolcrib.cli.store_choice import chosen_store, opened
     from toolcrib.cli.verify import damaged, damaged_file, differences, every_session
 
-    crib = chosen(terminal.crib)
-    found = damaged_file(crib)
+    store = chosen_store(terminal.crib)
+    found = damaged_file(store)
     if found:  # what is damaged is not opened: that would write to it
         return _damaged(terminal, found)
-    async with opened(crib):
-        found = await damaged(crib.store)
-        sessions = [row.id async for row in every_session(crib.store)]
+    async with opened(store):
+        found = await damaged(store)
+        sessions = [row.id async for row in every_session(store)]
         with _bar(terminal, "Comparing", len(sessions)) as advance:
             for session in sessions:
-                found += await differences(crib.store, session)
+                found += await differences(store, session)
                 advance()
     if terminal.json:
         terminal.data({"sessions": len(sessions), "differences": [one._asdict() for one in found]})
@@ -148,12 +147,12 @@ async def vacuum(terminal: Terminal) -> None:
 
     An SQLite file must not be in use.
     """
-    from toolcrib.cli.crib_choice import chosen, file_of, missing, opened
+    from toolcrib.cli.store_choice import chosen_store, file_of, missing, opened
 
-    crib = chosen(terminal.crib)
-    if (file := file_of(crib)) is None or missing(crib) is not None:
-        async with opened(crib):
-            if (free := getattr(crib.store, "vacuum", None)) is not None:
+    store = chosen_store(terminal.crib)
+    if (file := file_of(store)) is None or missing(store) is not None:
+        async with opened(store):
+            if (free := getattr(store, "vacuum", None)) is not None:
                 await free()
         terminal.data({}) if terminal.json else terminal.text("The tables were vacuumed.")
         return
@@ -173,10 +172,10 @@ async def backup(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
 ) -> None:
     """Write all that the store holds into one file, while it is in use."""
-    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.store_choice import chosen_store
     from toolcrib.store.backup import back_up
 
-    url = chosen(terminal.crib).store.url
+    url = chosen_store(terminal.crib).url
     with _rows_bar(terminal, "Backing up") as advance:
         about = await back_up(url, file, force=force, advance=advance)
     facts = {"file": str(file), "bytes": file.stat().st_size, "store": about.store, "made_at": about.made_at}
@@ -193,10 +192,10 @@ async def restore(
 
     `--store` names another than the crib's.
     """
-    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.store_choice import chosen_store
     from toolcrib.store.backup import restore as restored
 
-    url = chosen(terminal.crib).store.url
+    url = chosen_store(terminal.crib).url
     with _rows_bar(terminal, "Restoring") as advance:
         about = await restored(file, url, force=force, advance=advance)
     facts = {"file": str(file), "url": without_password(url), "store": about.store, "made_at": about.made_at}
@@ -220,27 +219,24 @@ async def rebuild(
     ] = False,
 ) -> int:
     """Make the index of calls anew from the log, where they differ."""
-    from toolcrib.cli.crib_choice import chosen, file_of, reading
+    from toolcrib.cli.store_choice import chosen_store, file_of, opened
     from toolcrib.cli.verify import RebuiltIndex, differences, every_session, mend
 
-    if accept_loss and (file := file_of(chosen(terminal.crib))) is not None:
+    store = chosen_store(terminal.crib)
+    if accept_loss and (file := file_of(store)) is not None:
         from toolcrib.store.sqlite.integrity import accept_loss as accepted
 
         accepted(file)
 
     found: list[Difference] = []
     left: list[Difference] = []
-    async with reading(terminal.crib) as crib:
+    async with opened(store):
         if not dry_run and not force:
-            await _refuse_at_work(crib.store)
-        sessions = [row.id async for row in every_session(crib.store)]
+            await _refuse_at_work(store)
+        sessions = [row.id async for row in every_session(store)]
         with _bar(terminal, "Rebuilding", len(sessions)) as advance:
             for session in sessions:
-                one = (
-                    RebuiltIndex(await differences(crib.store, session), [])
-                    if dry_run
-                    else await mend(crib.store, session)
-                )
+                one = RebuiltIndex(await differences(store, session), []) if dry_run else await mend(store, session)
                 found += one.found
                 left += one.left
                 advance()

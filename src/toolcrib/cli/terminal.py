@@ -7,6 +7,7 @@ standard error, so that a pipe carries the result alone.
 from __future__ import annotations
 
 import json as jsonlib
+import os
 import re
 import shlex
 import sys
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 Cell = str | tuple[str, str]
 """A text, or a text and its style."""
+
+_DRAWS = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+"""Variables by which rich takes a stream for a terminal that is none."""
 
 _UNSEEN = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))} | {
     # Marks that break lines or turn the direction of writing.
@@ -99,6 +103,11 @@ class Terminal:
         """Standard error, or standard output where all is to be read `together`."""
         return self.out if self.together else _console(sys.stderr)
 
+    @cached_property
+    def drawn(self) -> bool:
+        """True if standard output is a terminal, or is to be written as for one."""
+        return _may_be_terminal(sys.stdout) and self.out.is_terminal
+
     @property
     def interactive(self) -> bool:
         """True if there is a person who can be asked."""
@@ -116,7 +125,7 @@ class Terminal:
         """A value for people: a text as it is, anything else as indented JSON, in colours on a terminal."""
         if isinstance(value, str):
             self.text(value)
-        elif self.out.is_terminal:
+        elif self.drawn:
             from rich.json import JSON
 
             self.out.print(JSON.from_data(value, ensure_ascii=False, default=str))
@@ -125,7 +134,7 @@ class Terminal:
 
     def text(self, text: str, style: str = "") -> None:
         """A text on standard output; through a pipe it arrives as it is."""
-        if self.out.is_terminal:
+        if self.drawn:
             self.out.print(styled(text, style), soft_wrap=True)
         else:
             print(text, flush=True)
@@ -140,7 +149,7 @@ class Terminal:
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
         """A table on a terminal; aligned columns, uncut and with no colours, through a pipe."""
-        if self.out.is_terminal:
+        if self.drawn:
             fits = _least(columns, rows) + indent <= self.out.width
             self.out.print((_drawn if fits else _listed)(columns, rows, indent))
             return
@@ -169,6 +178,11 @@ def styled(text: str, style: str = "") -> Text:
 
 def _line(cell: Cell) -> str:
     return " ".join(clean(cell if isinstance(cell, str) else cell[0]).split())
+
+
+def _may_be_terminal(stream: Any) -> bool:
+    """False where it is plain that a stream is none, so that nothing need be loaded that draws."""
+    return any(name in os.environ for name in _DRAWS) or bool(hasattr(stream, "isatty") and stream.isatty())
 
 
 def _console(stream: Any) -> Console:

@@ -11,6 +11,7 @@ import typer
 
 from toolcrib.cli.command import command, group
 from toolcrib.cli.completion import complete_shown, complete_tool
+from toolcrib.cli.definitions import command_call, lint, migration, scaffold, tool_tests
 from toolcrib.cli.definitions.selection import PackOption, RootOption, wanted
 from toolcrib.cli.terminal import Cell, Choice, CommandError, Terminal, compact
 
@@ -40,13 +41,14 @@ _LIMITS = {
 @asynccontextmanager
 async def stocked(choice: Choice) -> AsyncIterator[Crib]:
     """The crib with its sources alone, over an empty store, but with what its own store says of tools of strangers."""
-    from toolcrib.cli.crib_choice import chosen, missing
+    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.store_choice import missing
     from toolcrib.store import open_store
 
     crib = chosen(choice)
     kept, stock = crib.store, crib.stock
     async with AsyncExitStack() as stack:
-        if stock.pinned and missing(crib) is None:
+        if stock.pinned and missing(kept) is None:
             await kept.start(crib.pipeline.worker)
             stack.push_async_callback(kept.close)
             stock.keep_in(kept)
@@ -352,3 +354,18 @@ def _show_knowledge(terminal: Terminal, tool: Tool) -> None:
 
 def _told(result: Any) -> str:
     return "" if result is None else compact(result)
+
+
+# What works on definition files
+
+for _name, _function in (
+    ("lint", lint.lint),
+    ("test", tool_tests.try_out),
+    ("call", command_call.call),
+    ("health", tool_tests.health),
+    ("migrate", migration.migrate),
+    ("rollback", migration.rollback),
+    ("diff", migration.diff),
+    ("new", scaffold.new),
+):
+    command(app, _name)(_function)

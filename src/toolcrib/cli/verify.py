@@ -13,7 +13,6 @@ from toolcrib.state import State as SessionState
 from toolcrib.store import Row
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
     from toolcrib.events import Event
     from toolcrib.store import SessionRow, Store
 
@@ -36,11 +35,11 @@ class RebuiltIndex(NamedTuple):
     left: list[Difference]
 
 
-def damaged_file(crib: Crib) -> list[Difference]:
+def damaged_file(store: Store) -> list[Difference]:
     """What is wrong with the file of a store, which is not opened for it; nothing where it has none."""
-    from toolcrib.cli.crib_choice import file_of
+    from toolcrib.cli.store_choice import file_of
 
-    path = file_of(crib)
+    path = file_of(store)
     if path is None or not path.exists():
         return []
     from toolcrib.store.sqlite.integrity import damages

@@ -15,7 +15,8 @@ import pytest
 from tests.sources.openapi.conftest import POLICY
 from tests.sources.openapi.service import Service, document, operation, parameter
 from toolcrib import Crib
-from toolcrib.cli.config.loader import BadConfig, load
+from toolcrib.cli.config.document import BadConfig
+from toolcrib.cli.config.loader import load
 from toolcrib.sources.openapi import OpenApi
 
 KEY = "k-5d4c3b2a-secret"

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, unquote
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from toolcrib import yaml
+from toolcrib.cli.config.document import BadConfig, ConfigProblem, beside, read
 from toolcrib.cli.config.model import CribFile, McpEntry, Mistake, OpenApiEntry, ToolkitEntry, UnknownKey, mistakes
 from toolcrib.cli.config.server import ServeConfig, hosting_of
 from toolcrib.cli.config.sources import Files, document_of, file_source, files_of, server_of
@@ -25,32 +25,12 @@ if TYPE_CHECKING:
     from toolcrib.crib import Crib
 
 log = logging.getLogger("toolcrib.cli")
-NAME = "crib.yaml"
 _AGAIN = re.compile(r"The key ('.*') stands here again; it is already in line (\d+)")
 _SECOND = r"\1 stands here a second time (first on line \2)"
+_KEPT = ("store", "retention", "default_namespaces")
+"""What matters of a file to who only looks at its store."""
+
 _PLAIN = ("engine", "retention", "namespace_aliases", "state_keys")
-
-
-class ConfigProblem(NamedTuple):
-    """One thing that is wrong with a file, and on which line; in which column where that is known."""
-
-    line: int
-    message: str
-    column: int | None = None
-
-    @property
-    def place(self) -> str:
-        """The line, and the column."""
-        return f"{self.line}" if self.column is None else f"{self.line}:{self.column}"
-
-
-class BadConfig(CommandError):
-    """A `crib.yaml` that does not hold, with everything that is wrong in it."""
-
-    def __init__(self, path: Path, problems: list[ConfigProblem]) -> None:
-        self.problems = sorted(dict.fromkeys(problems), key=lambda one: one.line)
-        lines = [f"{path}:{one.place}: {one.message}" for one in self.problems]
-        super().__init__("\n".join(dict.fromkeys(lines)), f"mend {path.name} and try again", code="config")
 
 
 def load(path: Path) -> Crib:
@@ -60,6 +40,18 @@ def load(path: Path) -> Crib:
         BadConfig: something in it does not hold.
     """
     return _Project(path).crib()
+
+
+def load_without_sources(path: Path, store: str | None = None) -> Crib:
+    """The crib that a file describes, for who only looks at what its store holds, or another store.
+
+    It has no sources, agents, policy or secret key: nothing is imported or started for it, and what is wrong with those
+    does not matter.
+
+    Raises:
+        BadConfig: one of the settings that it has does not hold.
+    """
+    return _Project(path).crib_without_sources(store)
 
 
 def files(path: Path) -> list[Files]:
@@ -101,26 +93,6 @@ def hosting(path: Path) -> ServeConfig:
     project = _Project(path)
     project.demand("serve")
     return ServeConfig() if project.file.serve is None else hosting_of(project.file.serve, project.folder)
-
-
-def read(path: Path) -> tuple[str, yaml.YamlDocument]:
-    """The text of a file, and the document in it.
-
-    Raises:
-        BadConfig: it is no YAML, or larger than it may be.
-    """
-    try:
-        text = yaml.decoded(path.read_bytes())[0].removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        raise BadConfig(path, [ConfigProblem(1, f"this is no YAML: {error.reason}")]) from None
-    except OSError as error:
-        raise CommandError(f"Cannot read {path}: {error.strerror}", "check the path and its permissions") from None
-    document = yaml.parse(text)
-    fatal = [one for one in document.problems if one.code != "DUPLICATE_KEY"]
-    if fatal:
-        told = [one.message.replace("Not readable as YAML", "this is no YAML") for one in fatal]
-        raise BadConfig(path, [ConfigProblem(one.line, message) for one, message in zip(fatal, told, strict=True)])
-    return text, document
 
 
 class _Project:
@@ -209,6 +181,17 @@ class _Project:
                 key = "store" if "store" in str(error).lower() else "sources"
                 self.problems.append(ConfigProblem(self._line_of_key(key), str(error)))
         raise BadConfig(self.path, self.problems)
+
+    def crib_without_sources(self, store: str | None) -> Crib:
+        from toolcrib.crib import Crib
+
+        for key in _KEPT:
+            self.demand(key)
+        given = {key: getattr(self.file, key) for key in _KEPT if key in self.file.model_fields_set}
+        if given.get("default_namespaces") is None:
+            given.pop("default_namespaces", None)
+        url = store or given.pop("store", None) or "memory:"
+        return Crib(**given | {"store": beside(self.folder, url), "workspace": self.workspace})
 
     def _line_of_key(self, key: str) -> int:
         mark = None if self.document.root is None else self.document.root.keys.get(key)
@@ -310,12 +293,3 @@ def _variable(name: str) -> str:
     if name not in os.environ:
         raise BadSecretKey(f"secret_key: the variable {name} is not set")
     return os.environ[name]
-
-
-def beside(folder: Path, url: str) -> str:
-    """A store's URL whose relative file lies in that folder."""
-    head, slashes, rest = url.partition("sqlite:///")
-    path, mark, query = rest.partition("?")
-    if head or not slashes or not path or path.startswith("/"):
-        return url
-    return f"sqlite:///{quote(str(folder / unquote(path)))}{mark}{query}"

@@ -64,7 +64,7 @@ def file_of(choice: Choice) -> Path:
     Raises:
         Trouble: the crib is made by a program.
     """
-    from toolcrib.cli.config.loader import NAME
+    from toolcrib.cli.config.document import NAME
 
     path = Path(choice.crib or NAME)
     if path.suffix not in (".yaml", ".yml") and not path.is_file():
@@ -107,7 +107,7 @@ def add(path: Path, entries: Iterable[ServerEntry]) -> None:
 
 
 def _read(path: Path) -> str:
-    from toolcrib.cli.config.loader import read
+    from toolcrib.cli.config.document import read
 
     return read(path)[0] if path.exists() else ""
 

@@ -66,7 +66,7 @@ class DefinitionSelection(NamedTuple):
     @property
     def config(self) -> Path | None:
         """The configuration file, if there is one."""
-        from toolcrib.cli.config.loader import NAME
+        from toolcrib.cli.config.document import NAME
 
         file = Path(self.choice.crib or NAME)
         return file if file.is_file() else None

@@ -21,14 +21,14 @@ PAGE = 500
 
 async def usage(wanted: DefinitionSelection) -> ToolUsage:
     """What the logs of the last month say; nothing where there is no store yet."""
-    from toolcrib.cli.crib_choice import missing, opened
+    from toolcrib.cli.store_choice import missing, opened
     from toolcrib.definitions.usage import KEPT_S, ToolUsage
 
     found = ToolUsage(time.time() - KEPT_S)
     crib = crib_of(wanted)
-    if missing(crib) is not None:
+    if missing(crib.store) is not None:
         return found
-    async with opened(crib):
+    async with opened(crib.store):
         async for session in _sessions(crib, found.since):
             after = 0
             while events := await crib.store.read(session, after, limit=PAGE):
