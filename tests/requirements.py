@@ -260,6 +260,7 @@ POLICY: dict[str, str] = {
     "policy.match.url": "A URL becomes scheme, host and port, however it is written; anything unclear is refused.",
     "policy.match.net": "Net grants name hosts, schemes and ports; private targets need their own name or `private`.",
     "policy.match.exec": "A program goes by its name only if it is bare or lies in a trusted folder.",
+    "policy.match.domain": "A grant of all actions of a domain covers all its resources at any depth.",
     "policy.match.text": "Everything else is one anchored glob language, in linear time.",
     "policy.shell.1": "A command is parsed by the shell's grammar; every simple command anywhere in it is a segment.",
     "policy.shell.2": "Wrappers are followed by what they run; literal scripts are read again, eight deep at most.",
@@ -281,7 +282,7 @@ POLICY: dict[str, str] = {
     "policy.rule.6": "Any deny denies, else the most specific rule decides, and ask wins a tie.",
     "policy.rule.7": "An allow by a bare name covers trusted sources alone; ask and deny cover every namespace.",
     "policy.rule.8": "A tool whose every call is denied by a rule is hidden.",
-    "policy.rule.9": "Checking a policy tells of rules that never decide, allows of nothing and granted interpreters.",
+    "policy.rule.9": "Checking a policy tells of rules that never decide or are about nothing, and of interpreters.",
     "policy.auto.1": "By default a tool is judged by its source, what is granted, and what it says of itself.",
     "policy.auto.2": "A matching rule beats the default.",
     "policy.preset.1": "Six presets are starting points: grants, a time limit and calls in a turn.",
@@ -725,6 +726,23 @@ GATEWAY: dict[str, str] = {
     "gateway.share.3": "Processes begin at first use, stay warm, are limited, and end when idle.",
 }
 
+FINDINGS: dict[str, str] = {
+    "findings.policy.1": "A rule of any effect about a tool that does not exist is found.",
+    "findings.policy.2": "A condition that no call can meet, by its argument, type or operator, is found.",
+    "findings.policy.3": "A fact of `when` that nothing has and an exception of nothing are found.",
+    "findings.policy.4": "A grant of what no tool needs, or that covers nothing, is found; presets are not.",
+    "findings.policy.5": "Groups, sources and folders that do not exist are found.",
+    "findings.policy.6": "A finding says file, line, code, message and what was meant.",
+    "findings.config.1": "Settings that name no tool, namespace or source are found.",
+    "findings.shown.1": "A server logs its findings when it starts and serves them to administrators.",
+    "findings.shown.2": "What a source that has not answered yet may bring is only remarked.",
+    "findings.projects.1": "In projects with mistakes the three commands find each of them and nothing else.",
+    "findings.agents.1": "A selector of an agent that selects nothing is found, and rules of agents are reviewed.",
+    "findings.agents.2": "A namespace selects all its tools.",
+    "findings.agents.3": "A permission section of Awaken's spec becomes rules or is refused.",
+    "findings.keys.1": "A key for a namespace that no tool has is refused, or found where it was made before.",
+}
+
 CHAPTERS: dict[str, dict[str, str]] = {
     "contract": CONTRACT,
     "aomi": SESSIONS,
@@ -737,6 +755,7 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "agents": AGENTS,
     "reliability": RELIABILITY,
     "security": SECURITY,
+    "findings": FINDINGS,
 }
 
 for _id, _words in {**KITS, **CHAIN}.items():

@@ -36,7 +36,7 @@ from toolcrib.context import AgentRunner, Deps
 from toolcrib.engine import Engine, open_engine
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import Done, NamespacesChanged, Opened, RunEnded, SessionDeleted, StateRecord, ToolsChanged
-from toolcrib.policy import DefaultPolicy, Policy
+from toolcrib.policy import ANYWHERE, DataOrigin, DefaultPolicy, Policy
 from toolcrib.session import Session
 from toolcrib.sources import Fixed, as_source
 from toolcrib.sources.session_tools import builtins
@@ -97,6 +97,7 @@ class Crib:
     wraps the execution of every call. `agents`, see `toolcrib.agent.Agents`, run over its sessions. `credentials` gives
     tools the keys of the session's owner: a function of owner and name. `secret_key` encrypts what is kept of secret
     arguments: a text of 32 characters, a `Path` or a function; without one, a file of the user's state folder does.
+    `origin` is the file that all of this was read from, so that what is wrong is told with its line.
     """
 
     def __init__(  # noqa: PLR0913 - the one place where everything is put together, all by name
@@ -120,8 +121,10 @@ class Crib:
         agents: AgentRunner | None = None,
         credentials: Credentials | None = None,
         secret_key: SecretKey | None = None,
+        origin: DataOrigin = ANYWHERE,
     ) -> None:
         self.agents = agents
+        self.origin = origin
         self.catalog = Catalog(precedence, namespace_aliases)
         self._workspace = workspace
         self.store: Store = open_store(store) if isinstance(store, str) else store
@@ -170,7 +173,7 @@ class Crib:
             return policy
         from toolcrib.policy.loader import load
 
-        return load(policy, folders=self.folders)
+        return load(policy, folders=self.folders, place=self.origin.below("policy"))
 
     @cached_property
     def folders(self) -> Folders:

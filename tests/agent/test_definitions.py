@@ -9,12 +9,13 @@ import pytest
 
 from tests.requirements import requirement
 from tests.shared import DATA, case_data
-from toolcrib.agent import Agent, AgentRegistry, BadAgent, load
+from toolcrib.agent import Agent, AgentRegistry, Agents, BadAgent, load
 from toolcrib.agent.awaken import to_agent
 from toolcrib.agent.files import read_file
 from toolcrib.agent.problems import ProblemCollector
 from toolcrib.agent.registry import AgentLibrary
 from toolcrib.agent.stop_conditions import read_stop
+from toolcrib.tool import Tool
 
 GOOD = ("support.yaml", "billing.md", "research.md")
 
@@ -224,3 +225,51 @@ def test_a_changed_file_is_loaded_and_one_with_errors_leaves_the_old_one(
     assert shelf.book["a"].instructions == "two, longer"
     assert f"{path}:2" in shelf.problems[1]
     assert "instruction" in caplog.text
+
+
+@requirement("findings.agents.2")
+def test_a_namespace_selects_all_its_tools_and_excludes_them() -> None:
+    agent = Agent(name="a", tools=["clickup"])
+    assert agent.has("clickup.create_task")
+    assert not agent.has("click.up")
+    assert not Agent(name="a", exclude=["clickup"]).has("clickup.create_task")
+
+
+@requirement("findings.agents.1")
+def test_selectors_and_rules_of_an_agent_that_are_about_nothing_are_found() -> None:
+    tool = Tool(name="add", namespace="sums", description="x", run=lambda *_: None)
+    rules = {"rules": [{"deny": "sums.ad"}]}
+    agents = Agents([Agent(name="a", tools=["sums.*", "sum.*"], exclude=["subtract"], policy=rules)])
+    found = [(one.code, one.about, one.nearest) for one in agents.findings([tool])]
+    assert found == [
+        ("NO_SELECTION", "agents", "sums.*"),
+        ("NO_SELECTION", "agents", None),
+        ("NO_TOOL", "agents", "sums.add"),
+    ]
+    assert Agents([Agent(name="a", tools=["sums", "*"])]).findings([tool]) == []
+
+
+@requirement("findings.agents.3")
+def test_the_permissions_of_a_spec_of_awaken_become_rules() -> None:
+    rules = [{"tool": "Bash", "behavior": "ask"}, {"tool": "rm_*", "behavior": "deny"}]
+    agent = to_agent({"id": "a", "sections": {"permission": {"default_behavior": "allow", "rules": rules}}})
+    assert agent.policy == {"default": "allow", "rules": [{"ask": "Bash"}, {"deny": "rm_*"}]}
+    assert to_agent({"id": "a", "sections": {"other": {}}}).policy is None
+
+
+@requirement("findings.agents.3")
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"rules": [{"tool": "Bash", "behavior": "maybe"}]},
+        {"rules": [{"tool": "Bash(", "behavior": "deny"}]},
+        {"rules": [{"tool": "Bash", "behavior": "deny", "unless": "x"}]},
+        {"default_behavior": "sometimes"},
+        {"roles": []},
+        [],
+    ],
+)
+def test_permissions_that_cannot_be_held_refuse_the_spec(section: object) -> None:
+    with pytest.raises(BadAgent) as caught:
+        to_agent({"id": "a", "sections": {"permission": section}})
+    assert caught.value.problems[0].field.startswith("sections")

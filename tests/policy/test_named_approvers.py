@@ -98,7 +98,7 @@ def test_a_group_that_nobody_names_is_remarked() -> None:
     groups = {"finance": ["ann"], "ops": ["bob"], "lead": ["lou"], "spare": ["zed"]}
     rule = {"ask": "plain", "approvers": "finance", "escalate": {"after_s": 9, "to": "lead"}}
     given = load({"groups": groups, "approvers": ["ops"], "rules": [rule], "grants": {"allow": ["*"]}})
-    assert [line for line in given.check([PLAIN]) if "group" in line] == ["the group spare is never asked"]
+    assert [one.text for one in given.check([PLAIN]) if "GROUP" in one.code] == ["the group spare is never asked"]
 
 
 def test_more_yeses_than_there_are_people_are_remarked() -> None:
@@ -109,7 +109,7 @@ def test_more_yeses_than_there_are_people_are_remarked() -> None:
         {"ask": "p*", "quorum": 9},
     ]
     found = load({"groups": {"g": ["a", "b"]}, "rules": rules, "grants": {}}).check([PLAIN])
-    told = [line for line in found if "have to agree" in line]
+    told = [one.text for one in found if one.code == "QUORUM"]
     assert told == ["3 of g have to agree, and there are only 2 people who may"]
 
 

@@ -92,10 +92,28 @@ def test_a_denial_names_what_is_missing_and_what_would_be_allowed() -> None:
     tool = made("put", kinds={"path": "path"}, primary="path", capabilities=["fs:write:{path}"])
     given = policy(grants={"allow": ["fs:write:/ws/**"], "deny": ["fs:write:/ws/.git/**"]})
     missing = verdict(given, tool, path="/etc/hosts").message
-    assert missing == "Denied: fs:write:/etc/hosts is not granted (granted: /ws/**)"
+    told = "Denied: fs:write:/etc/hosts is not granted (granted: /ws/**); to allow it, grant fs:write:/etc/hosts"
+    assert missing == told
     assert "fs:write:/ws/.git/**" in verdict(given, tool, path="/ws/.git/config").message
     listed = policy({"deny": "git.*", "except": ["git.list"]})
     assert verdict(listed, made("git.push")).message.endswith("(allowed: git.list)")
+
+
+@requirement("policy.why.2")
+def test_the_grant_that_a_denial_names_allows_the_call() -> None:
+    tool = made("put", kinds={"path": "path"}, primary="path", capabilities=["fs:write:{path}"])
+    for path in ("/etc/hosts", "/tmp/a*b", "/tmp/[x]"):
+        message = verdict(policy(default="auto", grants={"allow": ["fs:write:/ws/**"]}), tool, path=path).message
+        grant = message.rpartition("to allow it, grant ")[2]
+        assert verdict(policy(default="auto", grants={"allow": [grant]}), tool, path=path).effect == "allow"
+
+
+@requirement("policy.why.2")
+def test_a_denial_before_the_arguments_are_looked_at_names_a_grant_too() -> None:
+    tool = made("pay", capabilities=["payments:refund:{order}"])
+    refusal = policy(grants={"allow": ["fs:read:x"]}).authorize(ANN, tool)
+    assert refusal is not None
+    assert refusal.message == "Denied: payments:refund is not granted; to allow it, grant payments:refund:*"
 
 
 @requirement("policy.why.2")

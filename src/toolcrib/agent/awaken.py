@@ -18,17 +18,20 @@ _KNOWN = (
     *("id", "model_id", "system_prompt", "max_rounds", "stop_conditions", "description", "delegates"),
     *("allowed_tools", "allowed_tool_patterns", "excluded_tools", "excluded_tool_patterns"),
 )
+BEHAVIORS = ("allow", "ask", "deny")
 _NAMES = {"id": "name", "model_id": "model", "system_prompt": "instructions", "max_rounds": "max_turns"}
 _NAMES |= {"stop_conditions": "stop", "description": "description"}
 _THEIRS = {ours: theirs for theirs, ours in _NAMES.items()}
 _THEIRS |= {"tools": "allowed_tool_patterns", "exclude": "excluded_tool_patterns", "sub_agents": "delegates"}
+_THEIRS |= {"policy": "sections"}
 
 
 def to_agent(spec: str | bytes | Mapping[str, Any]) -> Agent:
     """The agent that an AgentSpec, or its JSON text, describes.
 
     Raises:
-        BadAgent: it has a field that nobody knows, misses its id, or does not hold.
+        BadAgent: it has a field that nobody knows, misses its id, or does not hold; or its section `permission` says
+            more than rules can.
     """
     findings = ProblemCollector()
     given = _object(spec, findings)
@@ -42,6 +45,8 @@ def to_agent(spec: str | bytes | Mapping[str, Any]) -> Agent:
         data["tools"] = _tools(given, *allowed)
     data["exclude"] = _tools(given, "excluded_tools", "excluded_tool_patterns")
     data["sub_agents"] = [{"agent": name, "via": "call"} for name in given.get("delegates") or ()]
+    if (policy := _permissions(given)) is not None:
+        data["policy"] = policy
     data["metadata"] = {key: given[key] for key in _OTHERS if key in given}
     try:
         return Agent(**data)
@@ -50,6 +55,37 @@ def to_agent(spec: str | bytes | Mapping[str, Any]) -> Agent:
             one._replace(path=(_THEIRS.get(str(one.path[0]), one.path[0]), *one.path[1:])) for one in error.problems
         )
         raise BadAgent(found) from None
+
+
+def _permissions(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The rules of the section `permission`: dropped in silence, they would leave the agent more than it may have."""
+    sections = given.get("sections")
+    section = sections.get("permission") if isinstance(sections, Mapping) else None
+    if section is None:
+        return None
+    findings, path = ProblemCollector(), ("sections", "permission")
+    said: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
+    if said is not section:
+        findings.add("wrong_type", path, "is no object")
+    findings.keys(said, ("default_behavior", "rules"), path)
+    default = said.get("default_behavior", "allow")
+    if default not in BEHAVIORS:
+        findings.add("unknown_value", (*path, "default_behavior"), f"{default!r} is none of {', '.join(BEHAVIORS)}")
+    rules = said.get("rules") or []
+    if not isinstance(rules, list):
+        findings.add("wrong_type", (*path, "rules"), "is no list")
+        rules = []
+    made = [_rule(rule, (*path, "rules", number), findings) for number, rule in enumerate(rules)]
+    findings.raise_if_any()
+    return {"default": default, "rules": made}
+
+
+def _rule(rule: Any, path: tuple[str | int, ...], findings: ProblemCollector) -> dict[str, str]:
+    if not isinstance(rule, Mapping) or not isinstance(rule.get("tool"), str) or rule.get("behavior") not in BEHAVIORS:
+        findings.add("wrong_value", path, f"{rule!r} is no rule such as {{tool: Bash, behavior: ask}}")
+        return {}
+    findings.keys(rule, ("tool", "behavior"), path)
+    return {str(rule["behavior"]): rule["tool"]}
 
 
 def _object(spec: Any, findings: ProblemCollector) -> Mapping[str, Any]:

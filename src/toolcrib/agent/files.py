@@ -27,7 +27,8 @@ class LineProblem(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.key}: {self.text}" if self.file else self.text
+        key = f"{self.key}: " if self.key else ""
+        return f"{self.file}:{self.line}: {key}{self.text}" if self.file else self.text
 
 
 @dataclass(slots=True)

@@ -63,11 +63,15 @@ def load(*places: str | PathLike[str]) -> AgentRegistry:
 
 
 class LoadReport(NamedTuple):
-    """What was found in files: the names of their agents, what is wrong with them, and what only looks wrong."""
+    """What was found in files: the names of their agents, what is wrong with them, and what only looks wrong.
+
+    `definitions` are the files as they were read.
+    """
 
     names: list[str]
     problems: list[LineProblem]
     warnings: list[LineProblem]
+    definitions: tuple[AgentDefinition, ...] = ()
 
 
 def lint(*places: str | PathLike[str]) -> LoadReport:
@@ -75,7 +79,8 @@ def lint(*places: str | PathLike[str]) -> LoadReport:
     found = [read_file(path, shown) for path, shown in _paths(places)]
     problems, warnings = _together(found)
     names = [one.name or Path(one.file).stem for one in found]
-    return LoadReport(names, sorted([*(line for one in found for line in one.lines), *problems]), sorted(warnings))
+    wrong = sorted([*(line for one in found for line in one.lines), *problems])
+    return LoadReport(names, wrong, sorted(warnings), tuple(found))
 
 
 def _made(found: list[AgentDefinition]) -> AgentRegistry:
@@ -151,6 +156,7 @@ class AgentLibrary:
         self._own = [one for one in given if isinstance(one, Agent)]
         self._places = [Path(one) for one in given if not isinstance(one, Agent)]
         self.problems: tuple[str, ...] = ()
+        self.definitions: list[AgentDefinition] = []
         self._stamp = self._look()
         self._book = self._load()
 
@@ -168,7 +174,9 @@ class AgentLibrary:
 
     def _load(self) -> AgentRegistry:
         own = [_of_program(agent) for agent in self._own]
-        book = _made([*(read_file(path, shown) for path, shown in _paths(self._places)), *own])
+        found = [*(read_file(path, shown) for path, shown in _paths(self._places)), *own]
+        book = _made(found)
+        self.definitions = found
         for warning in book.warnings:
             log.warning("%s", warning)
         return book

@@ -23,9 +23,11 @@ from toolcrib.agent.models import CompletionRequest, Model
 from toolcrib.agent.providers import Providers
 from toolcrib.agent.recovery import take_over
 from toolcrib.agent.registry import AgentLibrary, AgentRegistry
+from toolcrib.agent.review import review_library
 from toolcrib.agent.run_scope import RunScope
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import EventData, MessageAdded, RunStarted, TurnStarted
+from toolcrib.findings import Finding
 from toolcrib.session import Session
 from toolcrib.tool import Tool
 from toolcrib.types import Question
@@ -100,6 +102,10 @@ class Agents:
     def problems(self) -> tuple[str, ...]:
         """Why changed files were not taken."""
         return self._shelf.problems
+
+    def findings(self, tools: Iterable[Tool]) -> list[Finding]:
+        """What is wrong with the agents, held against these tools."""
+        return review_library(self._shelf, tuple(tools))
 
     @property
     def default(self) -> str:

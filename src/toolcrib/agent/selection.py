@@ -1,4 +1,4 @@
-"""Which tools an agent has: globs over ids or bare names, and what is excluded."""
+"""Which tools an agent has: globs over ids, bare names or namespaces, and what is excluded."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ def problem(selector: str) -> str | None:
 
 
 def selects(selector: str, tool: str) -> bool:
-    """True if a selector means the tool of that id, by the id or by the name alone."""
+    """True if a selector means the tool of that id: by the id, by the name alone, or by its whole namespace."""
     fits = globs.text(selector)
-    return fits(tool) or fits(tool.partition(".")[2] or tool)
+    namespace, _, name = tool.partition(".")
+    return fits(tool) or fits(name or tool) or (bool(name) and selector.lower() == namespace)
 
 
 @lru_cache(65536)

@@ -66,8 +66,8 @@ class Catalog:
     """All tools of a crib. Views are made once for each set of namespaces and forgotten when a tool comes or goes."""
 
     def __init__(self, precedence: Sequence[str] = (), aliases: Mapping[str, str] | None = None) -> None:
-        self._precedence = list(precedence)
-        self._aliases = dict(aliases or {})
+        self.precedence = tuple(precedence)
+        self.aliases = dict(aliases or {})
         self._tools: dict[str, Tool] = {}
         self._shadowed: dict[str, list[Tool]] = {}
         self._views: dict[tuple[str, ...], CatalogView] = {}
@@ -130,7 +130,7 @@ class Catalog:
     def _settle(self, tools: dict[str, Tool], shadowed: dict[str, list[Tool]], two: Tool) -> None:
         """Puts the tool that wins to the front, and the other behind it."""
         one = tools[two.id]
-        ranks = {source: rank for rank, source in enumerate(self._precedence)}
+        ranks = {source: rank for rank, source in enumerate(self.precedence)}
         if one.source != two.source and (one.source in ranks or two.source in ranks):
             behind = [one, *shadowed.get(two.id, ()), two]
             behind.sort(key=lambda tool: ranks.get(tool.source, len(ranks)))
@@ -175,6 +175,11 @@ class Catalog:
         """Makes namespaces known that have no tools yet."""
         self._declared.update(namespaces)
 
+    def sources(self) -> set[str]:
+        """The names of the sources that tools say they come from, those of shadowed tools too."""
+        behind = (tool for tools in self._shadowed.values() for tool in tools)
+        return {tool.source for tool in (*self._tools.values(), *behind)}
+
     def namespaces(self) -> list[str]:
         """All that is known."""
         return sorted(self._declared)
@@ -188,7 +193,7 @@ class Catalog:
         known: list[str] = []
         for given in namespaces:
             name = given.strip().lower()
-            name = self._aliases.get(name, name)
+            name = self.aliases.get(name, name)
             if not fnmatch.filter(self._declared, name):
                 close = nearest(name, sorted(self._declared))
                 raise Refused(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from toolcrib.agent import Agent, Agents
     from toolcrib.agent.registry import LoadReport
     from toolcrib.cli.agent_view import AgentView
+    from toolcrib.findings import Finding
 
 app = group("agents", "Look at the agents of a crib.")
 Form = Literal["mermaid", "dot", "tree"]
@@ -145,29 +146,59 @@ async def lint(
         list[str] | None, typer.Argument(metavar="PATH", help="Files and folders; without them those of the crib.")
     ] = None,
 ) -> int:
-    """Check the definitions of agents. Nothing is started.
+    """Check the definitions of agents, also against the tools of the crib. Nothing is called.
 
     Everything that is wrong is told, as FILE:LINE: KEY: PROBLEM.
     Exit code 1 where there is an error; warnings are none.
     """
+    from toolcrib.agent.review import of_lines
+
     found = _found(terminal, paths or ())
+    more = await _held_against_tools(terminal, found)
+    lines = [*of_lines(found.problems, "error"), *of_lines(found.warnings, "warning"), *more]
+    warnings = [one for one in lines if one.severity == "warning"]
     if terminal.json:
-        lines = [{**line._asdict(), "severity": "error"} for line in found.problems]
-        lines += [{**line._asdict(), "severity": "warning"} for line in found.warnings]
-        terminal.data({"agents": found.names, "problems": lines})
+        known = [{**line._asdict(), "severity": "error"} for line in found.problems]
+        known += [{**line._asdict(), "severity": "warning"} for line in found.warnings]
+        terminal.data({"agents": found.names, "problems": known, "findings": [one.data() for one in lines]})
         return 1 if found.problems else 0
     for line in found.problems:
         terminal.text(str(line), "red")
     for line in found.warnings:
         terminal.text(f"{line} (a warning)", "yellow")
+    for one in more:
+        terminal.text(f"{one} ({'a warning' if one.severity == 'warning' else 'a remark'})", "yellow")
     told = ", ".join(
-        f"{len(lines)} {word}{'' if len(lines) == 1 else 's'}"
-        for lines, word in ((found.problems, "error"), (found.warnings, "warning"))
-        if lines
+        f"{number} {word}{'' if number == 1 else 's'}"
+        for number, word in ((len(found.problems), "error"), (len(warnings), "warning"))
+        if number
     )
     count = f"{len(found.names)} agent{'' if len(found.names) == 1 else 's'}"
     terminal.text(f"{count}: {told or 'nothing is wrong'}", "red" if found.problems else "green")
     return 1 if found.problems else 0
+
+
+async def _held_against_tools(terminal: Terminal, found: LoadReport) -> list[Finding]:
+    """What only the tools of the crib can tell, where there is a crib that holds."""
+    from toolcrib.agent.review import review
+    from toolcrib.cli.config.loader import NAME
+    from toolcrib.cli.tools import stocked
+    from toolcrib.errors import ToolcribError
+    from toolcrib.review import agent_findings, all_tools, tempered
+
+    if found.problems or (terminal.crib.crib is None and not _is_file(NAME)):
+        return []  # a crib whose agents do not hold does not load
+    try:
+        async with stocked(terminal.crib) as crib:
+            findings = review(found.definitions, all_tools(crib)) if found.definitions else agent_findings(crib)
+            return list(tempered(crib, findings))
+    except (CommandError, ToolcribError) as error:
+        terminal.say(f"The tools of the crib are not known, so selectors are not checked: {error}", "yellow")
+        return []
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).is_file()
 
 
 def _found(terminal: Terminal, paths: Sequence[str]) -> LoadReport:

@@ -60,6 +60,8 @@ async def add_key(
 ) -> None:
     """Make a key. It is shown now and never again: only its digest is kept."""
     until = None if expires is None else time.time() + _seconds(expires)
+    if namespace:
+        await _check_namespaces(terminal, namespace)
     async with _ring(terminal) as ring:
         first = not ring.keys
         key, kept = await ring.add(
@@ -73,6 +75,26 @@ async def add_key(
     terminal.say("Clients send it as `Authorization: Bearer KEY`.", "dim")
     if first:
         terminal.say("A server that already runs without keys asks for one when it is started again.", "dim")
+
+
+async def _check_namespaces(terminal: Terminal, names: Sequence[str]) -> None:
+    """Make sure that a key opens something; while a source is away, nobody knows what it will bring.
+
+    Raises:
+        CommandError: no tool has one of the namespaces.
+    """
+    from toolcrib.cli.tools import stocked
+    from toolcrib.serve.findings import unknown_namespaces
+
+    async with stocked(terminal.crib) as crib:
+        for name, close in unknown_namespaces(crib, names):
+            told = f"No tool has the namespace '{name}'"
+            if crib.stock.pending or crib.stock.unwell():
+                terminal.say(f"{told}; sources that are away may bring it.", "yellow")
+                continue
+            known = ", ".join(crib.catalog.namespaces())
+            advice = f"there are {known}" if close is None else f"did you mean '{close}'?"
+            raise CommandError(told, advice, exit_code=1, code="not_found")
 
 
 def _seconds(text: str) -> float:

@@ -64,25 +64,24 @@ def _preset(crib: Crib, name: str) -> Any:
 
 @command(app, "check")
 async def check(terminal: Terminal) -> int:
-    """Load the policy, and tell what a person should know of it.
+    """Load the policy, and tell what in it does nothing or not what it looks like.
 
-    That are rules that never decide, grants of interpreters, groups that are never asked, declarations of no tool.
+    That are rules that never decide, rules and grants about nothing, grants of interpreters, groups that are never
+    asked, declarations of no tool. Exit code 1 where there is an error or a warning.
     """
+    from toolcrib.cli.findings import show
     from toolcrib.cli.tools import stocked
     from toolcrib.policy import rules_of
-    from toolcrib.policy.rule_policy import RulePolicy
+    from toolcrib.review import review
 
     async with stocked(terminal.crib) as crib:
-        policy = rules_of(crib.pipeline.policy)
-        if not isinstance(policy, RulePolicy):
+        if rules_of(crib.pipeline.policy) is None:
             raise CommandError("This crib has a policy of its own making", "only policies made of rules can be checked")
-        found = list(policy.check(crib.catalog.view(("*",)).tools))
-        found += [f"declare: {pattern} fits no tool" for pattern in crib.stock.unused()]
+        found = [one for one in await review(crib) if one.about in ("policy", "config")]
     if terminal.json:
-        terminal.data({"remarks": found})
+        terminal.data({"remarks": [str(one) for one in found], "findings": [one.data() for one in found]})
     elif found:
-        for line in found:
-            terminal.text(line)
+        show(terminal, found)
     else:
         terminal.text("The policy loads, and there is nothing to remark.")
-    return 1 if found else 0
+    return 1 if any(one.severity != "info" for one in found) else 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from toolcrib.findings import Finding
+from toolcrib.schema import nearest
+
 
 class ApprovalRequirement(NamedTuple):
     """Who has to agree before a call that a rule asks about may run.
@@ -46,16 +49,24 @@ class Approvers(NamedTuple):
         """True if somebody is one of these people, or in one of these groups; the name of a group is nobody's."""
         return any(actor in self.groups.get(name, (name,)) for name in names)
 
-    def remarks(self, demands: Iterable[ApprovalRequirement]) -> Iterator[str]:
-        """What a person should know: a group that is never asked, and more yeses than there are people."""
+    def findings(self, demands: Iterable[ApprovalRequirement]) -> Iterator[Finding]:
+        """Groups that are never asked, more yeses than there are people, people whose names look like a group's."""
         demands, named = tuple(demands), set(self.approvers or ())
         for one in demands:
             named |= {*one.approvers, *one.escalate_to}
             able = {person for name in (*one.approvers, *one.escalate_to) for person in self.groups.get(name, (name,))}
             if one.approvers and len(able) < one.quorum:
                 names = ", ".join(one.approvers)
-                yield f"{one.quorum} of {names} have to agree, and there are only {len(able)} people who may"
-        yield from (f"the group {name} is never asked" for name in self.groups if name not in named)
+                told = f"{one.quorum} of {names} have to agree, and there are only {len(able)} people who may"
+                yield Finding("QUORUM", "warning", told)
+        for name in self.groups:
+            if name not in named:
+                yield Finding("GROUP_NEVER_ASKED", "warning", f"the group {name} is never asked")
+        people = {person for members in self.groups.values() for person in members}
+        for name in sorted(named - self.groups.keys() - people):
+            close = nearest(name, self.groups, 1)
+            if close:
+                yield Finding("NO_GROUP", "warning", f"'{name}' is no group and counts as a person", nearest=close[0])
 
 
 ANYBODY = Approvers()

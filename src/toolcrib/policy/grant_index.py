@@ -30,6 +30,7 @@ class Grant:
     everything: bool
     named: tuple[str, str]  # domain and action as written
     specific: tuple[int, int]  # literal characters and wildcards
+    bare: bool = True  # it also covers what has no resource
     rank: int = -1
 
     @classmethod
@@ -47,13 +48,13 @@ class Grant:
         if not domain or not action or more == [""]:
             raise BadRule(text, "a grant is domain:action, domain:action:resource or '*'")
         try:
-            resource = folders.substituted(more[0]) if more else None
-            whole = ":".join((domain, action, *([] if resource is None else [_full(domain, resource, folders)])))
+            resource = folders.substituted(more[0]) if more else _of_all(domain, action)
+            whole = ":".join((domain, action, *([_full(domain, resource, folders)] if more and resource else [])))
         except BadRule as error:
             raise BadRule(text, error.problem) from None
         specific = globs.literal(whole), globs.wildcards(whole)
         named = domain, action
-        return cls(text, effect, globs.text(domain), globs.text(action), resource, False, named, specific)
+        return cls(text, effect, globs.text(domain), globs.text(action), resource, False, named, specific, not more)
 
     @property
     def order(self) -> tuple[int, int, bool]:
@@ -77,6 +78,13 @@ class Grant:
     def shown(self) -> str:
         """Its resource, for a message."""
         return self.text if self.resource is None else self.resource
+
+
+def _of_all(domain: str, action: str) -> str | None:
+    """The resource of a grant that names none: with every action of one domain come all its resources."""
+    if action != "*" or globs.is_pattern(domain):
+        return None
+    return paths.EVERYTHING if domain == "fs" else "*"
 
 
 def _any(value: str) -> bool:
@@ -224,7 +232,7 @@ class GrantFamily:
             if grant.effect == "deny":
                 self.deny.add(grant, reader.widely(grant), bare=True)
                 continue
-            self.given.add(grant, reader.narrowly(grant), bare=grant.resource is None or grant.everything)
+            self.given.add(grant, reader.narrowly(grant), bare=grant.bare)
             if grant.effect == "ask":
                 self.narrowing.add(grant, reader.widely(grant), bare=True)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from toolcrib.policy import globs
 from toolcrib.policy.approvers import ApprovalRequirement, Approvers
 from toolcrib.policy.auto_policy import Default, Pin
+from toolcrib.policy.data_origin import ANYWHERE, DataOrigin
 from toolcrib.policy.errors import BadRule
 from toolcrib.policy.grants import GrantTexts
 from toolcrib.policy.paths import NOWHERE, Folders
@@ -21,23 +21,8 @@ from toolcrib.schema import nearest
 
 KEYS = ("preset", "default", "grants", "rules", "trust_annotations", "trusted_folders", "groups", "approvers", "pin")
 RULE_KEYS = ("allow", "ask", "deny", "id", "reason", "except", "when", "approvers", "quorum", "escalate")
+__all__ = ["ANYWHERE", "DataOrigin", "load", "rules_of"]
 GRANT_KEYS = ("allow", "ask", "deny", "ungranted")
-
-
-@dataclass(frozen=True, slots=True)
-class DataOrigin:
-    """Where the data come from: the file, and the line of a rule by its number (from 1)."""
-
-    file: str | None = None
-    line_of: Callable[[int], int | None] = lambda number: None
-
-    def bad(self, what: str, problem: str, number: int | None = None, position: int | None = None) -> BadRule:
-        """An error that names the place."""
-        line = None if number is None else self.line_of(number)
-        return BadRule(what, problem, position=position, line=line, file=self.file)
-
-
-ANYWHERE = DataOrigin()
 
 
 def load(
@@ -80,6 +65,8 @@ def load(
             trusted_folders=programs,
             people=people,
             pin=pin,
+            origin=place,
+            written=_written(data),
         )
     except BadRule as error:  # of a grant
         raise place.bad(error.what, error.problem, position=error.position) from None
@@ -207,6 +194,13 @@ def _grants(data: Mapping[str, Any], name: Any, place: DataOrigin) -> GrantTexts
         raise place.bad("grants.ungranted", f"{ungranted!r} is neither deny nor ask")
     allow, ask, deny = (_texts(given.get(key), f"grants.{key}", place) for key in ("allow", "ask", "deny"))
     return GrantTexts(base.allow + allow, base.ask + ask, base.deny + deny, ungranted)
+
+
+def _written(data: Mapping[str, Any]) -> GrantTexts:
+    """The grants of the data alone, without those of the preset; they have been checked."""
+    given = data.get("grants") or {}
+    allow, ask, deny = (tuple(given.get(key) or ()) for key in ("allow", "ask", "deny"))
+    return GrantTexts(allow, ask, deny)
 
 
 def _list(value: Any, what: str, place: DataOrigin) -> list[Any]:

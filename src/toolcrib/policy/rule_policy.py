@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from toolcrib.findings import Finding
 from toolcrib.policy import capabilities, globs, grant_offers, review, shell
 from toolcrib.policy.approvers import ANYBODY, Approvers
 from toolcrib.policy.auto_policy import Default, Pin, by_default, pinned
 from toolcrib.policy.conditions import CallArguments, Unit, lines
+from toolcrib.policy.data_origin import ANYWHERE, DataOrigin
 from toolcrib.policy.errors import BadRule
 from toolcrib.policy.explanation import (
     Explanation,
@@ -36,6 +38,7 @@ from toolcrib.tool import Tool
 """Where paths start in a session that says nothing: in a folder that no grant of a workspace gives away."""
 
 MOST = 4096
+NO_GRANTS = GrantTexts()
 
 
 class _ToolFacts(NamedTuple):
@@ -55,7 +58,8 @@ class RulePolicy:
     Without `grants` nothing is said of capabilities: so are the policies of agents, which only narrow. `believed` are
     globs of sources or namespaces whose annotations count though they are not trusted. `approved` are capabilities
     that a person allowed where a grant asks; they count for the calls that were approved alone. `preset` names the one
-    it began with, for the limits that it has. A program in `trusted_folders` is known by its name alone.
+    it began with, for the limits that it has. A program in `trusted_folders` is known by its name alone. `written` are
+    the grants without those of the preset, and `origin` is where all of it stands, for whoever reviews it.
     """
 
     default: Default = "auto"
@@ -68,6 +72,8 @@ class RulePolicy:
     trusted_folders: frozenset[str] = TRUSTED
     people: Approvers = ANYBODY
     pin: Pin | None = None
+    origin: DataOrigin = ANYWHERE
+    written: GrantTexts = NO_GRANTS
     _set: RuleSet = field(init=False, repr=False)
     _known: dict[Tool, _ToolFacts] = field(init=False, repr=False, default_factory=dict)
     _bound: dict[Folders, Grants] = field(init=False, repr=False, default_factory=dict)
@@ -86,7 +92,7 @@ class RulePolicy:
         assert grants is not None
         for family in self.known(tool).families:
             if not grants.covers_family(family):
-                message = f"Denied: {family} is not granted"
+                message = f"Denied: {family} is not granted; to allow it, grant {_example(family, tool)}"
                 return Verdict(
                     "deny", "capability", message, capability=family, detail=(f"deny {family}: not granted",)
                 )
@@ -154,11 +160,13 @@ class RulePolicy:
         )
         return replace(self, rules=self.rules + added, approved=self.approved | frozenset(granted))
 
-    def check(self, tools: Iterable[Tool]) -> list[str]:
-        """What a person should know: rules that never decide, allows of nothing, risky grants, people never asked."""
-        grants = self.granted(self.folders)
-        people = self.people.remarks(rule.demand for rule in self.rules if rule.demand is not None)
-        return [*review.rules(self.rules, tuple(tools)), *people, *(grants.warnings if grants is not None else ())]
+    def check(self, tools: Iterable[Tool], agents: Iterable[str] | None = None) -> list[Finding]:
+        """What a person should know: what never decides or is about nothing, risky grants, people never asked.
+
+        `agents` are the names of all agents, where they are known.
+        """
+        names = None if agents is None else tuple(agents)
+        return review.review(self, review.Surroundings(tuple(tools), names))
 
     # How it is worked out
 
@@ -295,7 +303,18 @@ def _message(wanted: capabilities.Capability, judged: GrantDecision, grants: Gra
     if judged.pattern is not None:
         return f"Denied: {wanted.text} is forbidden by the grant {judged.pattern}"
     others = ", ".join(grants.granted(wanted.domain, wanted.action))
-    return f"Denied: {wanted.text} is not granted" + (f" (granted: {others})" if others else "")
+    there = f" (granted: {others})" if others else ""
+    return f"Denied: {wanted.text} is not granted{there}; to allow it, grant {wanted.grant}"
+
+
+_EXAMPLES = {"fs": "${workspace}/**", "net": "HOST", "exec": "PROGRAM"}
+
+
+def _example(family: str, tool: Tool) -> str:
+    """A grant that gives something of a family that a tool needs."""
+    if not any(template.startswith(f"{family}:") for template in tool.capabilities):
+        return family
+    return f"{family}:{_EXAMPLES.get(family.partition(':')[0], '*')}"
 
 
 def _notes(needs: Iterable[Need]) -> Iterator[str]:

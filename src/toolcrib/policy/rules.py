@@ -62,7 +62,7 @@ class Rule:
     def covers(self, tool: Tool) -> bool:
         """True if it can speak of this tool at all."""
         return self.pattern.tool.covers(tool, strictly=self.loosens) and all(
-            fits.any_of(_of_tool(tool, fits.fact)) for fits in self.when if fits.fact not in OF_SESSION
+            fits.any_of(facts_of(tool, fits.fact)) for fits in self.when if fits.fact not in OF_SESSION
         )
 
 
@@ -178,7 +178,8 @@ def _holds(pattern: Pattern, call: CallArguments, loosens: bool) -> bool:
     return all(holds(condition, call, every=loosens) for condition in pattern.conditions)
 
 
-def _of_tool(tool: Tool, fact: Fact) -> Iterator[str | None]:
+def facts_of(tool: Tool, fact: Fact) -> Iterator[str | None]:
+    """The values that a fact of `when` has for a tool."""
     if fact == "tag":
         yield from tool.tags
     elif fact == "effect":

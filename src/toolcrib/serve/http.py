@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from toolcrib.serve.api import Api, ServeLimits
     from toolcrib.serve.mcp import McpLibrary, McpServerSettings
+
+log = logging.getLogger("toolcrib.serve")
 
 MCP = "/mcp"
 API = "/v1"
@@ -85,6 +88,7 @@ class Site:
         self._wings: dict[str, App] = {API: self.api}
         self._signs: dict[str, App] = {}
         self._sweeping: asyncio.Task[None] | None = None
+        self._reviewing: asyncio.Task[None] | None = None
         self._traces = False
 
     def _share(self) -> None:
@@ -193,11 +197,26 @@ class Site:
         self._crib.pipeline.observer = self.api.metrics.called
         self._traces = tracer() is not None
         self._sweeping = asyncio.ensure_future(self._crib._sweep_hourly())
+        self._reviewing = asyncio.ensure_future(self._log_findings())
+
+    async def reviewed(self) -> None:
+        """Returns when the findings of the crib are in the log."""
+        if self._reviewing is not None:
+            await self._reviewing
+
+    async def _log_findings(self) -> None:
+        """Tells whoever reads the log what does nothing, beside serving: to look at many files takes a while."""
+        from toolcrib.serve.findings import review_server
+
+        for finding in await review_server(self.api):
+            level = logging.INFO if finding.severity == "info" else logging.WARNING
+            log.log(level, "%s [%s]", finding, finding.code)
 
     async def quiet(self) -> None:
         """The server is about to stop: it is not ready any more, and streams end, for their readers to come back."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        for task in (self._sweeping, self._reviewing):
+            if task is not None:
+                task.cancel()
         await self.api.close()
         await stopped(self._guard)
 

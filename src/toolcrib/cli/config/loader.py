@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,11 @@ from toolcrib.cli.config.sources import Files, document_of, file_source, files_o
 from toolcrib.cli.config.toolkits import toolkit_of
 from toolcrib.cli.imports import BadSource, from_file, from_module, importable
 from toolcrib.cli.terminal import CommandError
+from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
+    from toolcrib.policy import DataOrigin
 
 log = logging.getLogger("toolcrib.cli")
 _AGAIN = re.compile(r"The key ('.*') stands here again; it is already in line (\d+)")
@@ -167,6 +170,16 @@ class _Project:
         node = self.document.node(place)
         return 1 if node is None else node.start.line + 1
 
+    @property
+    def origin(self) -> DataOrigin:
+        """Where what the file says stands in it."""
+        from toolcrib.policy import DataOrigin
+
+        return DataOrigin(self.path.name, line_at=self._line_at)
+
+    def _line_at(self, place: Place) -> int | None:
+        return None if self.document.node(place) is None else self.line(*place)
+
     # The crib
 
     def crib(self) -> Crib:
@@ -200,7 +213,7 @@ class _Project:
     def _given(self) -> dict[str, Any]:
         """Return the arguments of the crib beside its sources."""
         file = self.file
-        data: dict[str, Any] = {"workspace": self.workspace}
+        data: dict[str, Any] = {"workspace": self.workspace, "origin": self.origin}
         data |= {key: getattr(file, key) for key in _PLAIN if key in file.model_fields_set}
         for key in ("default_namespaces", "precedence"):
             if (names := getattr(file, key)) is not None:
@@ -255,10 +268,10 @@ class _Project:
 
     def _policy(self, data: dict[str, Any]) -> dict[str, Any]:
         from toolcrib.policy import BadRule
-        from toolcrib.policy.loader import DataOrigin, load
+        from toolcrib.policy.loader import load
 
         try:
-            load(data, place=DataOrigin(line_of=lambda number: self.line("policy", "rules", number - 1)))
+            load(data, place=replace(self.origin, file=None).below("policy"))
         except BadRule as error:
             line = self.line("policy") if error.line is None else error.line
             at = "" if error.position is None else f" at {error.position + 1}"

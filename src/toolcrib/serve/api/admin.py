@@ -14,6 +14,7 @@ from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.statistics import Counts, counted, ended
 from toolcrib.serve.api.tools import open_tools
 from toolcrib.serve.api.watcher import used_since
+from toolcrib.serve.findings import review_server
 
 DAY_S = 86400.0
 
@@ -109,6 +110,33 @@ async def cluster(request: ApiRequest) -> ApiReply:
     return given(Cluster(nodes, lanes))
 
 
+# What does nothing
+
+
+class FindingForm(Struct, omit_defaults=True):
+    """Something that was written and does nothing, or not what it looks like."""
+
+    code: str
+    severity: Literal["error", "warning", "info"]
+    message: str
+    about: str
+    file: str | None = None
+    line: int | None = None
+    nearest: str | None = None
+
+
+class FindingList(Struct):
+    """All findings: errors first, then by file and line."""
+
+    items: list[FindingForm]
+
+
+async def findings(request: ApiRequest) -> ApiReply:
+    """What in the policy, the files, the agents, the keys and the settings is about nothing."""
+    found = await review_server(request.api)
+    return given(FindingList([FindingForm(**one.data()) for one in found]))
+
+
 ROUTES = [
     Route("GET", "/v1/stats", stats, "Numbers for small plots.", query=StatsQuery, gives={200: Stats}),
     Route(
@@ -118,6 +146,14 @@ ROUTES = [
         "How a tool was used lately: calls, failures, times, and the last calls.",
         query=StatsQuery,
         gives={200: Counts},
+    ),
+    Route(
+        "GET",
+        "/v1/findings",
+        findings,
+        "What in the policy, definition files, agents, keys and settings does nothing, or not what it looks like.",
+        "admin",
+        gives={200: FindingList},
     ),
     Route("GET", "/v1/cluster", cluster, "The nodes of a cluster and their queues.", "admin", gives={200: Cluster}),
 ]

@@ -26,7 +26,7 @@ class SessionCache:
 
     def __init__(self, crib: Crib, namespaces: tuple[str, ...] | None, idle_s: float = IDLE_S) -> None:
         self._crib = crib
-        self._namespaces = namespaces
+        self.namespaces = namespaces
         self.reaches = Reaches(crib)
         self._idle_s = idle_s
         self._used: dict[str, tuple[Session, float]] = {}
@@ -101,7 +101,7 @@ class SessionCache:
             return principal.namespaces
         if principal.admin and principal.auth != "off":
             return ("*",)
-        return self._namespaces or self._crib.default_namespaces
+        return self.namespaces or self._crib.default_namespaces
 
     async def open(
         self, id: str | None, principal: Principal, namespaces: list[str] | None, grants: object
@@ -141,7 +141,7 @@ class SessionCache:
         """What is open in a session that somebody makes without a word about namespaces."""
         if principal.namespaces is not None:
             return list(principal.namespaces)
-        return list(self._namespaces or ()) or None
+        return list(self.namespaces or ()) or None
 
     def _use(self, session: Session) -> None:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,87 @@
+"""Review of agents against the tools that there are: selectors of nothing, and rules that are about nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from toolcrib.agent.definition import Agent
+from toolcrib.agent.files import AgentDefinition, LineProblem
+from toolcrib.agent.registry import AgentLibrary
+from toolcrib.agent.selection import selects
+from toolcrib.findings import Finding
+from toolcrib.policy import DataOrigin
+from toolcrib.policy.loader import load
+from toolcrib.schema import nearest
+from toolcrib.tool import Tool
+
+SELECTING = ("tools", "exclude", "always")
+
+
+def review(definitions: Iterable[AgentDefinition], tools: Sequence[Tool]) -> list[Finding]:
+    """Return what is wrong with agents that load, held against these tools."""
+    return [
+        one
+        for definition in definitions
+        if definition.agent is not None
+        for one in (*_selectors(definition, definition.agent, tools), *_policy(definition, definition.agent, tools))
+    ]
+
+
+def review_library(library: AgentLibrary, tools: Sequence[Tool]) -> list[Finding]:
+    """Return what is wrong with the agents of now; and why changed files were not taken."""
+    warnings = of_lines(library.book.warnings, "warning")
+    stale = [
+        Finding("BAD_AGENT", "error", f"{line} (the agents stay as they were)", "agents") for line in library.problems
+    ]
+    return [*stale, *warnings, *review(library.definitions, tools)]
+
+
+def of_lines(lines: Iterable[LineProblem], severity: str) -> list[Finding]:
+    """Return the problems of files as findings."""
+    return [
+        Finding(
+            "BAD_AGENT" if severity == "error" else "AGENT_WARNING",
+            "error" if severity == "error" else "warning",
+            f"{line.key}: {line.text}" if line.key else line.text,
+            "agents",
+            line.file or None,
+            line.line if line.file else None,
+        )
+        for line in lines
+    ]
+
+
+def _selectors(definition: AgentDefinition, agent: Agent, tools: Sequence[Tool]) -> Iterator[Finding]:
+    ids = [tool.id for tool in tools]
+    for key in SELECTING:
+        for number, selector in enumerate(getattr(agent, key)):
+            if selector != "*" and not any(selects(selector, id) for id in ids):
+                told = f"Agent '{agent.name}': {key}: '{selector}' selects no tool"
+                close = _nearest(selector, tools)
+                yield _at(definition, (key, number), Finding("NO_SELECTION", "warning", told, "agents", nearest=close))
+
+
+def _nearest(selector: str, tools: Sequence[Tool]) -> str | None:
+    names = [name for tool in tools for name in (tool.id, tool.name, f"{tool.namespace}.*", tool.namespace)]
+    close = nearest(selector, names, 1)
+    return close[0] if close else None
+
+
+def _at(definition: AgentDefinition, place: tuple[str | int, ...], finding: Finding) -> Finding:
+    if not definition.file:
+        return finding
+    return replace(finding, file=definition.file, line=definition.parts.line(place))
+
+
+def _policy(definition: AgentDefinition, agent: Agent, tools: Sequence[Tool]) -> list[Finding]:
+    """What is wrong with the rules of an agent; they speak of this agent alone."""
+    if not agent.policy:
+        return []
+    lines = definition.parts.line if definition.file else (lambda place: None)
+    origin = DataOrigin(definition.file or None, line_at=lines).below("policy")
+    policy = load(agent.policy, narrowing=True, place=origin)
+    return [
+        replace(one, about="agents", message=f"Agent '{agent.name}': policy: {one.message}")
+        for one in policy.check(tools, [agent.name])
+    ]
