@@ -5,7 +5,7 @@ import jsonschema_rs
 import pytest
 
 from tests.requirements import requirement
-from toolcrib.definitions.argument_checks import ABSENT, BadCheck, Finding, at, failed, pattern
+from toolcrib.definitions.argument_checks import ABSENT, BadCheck, ArgumentFinding, at, failed, pattern
 
 
 def found(check: Any, **args: Any) -> list[tuple[str, str]]:
@@ -101,7 +101,7 @@ def test_fields_depend_on_each_other() -> None:
 @requirement("yaml.check.4")
 def test_a_deprecated_field_warns() -> None:
     [finding] = failed([{"deprecated": {"old": "use new"}}], {"old": 1})
-    assert finding == Finding("old", "deprecated", "use new", "warning")
+    assert finding == ArgumentFinding("old", "deprecated", "use new", "warning")
     assert found({"deprecated": {"old": "use new"}}) == []
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.definitions.test_validators import defined
 from tests.requirements import requirement
 from tests.shared import recorded
-from toolcrib.definitions.argument_checks import Finding
+from toolcrib.definitions.argument_checks import ArgumentFinding
 from toolcrib.definitions.definition import ToolDefinition
 from toolcrib.definitions.filters import tokens
 from toolcrib.definitions.knowledge import hint, tool_help, topics, write
@@ -24,7 +24,7 @@ SHAPE: dict[str, Any] = {
 def hinted(
     definition: ToolDefinition, path: str = "", *, command: str = "add_item", said: str = "bad", code: str = "x"
 ) -> Any:
-    findings = [Finding(path, code, said)] if path else []
+    findings = [ArgumentFinding(path, code, said)] if path else []
     return hint(definition, command, "invalid_arguments" if path else "failed", said, findings)
 
 
@@ -100,7 +100,7 @@ def test_a_hint_has_600_characters_at_most_and_room_for_the_correct_form() -> No
 @requirement("yaml.know.2")
 def test_a_rejection_carries_the_hint() -> None:
     failure = refusal(
-        defined(anti_patterns=[SHAPE]), "add_item", ValidationVerdict((Finding("ids", "type", "no list"),))
+        defined(anti_patterns=[SHAPE]), "add_item", ValidationVerdict((ArgumentFinding("ids", "type", "no list"),))
     )
     assert failure.hint is not None
     assert "ids: [1, 2]" in failure.hint

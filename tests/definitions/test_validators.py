@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from toolcrib.definitions.argument_checks import Finding
+from toolcrib.definitions.argument_checks import ArgumentFinding
 from toolcrib.definitions.definition import ToolDefinition
 from toolcrib.definitions.reader import read
 from toolcrib.definitions.validators import (
@@ -334,8 +334,8 @@ async def test_a_helper_gives_its_value_or_is_missed_by_name(sandboxes: CodeSand
 
 @requirement("yaml.code.9")
 def test_a_rejection_tells_ten_lines_and_holds_all_findings() -> None:
-    findings = tuple(Finding(f"f{number}", "invalid", "bad", source="v") for number in range(12))
-    failure = refusal(defined(), "c", ValidationVerdict((*findings, Finding("", "invalid", "hm", "warning"))))
+    findings = tuple(ArgumentFinding(f"f{number}", "invalid", "bad", source="v") for number in range(12))
+    failure = refusal(defined(), "c", ValidationVerdict((*findings, ArgumentFinding("", "invalid", "hm", "warning"))))
     assert failure.code == "invalid_arguments"
     assert failure.message.splitlines() == [f"f{number}: bad" for number in range(10)]
     assert len(failure.metadata["findings"]) == 13

@@ -41,7 +41,7 @@ _FORMATS = frozenset((*_SHAPES, *_STANDARD, "json", "numeric", "semver"))
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ArgumentFinding:
     """Something about the arguments; `source` is the validator that found it, `fault` that it is to blame itself."""
 
     path: str
@@ -68,18 +68,18 @@ class BadCheck(Exception):
     """A check that checks nothing, and why."""
 
 
-Test = Callable[[Mapping[str, Any]], Iterator[Finding]]
+Test = Callable[[Mapping[str, Any]], Iterator[ArgumentFinding]]
 
 
-def failed(checks: Iterable[Any], args: Mapping[str, Any]) -> list[Finding]:
+def failed(checks: Iterable[Any], args: Mapping[str, Any]) -> list[ArgumentFinding]:
     """What the checks find, in their order."""
-    found: list[Finding] = []
+    found: list[ArgumentFinding] = []
     for check in checks:
         for name, said in check.items() if isinstance(check, Mapping) else ((check, None),):
             try:
                 found.extend(prepared(name, said)(args))
             except BadCheck as error:
-                found.append(Finding("", FAULT, f"{error}; it checks nothing", fault=True))
+                found.append(ArgumentFinding("", FAULT, f"{error}; it checks nothing", fault=True))
     return found
 
 
@@ -179,33 +179,33 @@ def _names(check: str, value: Any) -> tuple[Any, ...]:
 # Checks of several fields
 
 
-def _required(fields: Sequence[Any], args: Mapping[str, Any]) -> Iterator[Finding]:
+def _required(fields: Sequence[Any], args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
     for field in fields:
         names = (field,) if isinstance(field, str) else tuple(field)
         if not any(given(args, name) for name in names):
-            yield Finding(names[0], "required", f"Required field '{names[0]}' is missing", fields=names)
+            yield ArgumentFinding(names[0], "required", f"Required field '{names[0]}' is missing", fields=names)
 
 
-def _any_of(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[Finding]:
+def _any_of(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
     if not any(given(args, field) for field in fields):
-        yield Finding("", "any_of", f"At least one of {', '.join(fields)} is required", fields=tuple(fields))
+        yield ArgumentFinding("", "any_of", f"At least one of {', '.join(fields)} is required", fields=tuple(fields))
 
 
-def _one_of(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[Finding]:
+def _one_of(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
     there = [field for field in fields if given(args, field)]
     if len(there) != 1:
         message = f"Exactly one of {', '.join(fields)} must be given, not {' and '.join(there) or 'none'}"
-        yield Finding("", "one_of", message, fields=tuple(fields))
+        yield ArgumentFinding("", "one_of", message, fields=tuple(fields))
 
 
-def _all_or_none(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[Finding]:
+def _all_or_none(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
     lacking = [field for field in fields if not given(args, field)]
     if lacking and len(lacking) < len(fields):
         message = f"All of {', '.join(fields)} must be given, or none; {', '.join(lacking)} is missing"
-        yield Finding("", "all_or_none", message, fields=tuple(fields))
+        yield ArgumentFinding("", "all_or_none", message, fields=tuple(fields))
 
 
-_OF_FIELDS: dict[str, Callable[[Any, Mapping[str, Any]], Iterator[Finding]]] = {
+_OF_FIELDS: dict[str, Callable[[Any, Mapping[str, Any]], Iterator[ArgumentFinding]]] = {
     "required_fields": _required,
     "any_of": _any_of,
     "one_of": _one_of,
@@ -219,10 +219,10 @@ _OF_FIELDS: dict[str, Callable[[Any, Mapping[str, Any]], Iterator[Finding]]] = {
 def _requires(field: str, value: Any) -> Test:
     wanted = _names("requires", value)
 
-    def test(args: Mapping[str, Any]) -> Iterator[Finding]:
+    def test(args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
         for name in wanted if given(args, field) else ():
             if not given(args, name):
-                yield Finding(name, "requires", f"{field} requires {name}")
+                yield ArgumentFinding(name, "requires", f"{field} requires {name}")
 
     return test
 
@@ -230,9 +230,9 @@ def _requires(field: str, value: Any) -> Test:
 def _deprecated(field: str, value: Any) -> Test:
     message = value if isinstance(value, str) and value else f"{field} is deprecated"
 
-    def test(args: Mapping[str, Any]) -> Iterator[Finding]:
+    def test(args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
         if given(args, field):
-            yield Finding(field, "deprecated", message, "warning")
+            yield ArgumentFinding(field, "deprecated", message, "warning")
 
     return test
 
@@ -247,10 +247,10 @@ def _on_value(code: str, make: Callable[[Any], Rule]) -> Callable[[str, Any], Te
     def check(field: str, said: Any) -> Test:
         rule = make(said)
 
-        def test(args: Mapping[str, Any]) -> Iterator[Finding]:
+        def test(args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
             value = at(args, field)
             if value is not ABSENT and value is not None and (problem := rule(value)) is not None:
-                yield Finding(field, code, f"{field} must {problem}")
+                yield ArgumentFinding(field, code, f"{field} must {problem}")
 
         return test
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.definitions.argument_checks import Finding
+from toolcrib.definitions.argument_checks import ArgumentFinding
 from toolcrib.definitions.definition import Command, ToolDefinition
 from toolcrib.definitions.filters import tokens
 from toolcrib.definitions.values import mapping, text, texts
@@ -35,7 +35,7 @@ _HOW_IT_RUNS = re.compile(r"(mcp|cli|local|http|meta)_(specific|config)")
 
 
 def hint(
-    definition: ToolDefinition, command: str, code: str, message: str, findings: Sequence[Finding] = ()
+    definition: ToolDefinition, command: str, code: str, message: str, findings: Sequence[ArgumentFinding] = ()
 ) -> str | None:
     """The one hint that fits a failure best; None where nobody knows of it."""
     paths = [finding.path for finding in findings if finding.path]
@@ -60,7 +60,9 @@ def _quirks(definition: ToolDefinition) -> list[Mapping[str, Any]]:
     return [mapping(each) for each in block] if isinstance(block, tuple) else []
 
 
-def _matches(pattern: Mapping[str, Any], command: str, code: str, message: str, findings: Sequence[Finding]) -> bool:
+def _matches(
+    pattern: Mapping[str, Any], command: str, code: str, message: str, findings: Sequence[ArgumentFinding]
+) -> bool:
     match = mapping(pattern.get("match"))
     wanted = {name: texts(match[name]) for name in ("command", "path", "code", "message") if match.get(name)}
     if not wanted or ("command" in wanted and command not in wanted["command"]):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.context import Context
 from toolcrib.definitions import knowledge, transforms, validators
-from toolcrib.definitions.argument_checks import Finding
+from toolcrib.definitions.argument_checks import ArgumentFinding
 from toolcrib.definitions.definition import Command, Helper, ToolDefinition
 from toolcrib.definitions.examples import examples_of
 from toolcrib.definitions.filters import filtered
@@ -349,7 +349,7 @@ def _knowledge(
     definition: ToolDefinition, command: Command, schema: Mapping[str, Any], bench: ToolResources
 ) -> Knowledge:
     def hint(code: str, message: str, metadata: Mapping[str, Any]) -> str | None:
-        found = [Finding(one["path"], one["code"], one["message"]) for one in metadata.get("findings", ())]
+        found = [ArgumentFinding(one["path"], one["code"], one["message"]) for one in metadata.get("findings", ())]
         return knowledge.hint(definition, command.name, code, message, found)
 
     def help(topic: str | None) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.definitions import knowledge
-from toolcrib.definitions.argument_checks import Finding, Weight, failed
+from toolcrib.definitions.argument_checks import ArgumentFinding, Weight, failed
 from toolcrib.definitions.definition import Code, Language, ToolDefinition, Validator
 from toolcrib.definitions.values import text
 from toolcrib.errors import ToolFailure
@@ -52,12 +52,12 @@ _REASONS: dict[FaultCode, str] = {
 class ValidationVerdict:
     """All findings of one call; `notes` are for people: what was slow, or that nothing was checked."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ArgumentFinding, ...] = ()
     notes: tuple[str, ...] = ()
     duration_ms: float = 0.0
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[ArgumentFinding, ...]:
         """The findings for which the call is rejected."""
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
@@ -171,19 +171,21 @@ async def _judge(
     )
 
 
-def beside(checked: Iterable[Finding], said: Iterable[Finding], *, enforce: bool) -> list[Finding]:
+def beside(
+    checked: Iterable[ArgumentFinding], said: Iterable[ArgumentFinding], *, enforce: bool
+) -> list[ArgumentFinding]:
     """What remains of failed checks where a function has spoken: it decides, unless the checks are enforced."""
     heard = [finding for finding in said if not enforce or finding.severity == "error"]
     left = [each for each in checked if not any(each.names(finding.path) for finding in heard if finding.path)]
     return left if enforce else [replace(each, severity="warning") for each in left]
 
 
-def verdict_of(value: Any, id: str, command: str, args: Mapping[str, Any]) -> list[Finding]:
+def verdict_of(value: Any, id: str, command: str, args: Mapping[str, Any]) -> list[ArgumentFinding]:
     """The findings in what the function of a validator returned."""
     given = value if isinstance(value, Mapping) else {}
     if "valid" not in given and given.get("errors") is None:
         message = f"Validator '{command}' returned invalid format. Expected {{valid: boolean, errors: array}}."
-        return [Finding("", "bad_return", message, fault=True)]
+        return [ArgumentFinding("", "bad_return", message, fault=True)]
     errors = list(_items(given.get("errors"), args, "error"))
     warnings = [replace(each, severity="warning") for each in _items(given.get("warnings"), args, "warning")]
     if "valid" not in given:
@@ -191,11 +193,11 @@ def verdict_of(value: Any, id: str, command: str, args: Mapping[str, Any]) -> li
     if given["valid"] not in (None, False, 0, ""):
         return [*(replace(each, severity="warning") for each in errors), *warnings]
     if not any(each.severity == "error" for each in errors):
-        errors.append(Finding("", "invalid", f"Validator '{id}' rejected the arguments without saying why"))
+        errors.append(ArgumentFinding("", "invalid", f"Validator '{id}' rejected the arguments without saying why"))
     return [*errors, *warnings]
 
 
-def _items(value: Any, args: Mapping[str, Any], severity: Weight) -> Iterator[Finding]:
+def _items(value: Any, args: Mapping[str, Any], severity: Weight) -> Iterator[ArgumentFinding]:
     """Findings, in whichever form they are told: a list, a text, or a mapping of fields."""
     alone = isinstance(value, Mapping) and not ("message" in value and ("field" in value or "path" in value))
     for item in value if isinstance(value, list) else (value,):
@@ -207,13 +209,13 @@ def _items(value: Any, args: Mapping[str, Any], severity: Weight) -> Iterator[Fi
             yield from _item(item, args, severity)
 
 
-def _item(value: Any, args: Mapping[str, Any], severity: Weight, field: str | None = None) -> Iterator[Finding]:
+def _item(value: Any, args: Mapping[str, Any], severity: Weight, field: str | None = None) -> Iterator[ArgumentFinding]:
     told = value if isinstance(value, Mapping) and value.get("message") is not None else {"message": value}
     if told["message"] is None:
         return
     message = told["message"] if isinstance(told["message"], str) else written(told["message"]).decode()
     path = next((told[name] for name in ("path", "field") if isinstance(told.get(name), str)), field)
-    yield Finding(
+    yield ArgumentFinding(
         _path(message, args) if path is None else path,
         text(told.get("code")) or ("required" if _REQUIRED.search(message) else "invalid"),
         message,
@@ -230,14 +232,14 @@ def _path(message: str, args: Mapping[str, Any]) -> str:
     return name[0] if root in args or _TELLING.match(message, name.end()) else ""
 
 
-def _each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    found: dict[tuple[str, ...], Finding] = {}
+def _each_once(findings: Iterable[ArgumentFinding]) -> tuple[ArgumentFinding, ...]:
+    found: dict[tuple[str, ...], ArgumentFinding] = {}
     for each in findings:
         found.setdefault((each.path, each.code, each.message, each.severity), each)
     return tuple(found.values())
 
 
-def _fault(fault: SandboxError, command: str, limits: tuple[int, int] = (0, 0)) -> Finding:
+def _fault(fault: SandboxError, command: str, limits: tuple[int, int] = (0, 0)) -> ArgumentFinding:
     match fault.code:
         case "timeout":
             message = f"Validator '{command}' exceeded {limits[0]}ms timeout. Validation failed for safety."
@@ -247,7 +249,7 @@ def _fault(fault: SandboxError, command: str, limits: tuple[int, int] = (0, 0)) 
             message = f"Validator for '{command}' has no function defined"
         case _:
             message = f"Validation error in '{command}': {_reason(fault)}"
-    return Finding("", fault.code, message, fault=True)
+    return ArgumentFinding("", fault.code, message, fault=True)
 
 
 def _reason(fault: SandboxError) -> str:
@@ -272,10 +274,10 @@ def refusal(definition: ToolDefinition, command: str, verdict: ValidationVerdict
     )
 
 
-def schema_findings(error: BadArguments) -> tuple[Finding, ...]:
+def schema_findings(error: BadArguments) -> tuple[ArgumentFinding, ...]:
     """What the schema of a command finds, in the form of findings, for a hint."""
     return tuple(
-        Finding(problem.path, _CODES.get(problem.kind, problem.kind), problem.text, source="schema")
+        ArgumentFinding(problem.path, _CODES.get(problem.kind, problem.kind), problem.text, source="schema")
         for problem in error.problems
     )
 
