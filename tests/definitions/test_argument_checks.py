@@ -5,7 +5,7 @@ import jsonschema_rs
 import pytest
 
 from tests.requirements import requirement
-from toolcrib.definitions.argument_checks import ABSENT, BadCheck, ArgumentFinding, at, failed, pattern
+from toolcrib.definitions.argument_checks import ABSENT, ArgumentFinding, BadCheck, at, failed, pattern
 
 
 def found(check: Any, **args: Any) -> list[tuple[str, str]]:
