@@ -181,7 +181,7 @@ async def lint(
 async def _held_against_tools(terminal: Terminal, found: LoadReport) -> list[Finding]:
     """What only the tools of the crib can tell, where there is a crib that holds."""
     from toolcrib.agent.review import review
-    from toolcrib.cli.config.loader import NAME
+    from toolcrib.cli.config.document import NAME
     from toolcrib.cli.tools import stocked
     from toolcrib.errors import ToolcribError
     from toolcrib.review import agent_findings, all_tools, tempered

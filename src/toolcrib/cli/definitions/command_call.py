@@ -123,7 +123,7 @@ async def _checked(
     import msgspec
 
     from toolcrib.definitions import tool_builder, transforms, validators
-    from toolcrib.definitions.argument_checks import Finding
+    from toolcrib.definitions.argument_checks import ArgumentFinding
     from toolcrib.errors import ToolFailure
     from toolcrib.schema import BadArguments
 
@@ -136,7 +136,7 @@ async def _checked(
             tool.parse(msgspec.json.encode(shaped))
         verdict = await source.validate(definition.id, command, shaped)
     except ToolFailure as error:
-        verdict = validators.ValidationVerdict((Finding("", error.code, error.message),))
+        verdict = validators.ValidationVerdict((ArgumentFinding("", error.code, error.message),))
     except BadArguments as error:
         verdict = validators.ValidationVerdict(validators.schema_findings(error))
     findings = [finding.data() for finding in verdict.findings]
