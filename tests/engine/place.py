@@ -4,15 +4,28 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
+from weakref import WeakSet
 
+from tests.engine.report import report
 from toolcrib import Context, Crib, Session, tool
 from toolcrib.engine.nats import Nats
 from toolcrib.events import Event
 from toolcrib.types import CribLimits, Result
 
-PATIENCE_S = 60
 SOON_S = 60.0
 """What happens at once, however busy the machine is; shorter than whatever mends by itself after a while."""
+
+_nodes: WeakSet[Crib] = WeakSet()
+
+
+@asynccontextmanager
+async def soon() -> AsyncIterator[None]:
+    """Bounds a wait for what happens at once; where it does not, the failure tells what all nodes stand at."""
+    try:
+        async with asyncio.timeout(SOON_S):
+            yield
+    except TimeoutError as error:
+        raise AssertionError(f"not within {SOON_S:g} s:\n{await report(_nodes)}") from error
 
 
 class Log:
@@ -63,14 +76,14 @@ class Log:
 
     async def until_ran(self, *wanted: tuple[str, str]) -> None:
         """Waits until these bodies were begun, each where it says; what happens at once is enough."""
-        async with asyncio.timeout(SOON_S):
+        async with soon():
             while not set(wanted) <= set(self.ran):
                 self._moved.clear()
                 await self._moved.wait()
 
     async def until_running(self, number: int) -> None:
         """Waits until so many bodies run."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with soon():
             while self.running != number:
                 self._moved.clear()
                 await self._moved.wait()
@@ -177,7 +190,9 @@ def node(
     """A node of that name, not started yet; the one called `api` runs nothing."""
     store = f"{urls[0]}{'&' if '?' in urls[0] else '?'}lease={lease}"
     engine = Nats(urls[1], **{"work": name != "api", "label": name, "lease": lease, **more})
-    return Crib(kit(log, name), store=store, engine=engine, limits=limits)
+    crib = Crib(kit(log, name), store=store, engine=engine, limits=limits)
+    _nodes.add(crib)
+    return crib
 
 
 @asynccontextmanager
@@ -202,14 +217,14 @@ def nats_of(crib: Crib) -> Nats:
 
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
     """Waits for what nobody tells."""
-    async with asyncio.timeout(SOON_S):
+    async with soon():
         while not await true():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
 
 
 async def question(session: Session, call: str | None = None) -> str:
     """The id of what is asked first in a session, or by a call, when it is."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with soon():
         async for event in session.events(call=call):
             if event.kind == "waiting":
                 return str(event.fields["question"]["id"])
@@ -218,7 +233,7 @@ async def question(session: Session, call: str | None = None) -> str:
 
 async def result(session: Session, call: str) -> Result:
     """How a call ends, within what happens at once."""
-    async with asyncio.timeout(SOON_S):
+    async with soon():
         return await session.result(call)
 
 
@@ -229,5 +244,5 @@ def code(outcome: Result) -> str | None:
 
 async def events(session: Any, call: str) -> list[Event]:
     """All events of a call, to its end."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with soon():
         return [event async for event in session.events(call=call)]

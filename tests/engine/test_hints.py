@@ -1,6 +1,7 @@
 """Hints: one for each call at a time, for as many calls as there are slots, and none lost for good."""
 
 import asyncio
+import time
 from functools import partial
 from typing import Any
 
@@ -487,3 +488,26 @@ async def test_of_calls_that_are_looked_up_together_one_that_can_not_be_read_hol
 async def told(backs: dict[str, Any], number: int) -> bool:
     """Whether so many hints were given back."""
     return len(backs) == number
+
+
+@requirement("engine.4", "engine.6")
+@pytest.mark.parametrize("gap", [False, True])
+async def test_a_worker_that_joins_runs_what_waited_for_its_tools(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch, gap: bool
+) -> None:
+    monkeypatch.setattr(maintenance, "EVERY", 1)  # its first look comes before others are told what it has
+    log = Log()
+    async with cluster(urls, log, ()) as (api,), node(urls, log, "w1", kit=lambda log, node: []) as without:
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        call = await session.submit("shop.pay", {"order": "A"})
+        await until(lambda: left_to_others(without, "shop.pay"))
+        async with node(urls, log, "w2") as joined:
+            if gap:  # as after a while in which the database was not heard of
+                store: Any = joined.store
+                store._heart._gap_at = time.monotonic()
+            assert (await result(session, call.id)).data == "paid A on w2"
+
+
+async def left_to_others(crib: Crib, tool: str) -> bool:
+    """Whether a node has found that it lacks a tool, and no hint is left."""
+    return nats_of(crib).missing == {tool} and await hints(crib) == 0

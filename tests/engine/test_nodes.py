@@ -179,12 +179,15 @@ def counted(log: Log, node: str) -> list[Any]:
 
 
 async def held_back(crib: Crib, left: int, log: Log) -> bool:
-    """Whether all hints are there, workers ask for more than run, and get none; or more run than may."""
+    """Whether all hints are there, workers ask for more than run, and get none; or more run than may.
+
+    A worker that has just joined says again what is queued, so that a call may have two hints for a while.
+    """
     engine = nats_of(crib)
     lane = next(name for name in engine._limits if name != "default")
     info = await engine._client.jetstream().consumer_info(engine._stream, lane)
     pending, out, asking = info.num_pending or 0, info.num_ack_pending or 0, info.num_waiting or 0
-    return log.running > 2 or (pending + out == left and out == min(2, left) and asking > 0)
+    return log.running > 2 or (pending + out >= left and out == min(2, left) and asking > 0)
 
 
 @requirement("engine.5")

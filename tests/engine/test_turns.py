@@ -1,14 +1,15 @@
 """Serial tools: who waits for its turn takes neither a slot nor a place from anybody who could run."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import pytest
 
 from tests.engine.place import SOON_S, Log, cluster, result, until
 from tests.requirements import requirement
-from toolcrib import tool
+from toolcrib import Crib, tool
+from toolcrib.store import SharedStore, TakenCall
 from toolcrib.types import CribLimits
 
 
@@ -35,6 +36,11 @@ def turns(log: Log, node: str) -> list[Any]:
         return order
 
     return [alone, beside]
+
+
+def shared(crib: Crib) -> SharedStore:
+    """The store of a node, which others use too."""
+    return cast(SharedStore, crib.store)
 
 
 async def parked(url: str, number: int) -> None:
@@ -85,3 +91,32 @@ async def test_a_place_that_is_free_goes_to_a_call_whose_turn_it_is(urls: tuple[
         await log.until_ran(("", "alone 2"))
         log.release()
         assert all([(await result(session, call.id)).ok for call in calls])
+
+
+@requirement("engine.5")
+async def test_serial_calls_run_in_the_order_in_which_they_were_accepted(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    async with cluster(urls, log, kit=turns) as (api, worker):
+        asked, answered = asyncio.Event(), asyncio.Event()
+        take = shared(worker).take
+
+        async def take_late(ids: list[str]) -> dict[str, TakenCall]:
+            """Answers the first look after all others, as a database may that is asked over several connections."""
+            if not asked.is_set():
+                asked.set()
+                await answered.wait()
+            return await take(ids)
+
+        monkeypatch.setattr(worker.store, "take", take_late)
+        session = await api.open("s", owner="ada", namespaces=["shop"])
+        calls = [await session.submit("shop.alone", {"order": "A0"})]
+        await asyncio.wait_for(asked.wait(), SOON_S)
+        calls.append(await session.submit("shop.alone", {"order": "A1"}))
+        await parked(urls[0], 1)
+        answered.set()
+        await log.until_ran(("", "A0"))
+        log.release()
+        assert all([(await result(session, call.id)).ok for call in calls])
+        assert [order for _, order in log.ran] == ["A0", "A1"]

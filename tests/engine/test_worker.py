@@ -10,8 +10,9 @@ import pytest
 from tests.engine.place import SOON_S, Log, cluster, node, result, tools
 from tests.requirements import requirement
 from toolcrib import Crib, Session
-from toolcrib.engine.worker import LATER_S, Worker
-from toolcrib.store import SharedStore
+from toolcrib.engine.worker import LATER_S, RETRY_S, Worker
+from toolcrib.errors import StoreUnavailable
+from toolcrib.store import Conflict, SharedStore, Write
 
 
 class Hints:
@@ -108,3 +109,23 @@ async def test_a_worker_that_is_to_stop_gives_a_hint_back_at_once(urls: tuple[st
         assert await hints.say(call.id) == [0.0]
         row = await hints.store.call(call.id)
         assert (row and row.state, log.ran, hints.worker.done) == ("queued", [], 0)
+
+
+@requirement("engine.4")
+@pytest.mark.parametrize("moment", ["starting", "stopping"])
+async def test_a_hint_for_a_call_whose_start_the_store_did_not_take_comes_again(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    async def away(write: Write) -> Conflict | None:
+        raise StoreUnavailable("The store is away")
+
+    log = Log()
+    async with idle(urls, log) as (session, hints):
+        call = await session.submit("shop.pay", {"order": "A"})
+        with monkeypatch.context() as patch:
+            patch.setattr(hints.store, "commit", away)
+            patch.setattr(hints.crib.pipeline, moment, True)
+            assert await hints.say(call.id) == [RETRY_S]
+        assert (log.ran, hints.worker.done) == ([], 0)
+        assert await hints.say(call.id) == [None]
+        assert (await result(session, call.id)).data == "paid A on w1"

@@ -466,6 +466,47 @@ async def test_calls_of_a_serial_tool_run_one_at_a_time_in_their_session(postgre
         assert await store.commit(serial(rows[1])) is None
 
 
+@requirement("engine.5")
+async def test_calls_of_a_serial_tool_run_in_the_order_in_which_they_were_accepted(postgres_url: str) -> None:
+    async with opened(postgres_url, "a", "b") as (store, other):
+        for each in (store, other):
+            each.bound(16, None, lambda rows: None)
+        first, second, third = [await commit(store, submit(new(id))) for id in ("x", "y", "z")]
+        assert await other.commit(serial(third)) == Conflict(third, full=True)
+        claims = [serial(second), serial(first)]
+        assert await asyncio.gather(*map(store.commit, claims)) == [Conflict(second, full=True), None]
+        assert claims[1].row is not None
+        await store.commit(finish(claims[1].row))
+        assert await other.commit(serial(third)) == Conflict(third, full=True)
+        assert await other.commit(serial(second)) is None
+
+
+@requirement("engine.5")
+async def test_the_next_call_of_a_serial_tool_is_told_when_the_one_before_ends_without_a_run(postgres_url: str) -> None:
+    async with opened(postgres_url, "a") as (store,):
+        freed: asyncio.Queue[list[str]] = asyncio.Queue()
+        store.bound(16, None, lambda rows: freed.put_nowait([row.id for row in rows]))
+        first, second = [await commit(store, submit(new(id))) for id in ("x", "y")]
+        assert await store.commit(serial(second)) == Conflict(second, full=True)
+        await store.commit(finish(first))
+        assert await asyncio.wait_for(freed.get(), 60) == ["y"]
+        assert await store.commit(serial(second)) is None
+
+
+@requirement("engine.5")
+async def test_a_call_that_another_made_waits_for_no_queued_call_of_its_serial_tool(postgres_url: str) -> None:
+    async with opened(postgres_url, "a") as (store,):
+        store.bound(1, None, lambda rows: None)
+        parent = await commit(store, submit(new("p").but(tool="shop.order")))
+        await store.commit(bounded(parent))
+        queued = await commit(store, submit(new("x")))  # it waits for the place that the parent has
+        child = await commit(store, submit(new("y", parent="p")))
+        assert await store.commit(serial(queued)) == Conflict(queued, full=True)
+        write = serial(child)
+        write.bounded = False
+        assert await store.commit(write) is None
+
+
 async def test_an_owner_runs_as_many_calls_as_it_may_over_all_its_sessions(postgres_url: str) -> None:
     async with opened(postgres_url, "a", "b") as stores:
         freed: asyncio.Queue[list[str]] = asyncio.Queue()

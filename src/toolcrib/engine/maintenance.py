@@ -4,12 +4,14 @@ is up. Several nodes may do it at once; the store lets each change happen once.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import random
 from typing import TYPE_CHECKING
 
-from toolcrib.store import SharedStore
+from toolcrib.engine.worker import LATER_S
+from toolcrib.store import INFINITE, SharedStore
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -33,7 +35,8 @@ class Maintenance:
         self._store = store
         self._engine = engine
         self._told: set[str] = set()
-        self._first = engine.works  # calls may have waited for a worker with these tools
+        self._settled: set[str] = set()
+        self._news: tuple[set[str], float] = (set(), INFINITE)
         self._numbers = itertools.count(random.randrange(EVERY))
         crib.rescue.add(self._look, TELL_S)
 
@@ -54,13 +57,27 @@ class Maintenance:
         self._report()
 
     async def _say_again(self) -> None:
-        """Calls of dead workers, and those that are queued for too long, if there is a worker that has their tool."""
+        """Calls of dead workers, and those that are queued for too long, if there is a worker that has their tool.
+
+        While this node has tools that others may not know of yet, whatever is queued may have waited for them.
+        """
         nodes = await self._store.nodes()
         self._engine.share(nodes)
-        tools = {id for node in nodes if node.alive for id in node.facts.get("tools") or ()}
-        for row in await self._store.stale(0.0 if self._first else QUEUED_S, tools=sorted(tools)):
+        told = {node.name: set(node.facts.get("tools") or ()) for node in nodes if node.alive}
+        own = set(self._store.facts.get("tools") or ())
+        self._settled &= own
+        news, calm = own - self._settled, self._store.calm
+        for row in await self._store.stale(0.0 if news else QUEUED_S, tools=sorted(own.union(*told.values()))):
             self._engine.dispatch(row, "-again")
-        self._first = False
+        self._settle(news, calm and news <= told.get(self._crib.pipeline.worker, set()))
+
+    def _settle(self, news: set[str], told: bool) -> None:
+        """Takes new tools for known once every other node must have heard of them: one looks no more often than so."""
+        now = asyncio.get_running_loop().time()
+        since = self._news[1] if news == self._news[0] else INFINITE
+        if told and now - since > LATER_S:
+            self._settled |= news
+        self._news = (news, min(since, now) if told else INFINITE)
 
     def _report(self) -> None:
         """Tools that calls wait for and that this worker lacks, once each."""

@@ -138,9 +138,15 @@ class Worker:
             crib.recovering.discard(row.id)
 
     def _ended(self, live: LiveCall, again: Again) -> None:
+        """A call is over here. One of which the store did not take the start or the end still needs somebody."""
         state = None if live.row is None else live.row.state
         self.done += state == "done"
-        again(LEFT_S if self._crib.ending and state in ("queued", "running") else None)
+        if state not in ("queued", "running"):
+            again(None)
+        elif self._crib.ending:
+            again(LEFT_S)
+        else:
+            again(None if live.result is None else RETRY_S)
 
     async def _session(self, taken: TakenCall) -> Session:
         """The session as of now: what others did to it since it was last used here is read first."""

@@ -90,8 +90,9 @@ class Write:
     `revision` is (expected, new) for a write that changes the session's state. `first` marks a write that must outlive
     even a power cut before it is acknowledged: the start of what may happen only once. `bounded` marks a claim that a
     `SharedStore` store refuses while its session or its owner has as many running calls as they may have, or where it
-    is `serial` and another call of its tool runs in its session. Calls that others made are not counted. `cursor` is
-    (consumer, seq) of a cursor that moves with the events, forward only, and not at all where a guard refuses them.
+    is `serial` and another call of its tool runs in its session, or is queued there and was accepted before it. Calls
+    that others made are not counted. `cursor` is (consumer, seq) of a cursor that moves with the events, forward only,
+    and not at all where a guard refuses them.
 
     `holder` is (call, attempt) of a call or a lease of the same session on whose behalf it is made: unless that call is
     still running, or that lease held, in that attempt, nothing is written, and the `Conflict` says that it was
@@ -483,6 +484,12 @@ class SharedStore(Store, Protocol):
 
     async def take(self, ids: list[str]) -> dict[str, TakenCall]:
         """Calls by id, in one look; one that does not exist is missing."""
+
+    @property
+    def calm(self) -> bool:
+        """True if the store has answered all along for a while. Else `stale` finds no queued call: one that was refused
+        while nothing was heard may just be taken back.
+        """
 
     async def stale(self, queued_s: float, limit: int = 1000, tools: list[str] | None = None) -> list[Row]:
         """Calls that wait for a worker for longer, and those whose worker is dead; parked ones only if nothing runs.

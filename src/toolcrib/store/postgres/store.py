@@ -513,10 +513,15 @@ class PostgresStore:
             taken[row.id] = TakenCall(row, await self._events(row.session, lines), session, own)
         return taken
 
+    @property
+    def calm(self) -> bool:
+        """True if the database has answered all along for a while."""
+        return self._heart.calm
+
     async def stale(self, queued_s: float, limit: int = 1000, tools: list[str] | None = None) -> list[Row]:
         """Calls that nobody runs, the oldest first."""
         by_owner = self._bounds.per_owner is not None or self._bounds.per_session is None
-        if not self._heart.calm:
+        if not self.calm:
             queued_s = INFINITE  # one of them may be taken back just now by whoever refused it
         values = (queued_s, self._address.lease, limit, by_owner, self._heart.steady, tools)
         return [Row(*found) for found in await self._ask("stale", *values)]
