@@ -311,9 +311,13 @@ async def test_a_process_that_was_paused_while_a_call_ran_follows_the_run_that_a
         two.until(["asked", "two", "call"])  # the turn of the call is over
         os.kill(one.process.pid, signal.SIGCONT)
         two.say(["send", 0, "s", "call", {"key": "k"}])
-        one.until(["asked", "one", "call"])  # it goes on with the turn that it has read of, and loses it when it writes
+        (tmp_path / "gate-next").touch()
+        one.say(["send", 0, "t", "next", {}])  # by the time it is answered, it has read of the turn of the other one
+        assert outcome(one, "next")[1:] == ["done", "answered"]
         gate.touch()
         assert outcome(one, "call") == (ended := outcome(two, "call"))
         assert ended[1:] == ["done", "answered"]
     kinds = [kind for kind, _ in turns(await log_of(where, "s"))]
     assert kinds == ["run_started", *["turn_started", "turn_finished"] * 2, "run_finished"]
+    # What a model is asked costs money: a process that has read that it lost the run asks nothing more for it.
+    assert lines(tmp_path / "asked_by").count("one call") == 1

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from toolcrib.errors import ToolcribError
+from toolcrib.errors import StoreError, ToolcribError
 from toolcrib.store import Conflict, Draft, Row, Write
 
 if TYPE_CHECKING:
@@ -84,6 +84,18 @@ class Lease:
         """
         if self._row is None:
             raise LeaseLost("Another process goes on with the run")
+
+    async def make_sure(self) -> None:
+        """Look whether another process has taken it. While the store is away its own guards have to do."""
+        mine = self._row
+        if mine is None:
+            return
+        try:
+            row = await self._store.call(mine.id)
+        except StoreError:
+            return
+        if self._row is mine and (row is None or (row.state, row.attempt) != (mine.state, mine.attempt)):
+            self.fence(row)
 
     async def end(self, write: Write, run: str) -> None:
         """Commits the end of a run whose call has ended without it.

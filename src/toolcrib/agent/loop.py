@@ -81,7 +81,7 @@ class Loop:
                 await self._ask()
             elif (came := await self._calls()) == "waiting":
                 return
-            elif came == "done" and run.reply is not None:  # else another process has gone on with it meanwhile
+            elif came == "done":
                 await self._conclude()
 
     async def waits(self) -> bool:
@@ -344,8 +344,11 @@ class Loop:
     async def _conclude(self) -> None:
         """All calls are done: the run goes on, with this agent or another, or ends."""
         run, room, agent = self.run, self.room, self.agent
-        reply = run.reply
-        assert reply is not None
+        if run.reply is None:  # another process has gone on with it, and asks the model itself
+            holder = self.parent or room.lease
+            await holder.make_sure()
+            holder.heed()
+            return
         now = room.clock.now()
         turn = self._turn_finished(now)
         ended = next(
