@@ -146,6 +146,7 @@ class Crib:
         self.recovering: set[str] = set()
         self.rescue = OrphanRecovery()
         self.patience = SOURCES_S
+        self.at_once = False
         given = [Fixed("builtin", builtins()), *(as_source(one, workspace) for one in sources)]
         pins = Fingerprints(lambda: self.store, self.pipeline.clock.now) if self._pins(given) else None
         self.stock = SourceRegistry(self.catalog, given, declare or {}, pins)
@@ -227,7 +228,7 @@ class Crib:
             self.pipeline.starting = False
 
     async def _begin(self) -> None:
-        await self.stock.start(self.pipeline.aside, self.patience)
+        await self.stock.start(self.pipeline.aside, self.patience, at_once=self.at_once)
         self.warnings = await announce(self)
         if hasattr(self.store, "own_changed"):
             store: Any = self.store

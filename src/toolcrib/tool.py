@@ -56,7 +56,8 @@ class Tool(metaclass=_Checked):
     `prepare` shapes the arguments before they are checked, `validate` checks what fits the schema. `renew` gives the
     tool of now, where its source can tell at once. `resumes` says that it does nothing but calls and recorded steps, so
     that it goes on after a crash whatever its effect. `vouched` says that the operator knows what its annotations say,
-    `changed` what is new about a tool of a stranger since it was accepted.
+    `changed` what is new about a tool of a stranger since it was accepted. `upstream` is the server that runs it: calls
+    of a session to one server take places of their own.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Tool(metaclass=_Checked):
     on_conflict: Literal["fail", "retry"] = "fail"
     context: bool = True
     target: str | None = None
+    upstream: str | None = None
     source: str = "functions"
     trusted: bool = True
     vouched: bool = False

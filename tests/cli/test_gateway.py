@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,7 +17,9 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.cli.project import Project
 from tests.cli.test_mcp_serve import serving
 from tests.requirements import requirement
-from tests.sources.mcp.place import PEERS
+from tests.sources.mcp.place import PEERS, opened
+from tests.sources.mcp.place import raw as peer
+from toolcrib import Crib
 
 pytestmark = pytest.mark.process
 
@@ -60,7 +63,7 @@ async def person(url: str, name: str, mode: str) -> AsyncIterator[Person]:
         yield made
 
 
-def upstream(project: Project, *entries: dict[str, Any]) -> tuple[str, ...]:
+def upstream(project: Project, *entries: dict[str, Any] | str) -> tuple[str, ...]:
     """A crib of MCP servers in which all is allowed; the words that let in ada and bob."""
     project.write("crib.yaml", json.dumps({"sources": entries, "policy": {"default": "allow"}}))
     keys = project.write("keys.txt", "".join(f"{name} {key}\n" for name, key in KEYS.items()))
@@ -91,3 +94,75 @@ async def test_a_question_in_the_call_of_one_client_never_reaches_another(
             assert await asking == "red"
             if not share:
                 assert await bob.call("raw.recall") == "[]"
+
+
+SILENT = {"mcp": [sys.executable, "-c", "import time; time.sleep(1000)"], "name": "silent"}
+
+
+@requirement("gateway.start.1")
+async def test_a_server_that_never_answers_holds_up_neither_the_start_nor_others(project: Project) -> None:
+    words = upstream(project, SILENT, raw(), "shop_tools")
+    with serving(project, *words) as (_, url):
+        async with person(url, "ada", "auto") as ada:
+            assert await ada.call("raw.echo", {"text": "hi"}) == "hi"
+            assert any("echo" in tool.name for tool in (await ada.client.list_tools()).tools)
+            assert (await ada.call("shop.find", {"order": "7"}))["order"] == "7"
+
+
+@requirement("gateway.start.1")
+def test_a_command_waits_for_the_source_of_its_tool_alone(project: Project) -> None:
+    upstream(project, SILENT, raw(), "shop_tools")
+    assert project.run("call", "shop.find", "-a", "order=7", "--json").json["data"]["order"] == "7"
+    assert project.run("call", "raw.echo", "-a", "text=hi", "--json").json["data"] == "hi"
+
+
+@requirement("gateway.start.1")
+def test_a_required_server_that_never_answers_keeps_the_crib_from_starting(project: Project) -> None:
+    upstream(project, {**SILENT, "required": True, "start_s": 0.5}, "shop_tools")
+    assert "required MCP server" in project.run("call", "shop.find", "-a", "order=7", code=None).err
+
+
+@requirement("gateway.start.1")
+async def test_the_tools_of_a_slow_server_appear_when_it_is_ready(project: Project) -> None:
+    gate = project.folder / "gate"
+    code = "import pathlib, runpy, sys, time\n"
+    code += "while not pathlib.Path('gate').exists(): time.sleep(0.05)\n"
+    code += f"sys.argv = ['raw', 'legacy']; runpy.run_path({str(PEERS / 'raw.py')!r}, run_name='__main__')"
+    slow = {"mcp": [sys.executable, "-c", code], "name": "raw", "cwd": "."}
+    with serving(project, *upstream(project, slow, "shop_tools")) as (_, url):
+        async with person(url, "ada", "auto") as ada:
+            assert not any("echo" in tool.name for tool in (await ada.client.list_tools()).tools)
+            async with ada.client.listen(tools_list_changed=True) as changes:
+                gate.touch()
+                await asyncio.wait_for(anext(aiter(changes)), 60)
+            assert await ada.call("raw.echo", {"text": "hi"}) == "hi"
+
+
+@requirement("gateway.start.2")
+async def test_calls_whose_servers_must_be_asked_what_became_of_them_delay_no_start(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/log.db"
+    crib = Crib([peer("modern")], store=store, policy={"default": "allow"})
+    await crib.start()
+    session = await crib.open("s", owner="ada", namespaces=["raw"])
+    calls = [await session.submit("raw.task", {"id": "endless"}) for _ in range(4)]
+    for call in calls:
+        async for event in session.events(call=call.id):
+            if event.kind == "step":
+                break
+    await crib.stop(grace=0)
+    async with Crib([peer("modern")], store=store, policy={"default": "allow"}) as crib:
+        session = await crib.open("s", owner="ada")
+        assert (await session.call("raw.echo", {"text": "hi"})).data == "hi"
+        assert [(await session.status(call.id)).status for call in calls] == ["running"] * 4
+    async with Crib([peer("modern")], store=store, policy={"default": "allow"}) as crib:
+        session = await crib.open("s", owner="ada")
+        assert [(await session.status(call.id)).status for call in calls] == ["running"] * 4
+
+
+@requirement("gateway.places.1")
+async def test_slow_calls_of_one_server_take_no_place_of_another(tmp_path: Path) -> None:
+    async with opened(peer("legacy", name="slow"), peer("legacy", name="raw")) as (_, session):
+        slow = [await session.submit("slow.hang", {}) for _ in range(40)]
+        assert (await session.call("raw.echo", {"text": "hi"})).data == "hi"
+        for call in slow:
+            await session.cancel(call.id)

@@ -1,10 +1,12 @@
 """Sources that a crib starts and stops."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+from tests.requirements import requirement
 from toolcrib import Crib, Tool
 
 
@@ -61,3 +63,37 @@ async def test_a_namespace_can_be_opened_before_its_source_has_any_tools() -> No
         assert session.names() == []
         late.changed(late.tools)
         assert (await session.call("late.who", {})).data == "late"
+
+
+class Gated(Counted):
+    """A source in the background that is ready when it is let."""
+
+    background = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.gate = asyncio.Event()
+
+    async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
+        tools = await super().start(changed)
+        await self.gate.wait()
+        return tools
+
+
+@requirement("gateway.start.1")
+async def test_a_crib_that_starts_at_once_waits_for_the_source_that_is_named_alone() -> None:
+    near, far, away = Counted("near"), Gated("far"), Gated("away")
+    crib = Crib([near, far, away])
+    crib.at_once = True
+    async with asyncio.timeout(60), crib:
+        session = await crib.open("s", owner="ada", namespaces=["near", "far", "away"])
+        assert (await session.call("near.who", {})).data == "near"
+        await crib.stock.arrive("near.who", 1000)
+        arrival = asyncio.create_task(crib.stock.arrive("far.who", 1000))
+        await asyncio.sleep(0)
+        assert not arrival.done()
+        far.gate.set()
+        await arrival
+        assert (await session.call("far.who", {})).data == "far"
+        assert crib.stock.pending
+    assert away.log == ["start", "stop"]

@@ -55,6 +55,7 @@ class LiveCall(Fence):
     background = False
     timeout_s = 0.0
     concurrency: int | None = None
+    upstream: str | None = None
     serial = False
     nested = False
     taken = False
@@ -134,6 +135,8 @@ class LiveCall(Fence):
         else:
             tool = admission.tool
             self.tool, self.tool_id, self.parsed = tool, tool.id, admission.parsed
+            if tool.upstream is not None:
+                self.upstream = tool.upstream
             self.given = admission.parsed.json
             if admission.background:
                 self.background = self.durable = True
@@ -158,6 +161,7 @@ class LiveCall(Fence):
         """Takes the tool of now for a call of the log, which may have secrets."""
         self.tool, self.tool_id = tool, tool_id
         if tool is not None:
+            self.upstream = tool.upstream
             self.timeout_s = self.pipeline.admission.timeout_s(self.request, tool)
             if tool.hidden is not None or (tool.keyed and suspect(self.given)):
                 self.shown, self.secrets = hidden(tool, self.given)

@@ -10,11 +10,12 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from toolcrib._call.call_queue import CallQueue
 from toolcrib.types import CribLimits
 
+K = TypeVar("K")
 QUEUED, WAITING = 5_000, 5_000
 """How many calls of an owner may queue for a seat, and wait for an answer, where owners share and no limit says."""
 
@@ -25,6 +26,7 @@ class ScheduledCall(Protocol):
     session: Any
     tool_id: str
     concurrency: int | None
+    upstream: str | None
     serial: bool
     nested: bool
     taken: bool
@@ -52,6 +54,9 @@ class Clock(Protocol):
 class Scheduler:
     """Seats for calls. Calls of a session start in the order they came; free seats go round owners and sessions.
 
+    What a session may have running at once it may have running at each server upstream, beside its own, so that a slow
+    server holds up no call to another.
+
     Where owners share the seats, an owner takes one more only while they hold fewer than are free, so that somebody
     who comes finds one. An owner of weight 3 may hold three times as many as are free.
     """
@@ -63,10 +68,11 @@ class Scheduler:
         self._shared = bool(limits.shared)
         self._counts_owners = self._shared or limits.per_owner is not None
         self._by_tool: Counter[str] = Counter()
+        self._upstream: Counter[tuple[str, str]] = Counter()
         self._by_owner: dict[str, int] = {}  # a Counter asks Python for what it has not, twice for each call
         self._queue: CallQueue[ScheduledCall] = CallQueue(limits.weights)
         self._deadlines: dict[float, deque[tuple[float, ScheduledCall]]] = {}
-        self.queued = self._nested = self._held = 0
+        self.queued = self._nested = self._held = self._queued_upstream = 0
         self._seating = False
         self._timer: Any = None
         self._timer_at = 0.0
@@ -104,13 +110,16 @@ class Scheduler:
             return True
         seat.queued, self.queued = True, self.queued + 1
         self._nested += seat.nested
+        self._queued_upstream += seat.upstream is not None
         self._queue.add(seat)
         return False
 
     def _full(self, session: Any) -> bool:
         """True if no call of a session may start, unless another call made it."""
         limits = self._limits
-        if self._running >= limits.per_crib or session.running >= limits.per_session:
+        if self._running >= limits.per_crib:
+            return True
+        if session.running >= limits.per_session and not self._queued_upstream:
             return True
         return self._counts_owners and self._has_share(session.owner)
 
@@ -129,7 +138,7 @@ class Scheduler:
         # A call made by another call runs in its parent's seat: the parent does nothing but wait for it.
         if not seat.nested and (
             self._running >= limits.per_crib
-            or session.running >= limits.per_session
+            or self._at_work(seat) >= limits.per_session
             or (self._counts_owners and self._has_share(session.owner))
         ):
             return False
@@ -137,10 +146,20 @@ class Scheduler:
             return False
         return seat.concurrency is None or self._by_tool[seat.tool_id] < seat.concurrency
 
+    def _at_work(self, seat: ScheduledCall) -> int:
+        """How many calls of its session run where it would."""
+        if seat.upstream is None:
+            running: int = seat.session.running
+            return running
+        return self._upstream[seat.session.id, seat.upstream]
+
     def _sit(self, seat: ScheduledCall) -> None:
         seat.seated = True
         self._running += 1
-        seat.session.running += 1
+        if seat.upstream is None:
+            seat.session.running += 1
+        else:
+            self._upstream[seat.session.id, seat.upstream] += 1
         if self._counts_owners:
             self._by_owner[seat.session.owner] = self._by_owner.get(seat.session.owner, 0) + 1
         if seat.concurrency is not None:
@@ -155,7 +174,10 @@ class Scheduler:
             return
         seat.seated = False
         self._running -= 1
-        seat.session.running -= 1
+        if seat.upstream is None:
+            seat.session.running -= 1
+        else:
+            _drop(self._upstream, (seat.session.id, seat.upstream))
         if self._counts_owners:
             _drop(self._by_owner, seat.session.owner)
         if seat.concurrency is not None:
@@ -169,6 +191,7 @@ class Scheduler:
         seat.queued = False
         self.queued -= 1
         self._nested -= seat.nested
+        self._queued_upstream -= seat.upstream is not None
         self._queue.remove(seat)
 
     def _seat_next(self) -> None:
@@ -245,8 +268,9 @@ class Scheduler:
 
     def stop(self) -> None:
         """Forgets all seats, queues and deadlines."""
-        self._running = self._nested = self._held = self.queued = 0
+        self._running = self._nested = self._held = self.queued = self._queued_upstream = 0
         self._by_tool.clear()
+        self._upstream.clear()
         self._by_owner.clear()
         self._queue.clear()
         if self._timer is not None:
@@ -259,7 +283,7 @@ def _nothing() -> None:
     """Nothing was counted."""
 
 
-def _drop(counter: dict[str, int], key: str) -> None:
+def _drop(counter: dict[K, int], key: K) -> None:
     left = counter.get(key, 0) - 1  # there is nothing left after a stop
     if left > 0:
         counter[key] = left

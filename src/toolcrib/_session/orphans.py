@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from toolcrib.errors import StoreError
 
@@ -73,6 +74,14 @@ class OrphanRecovery:
 
     def __init__(self) -> None:
         self._rounds: dict[Look, _Round] = {}
+        self._aside: set[asyncio.Task[None]] = set()
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Has something done that no look should wait for; it ends with the looks."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+        return task
 
     def add(self, look: Look, after: float | None = 0.0) -> None:
         """Calls `look` after so many seconds, and then whenever it wants to be called, until the crib stops."""
@@ -89,5 +98,7 @@ class OrphanRecovery:
         for round in rounds:
             round.cancel()
             round.task.cancel()
-        if rounds:
-            await asyncio.wait([round.task for round in rounds])
+        for task in self._aside:
+            task.cancel()
+        if tasks := [*(round.task for round in rounds), *self._aside]:
+            await asyncio.wait(tasks)

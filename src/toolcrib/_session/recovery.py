@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib")
 
+ASK_S = 1.0
+"""How long a look waits for tools that are asked what became of their calls."""
+
 INTERRUPTED = Failure("cancelled", "The call that made it was interrupted")
 
 
@@ -37,11 +40,14 @@ async def take_up_lost(crib: Crib) -> None:
         if crib.pipeline.stopping:
             return None
         lost = await crib.store.lost()
+        asking: set[asyncio.Task[None]] = set()
         for row in lost.rows:
             foreign = not inherits or crib.stock.pending
-            if not await _recover(crib, row, foreign=foreign) and row.tool not in missing:
+            if not await _recover(crib, row, foreign=foreign, asking=asking) and row.tool not in missing:
                 missing.add(row.tool)
                 log.warning("calls of %s wait for a process that has it: this one does not", row.tool)
+        if asking:
+            await asyncio.wait(asking, timeout=ASK_S)
         await crib._look_for_expiry()
         inherits = inherits and not (
             lost.sure and not crib.stock.pending
@@ -58,24 +64,47 @@ async def recover(crib: Crib, rows: Iterable[Row]) -> None:
             await _recover(crib, row, foreign=crib.stock.pending)
 
 
-async def _recover(crib: Crib, row: Row, *, foreign: bool = False) -> bool:
-    """Takes up one call, unless it is being worked on here; False for a `foreign` one whose tool only others have."""
+async def _recover(
+    crib: Crib, row: Row, *, foreign: bool = False, asking: set[asyncio.Task[None]] | None = None
+) -> bool:
+    """Takes up one call, unless it is being worked on here; False for a `foreign` one whose tool only others have.
+
+    Where tools may have to ask elsewhere what became of a call, and `asking` is given, that goes on beside all else.
+    """
     session = await crib._attached(row.session)
-    if session is None or row.id in session.live or row.id in crib.recovering:
+    if session is None or row.id in session.live or crib.recovering & {row.id, row.parent}:
         return True
     crib.recovering.add(row.id)
+    aside = False
     try:
         live = await revive(session, row, await session.history(row))
         if foreign and live.tool is None:
             return False
-        await take_over(crib, session, live)
+        aside = asking is not None and row.parent is None and live.tool is not None and live.tool.reconcile is not None
+        if asking is not None and aside:
+            asking.add(crib.rescue.aside(_take_over_aside(crib, session, live)))
+        else:
+            await take_over(crib, session, live)
     except StoreUnavailable:
         raise
     except Exception:  # one that cannot be taken up keeps no other waiting
         log.exception("call %s could not be taken up", row.id)
     finally:
-        crib.recovering.discard(row.id)
+        if not aside:
+            crib.recovering.discard(row.id)
     return True
+
+
+async def _take_over_aside(crib: Crib, session: Session, live: LiveCall) -> None:
+    try:
+        await take_over(crib, session, live)
+    except StoreUnavailable as error:
+        log.warning("call %s could not be taken up yet: %s", live.id, error)
+        crib.rescue.soon()
+    except Exception:
+        log.exception("call %s could not be taken up", live.id)
+    finally:
+        crib.recovering.discard(live.id)
 
 
 async def take_over(crib: Crib, session: Session, live: LiveCall) -> None:
@@ -158,7 +187,9 @@ async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
         said = tool.reconcile(live.context(), **tool.parse(live.given).values)
         if inspect.isawaitable(said):
             said = await asyncio.wait_for(said, live.timeout_s)
-    except BaseException as error:  # noqa: BLE001 - whatever it raises, the call still ends
+    except BaseException as error:  # whatever it raises, the call still ends
+        if isinstance(error, asyncio.CancelledError) and crib.pipeline.stopping:
+            raise  # the next process asks again
         crib.pipeline.note(live, error)
         return None
     return None if said is None else to_result(live, said)

@@ -15,6 +15,9 @@ from toolcrib.sources import OK, Fixed, Health, Source, declarations, health_of
 from toolcrib.store import Store
 from toolcrib.tool import Tool
 
+SETTLE_S = 2.0
+LATE_S = 10.0
+
 log = logging.getLogger("toolcrib")
 
 
@@ -34,15 +37,19 @@ class SourceRegistry:
         self._shown: dict[int, list[Tool]] = {}
         self._telling: dict[Tool, Source] = {}
         self._late: dict[asyncio.Future[None], Source] = {}
+        self._settles_at = 0.0
+        self._tells: asyncio.TimerHandle | None = None
         for source in self.sources:
             if isinstance(source, Fixed):
                 self._register(source, source.tools)
 
-    async def start(self, aside: Callable[[Coroutine[Any, Any, None]], object], patience: float = 10.0) -> None:
+    async def start(
+        self, aside: Callable[[Coroutine[Any, Any, None]], object], patience: float = 10.0, *, at_once: bool = False
+    ) -> None:
         """Starts all sources; what comes of them later is done `aside`.
 
-        One that takes longer than `patience` keeps nobody waiting: its tools are there when it is ready. A source that
-        is `required` is waited for.
+        One that takes longer than `patience` keeps nobody waiting: its tools are there when it is ready. With `at_once`
+        nobody waits at all for those that are `background`. A source that is `required` is waited for.
         """
         self._aside = aside
         if self._pins is not None:
@@ -55,8 +62,11 @@ class SourceRegistry:
         }
         required = {task for task, source in beginning.items() if getattr(source, "required", False)}
         try:
-            if beginning:
-                await asyncio.wait(beginning, timeout=patience)
+            waited = [task for task, source in beginning.items() if not (at_once and _is_background(source))]
+            if waited:
+                await asyncio.wait(waited, timeout=patience)
+            if at_once:
+                await asyncio.sleep(0)  # what may be opened before its tools are there is declared by then
             if required:
                 await asyncio.wait(required)
         except BaseException:
@@ -64,12 +74,22 @@ class SourceRegistry:
                 task.cancel()
             raise
         late = {task: source for task, source in beginning.items() if not task.done()}
-        for task, source in late.items():
-            log.warning("%s has not answered within %g s: its tools are there when it has", source.name, patience)
-            self._late[task] = source
-            task.add_done_callback(self._came)
+        self._await_later(late, patience)
         for task in beginning.keys() - late.keys():  # one is told of after all
             task.result()
+
+    def _await_later(self, late: Mapping[asyncio.Task[None], Source], patience: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._settles_at = loop.time() + LATE_S
+        for task, source in late.items():
+            self._late[task] = source
+            task.add_done_callback(self._came)
+        if late:
+            self._tells = loop.call_later(max(LATE_S - patience, 0.0), self._tell_late)
+
+    def _tell_late(self) -> None:
+        for source in self._late.values():
+            log.warning("%s has not answered within %g s: its tools are there when it has", source.name, LATE_S)
 
     def _came(self, task: asyncio.Future[None]) -> None:
         source = self._late.pop(task)
@@ -85,6 +105,33 @@ class SourceRegistry:
         """True if there are sources whose tools are not known yet."""
         return bool(self._late)
 
+    async def settle(self, tool: str | None = None) -> None:
+        """Gives sources that are still starting a moment, soon after the start: whoever lists tools just then finds
+        those that are quick, and a call of a `tool` whose source is about to be there finds it.
+        """
+        if self._late:
+            mine = [] if tool is None else self._late_with(tool)
+            left = self._settles_at - asyncio.get_running_loop().time()
+            await self._wait(mine or self._late, left if mine else min(left, SETTLE_S))
+
+    async def arrive(self, tool: str, seconds: float) -> None:
+        """Waits for the source whose tool that may be, where that is still starting; for all where none says so."""
+        mine = self._late_with(tool)
+        if mine or "." not in tool:
+            await self._wait(mine or self._late, seconds)
+
+    def _late_with(self, tool: str) -> list[asyncio.Future[None]]:
+        return [
+            task
+            for task, source in self._late.items()
+            if any(tool.startswith((f"{name}.", f"{name}_")) for name in getattr(source, "namespaces", ()))
+        ]
+
+    async def _wait(self, tasks: Iterable[asyncio.Future[None]], seconds: float) -> None:
+        tasks = list(tasks)
+        if tasks and seconds > 0:
+            await asyncio.wait(tasks, timeout=seconds)
+
     async def _begin(self, source: Source) -> None:
         """Starts one; what it will have some day may be opened from now on."""
         self._catalog.declare(getattr(source, "namespaces", ()))
@@ -95,6 +142,8 @@ class SourceRegistry:
     async def stop(self) -> None:
         """Has all sources let go of what they hold; a crib that is started again starts them again."""
         late = dict(self._late)
+        if self._tells is not None:
+            self._tells.cancel()
         for task in late:
             task.cancel()
         if late:
@@ -189,3 +238,7 @@ class SourceRegistry:
             await self._pins.accept(given[id], actor)
         self._look_again()
         return [given[id] for id in wanted]
+
+
+def _is_background(source: Source) -> bool:
+    return bool(getattr(source, "background", False))

@@ -57,11 +57,13 @@ async def call(  # noqa: PLR0913 - the options of a command
     Exit codes: 0 it succeeded, 1 it failed, 2 it was not called, 3 it waits for an answer.
     """
     from toolcrib.cli.call_follower import follow
-    from toolcrib.cli.crib_choice import at_work
+    from toolcrib.cli.crib_choice import SOURCE_S, at_work
     from toolcrib.types import By
 
     given = read_arguments(arguments)
-    async with at_work(terminal.crib) as crib:
+    async with at_work(terminal.crib, waits=False) as crib:
+        if tool not in crib.catalog.view(("*",)).names:
+            await crib.stock.arrive(tool, SOURCE_S)
         known = await _known(terminal, crib, tool, session)
         given |= dict(pair(text, known) for text in arg or ())
         opened = await open_session(crib, session, owner, namespace)
@@ -92,13 +94,14 @@ async def answer(  # noqa: PLR0913 - the options of a command
     """
     from toolcrib.cli.call_follower import follow
     from toolcrib.cli.conversation import see_through
-    from toolcrib.cli.crib_choice import at_work
+    from toolcrib.cli.crib_choice import SOURCE_S, at_work
     from toolcrib.errors import Refused
 
     said = read_value(value)
     edited = read_object(args, "--args") if args is not None else None
-    async with at_work(terminal.crib) as crib:
+    async with at_work(terminal.crib, waits=False) as crib:
         asked = await asked_by_id(crib, question, SHOWN)
+        await crib.stock.arrive(asked.row.tool, SOURCE_S)
         if edited is not None:
             edited = {**asked.question.arguments, **edited}
         # Who says the same again, after a lost connection say, gets the same outcome.

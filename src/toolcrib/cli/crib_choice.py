@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 DEMO = "toolcrib.demo:crib"
 SOON_S = 2.0
-"""How long a server waits for its sources before it serves."""
+"""How long a server waits for its sources before it serves, those of other programs and machines not at all."""
+
+SOURCE_S = 10.0
+"""How long a command waits for the source of the tool that it names."""
 
 SECRET_KEY = "TOOLCRIB_SECRET_KEY"
 """The variable with the key for secret arguments, which counts more than what a crib says itself."""
@@ -113,18 +116,21 @@ async def at_work(
     *,
     worker: bool = False,
     serves: bool = False,
+    waits: bool = True,
     prepare: Callable[[Crib], object] | None = None,
 ) -> AsyncIterator[Crib]:
     """The crib, started: it takes up what a crash left behind, and runs calls. In a cluster, workers do that.
 
-    What is to be changed about it before, `prepare` does. One that `serves` others is there for them soon, whatever its
-    sources do, and waits for a store and an engine that are not there yet.
+    What is to be changed about it before, `prepare` does. One that `serves` others is there for them at once, whatever
+    its sources do, and waits for a store and an engine that are not there yet. A command that does not wait for sources
+    waits for that of its tool, by `arrive`.
     """
     crib = chosen(choice)
     if prepare is not None:
         prepare(crib)
     if crib.pipeline.engine is not None:
         crib.pipeline.engine.works = worker
+    crib.at_once = serves or not waits
     if serves:
         await started(crib)
         try:

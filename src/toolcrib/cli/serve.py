@@ -61,7 +61,7 @@ async def stdio(terminal: Terminal, namespace: Namespaces = None) -> None:
         terminal.say(f"An MCP client should be here, and no person: `{config}` prints what to give to one.", "yellow")
         terminal.say(f"`{commands}` lists the commands. Ctrl-D ends this.", "yellow")
     # What is printed from here on is no message, also where a module is imported.
-    async with _pipes() as pipes, at_work(terminal.crib) as crib:
+    async with _pipes() as pipes, at_work(terminal.crib, serves=True) as crib:
         settings = _settings(crib, namespace)
         await serve(crib, library=_shelf(crib), settings=settings, principal=Principal(user()), pipes=pipes)
 

@@ -210,6 +210,7 @@ def _page(request: ApiRequest, tools: list[Tool], names: dict[str, str]) -> ApiR
 
 async def tools(request: ApiRequest) -> ApiReply:
     """The tools that are open to whoever asks."""
+    await request.api.crib.stock.settle()
     return _page(request, open_tools(request), {})
 
 
@@ -223,6 +224,7 @@ async def tool(request: ApiRequest) -> ApiReply:
 
 async def session_tools(request: ApiRequest) -> ApiReply:
     """The tools of a session, with the names that a model sees."""
+    await request.api.crib.stock.settle()
     session = await request.api.rooms.of(request.path[0], request.principal)
     names = {tool.id: name for name, tool in session.model_tools().items()}
     return _page(request, session.tools(), names)

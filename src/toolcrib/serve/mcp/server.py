@@ -127,11 +127,14 @@ class McpServer:
 
     async def list_tools(self, request: McpRequest) -> McpReply:
         """The tools that the principal may use."""
+        await self.crib.stock.settle()
         return self.lists.tools(request, await self.room(request))
 
     async def call_tool(self, request: McpRequest) -> McpReply | Later:
         """Calls a tool."""
         room = await self.room(request)
+        if room.tool(request.needs("name")) is None:
+            await self.crib.stock.settle(request.needs("name"))
         tool, arguments = self._tool(request, room)
         return await self._call(request, room, tool, arguments)
 
@@ -150,6 +153,8 @@ class McpServer:
         """The same without a task, as far as it goes without a pause; None where it does not go that way at all."""
         room = self.rooms.known(request.principal)
         if room is None or request.connection or request.params.request_state is not UNSET:
+            return None
+        if self.crib.stock.pending and room.tool(request.needs("name")) is None:
             return None
         tool, arguments = self._tool(request, room)
         live = self.running.new_call(request, room.session, tool, arguments)

@@ -53,6 +53,7 @@ class Mcp:
         self.namespaces = (self.name,)  # which may be opened also while the server is away
         self.trusted = trusted
         self.required = required
+        self.background = not required
         self._limits = Limits(timeout_s=timeout)
         at = {"url": command[0]} if is_address(command[0]) and len(command) == 1 else {"command": command}
         self.server = McpClient(McpClientSettings(name=self.name, **at, **settings))
@@ -167,6 +168,7 @@ def as_tool(server: McpClient, offered: OfferedTool, *, trusted: bool = False, l
         metadata={"mcp": {"server": name, "tool": offered.name}},
         run=run,
         reconcile=reconcile,
+        upstream=name,
         source=name,
         trusted=trusted,
     )

@@ -41,6 +41,7 @@ class StdioEndpoint:
     def __init__(self, settings: McpClientSettings) -> None:
         self._settings = settings
         self._said = b""
+        self._spoke = False
 
     @property
     def said(self) -> str:
@@ -80,7 +81,7 @@ class StdioEndpoint:
         finally:
             for stream in (into, incoming, outgoing, out_of):
                 stream.close()
-            await _quit(process)
+            await _quit(process, QUIT_S if self._spoke else 0.0)  # one that never said a word knows no farewell
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -92,6 +93,7 @@ class StdioEndpoint:
         with into, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             while chunk := await process.stdout.read(CHUNK):
                 for message in lines.feed(chunk):
+                    self._spoke = True
                     await into.send(SessionMessage(message))
         with contextlib.suppress(OSError):
             while await process.stdout.read(CHUNK):  # one that is stuck writing would not see that it should quit
@@ -173,13 +175,13 @@ async def _write(process: asyncio.subprocess.Process, out_of: Any) -> None:
             await process.stdin.drain()
 
 
-async def _quit(process: asyncio.subprocess.Process) -> None:
-    """Closes its input and gives it a while; then the whole group is told to end, and then made to."""
+async def _quit(process: asyncio.subprocess.Process, seconds: float) -> None:
+    """Closes its input and gives it so many seconds; then the whole group is told to end, and then made to."""
     assert process.stdin is not None
     process.stdin.close()
     with contextlib.suppress(OSError):
         await process.stdin.wait_closed()
-    if not await _ended(process, QUIT_S):
+    if not await _ended(process, seconds):
         _signal(process, signal.SIGTERM)
         await _ended(process, TERM_S)
     _signal(process, signal.SIGKILL)  # also what it started and left behind

@@ -267,6 +267,7 @@ class OpenApi:
             metadata={"openapi": {"method": operation.method.upper(), "path": operation.path, "id": operation.id}},
             run=service.run,
             reconcile=reconcile,
+            upstream=self.name,
             source=self.name,
             trusted=self.trusted,
             shapes=shapes,
