@@ -508,6 +508,7 @@ KITS: dict[str, str] = {  # files, http, search, shell, sql, time
     "project.file.2": "One model of crib.yaml, whose JSON Schema the command line prints for editors.",
     "project.yaml.1": "One reader of YAML with positions and the same bounds everywhere.",
     "project.look.1": "Commands that look at the store import, start and resolve nothing else of a crib.",
+    "project.json.1": "With --json standard output holds JSON alone, whatever tools and their processes print.",
     "project.look.2": "A command loads what it needs, and importing the package loads nothing of it.",
     "http.5": "Toolkits, OpenAPI documents and definition files send by one client with one set of checks.",
     "sql.1": "Databases by name, values as parameters.",

@@ -239,4 +239,4 @@ async def graph(
     if form == "tree":
         terminal.show(agent_graph.tree(agents))
     else:
-        print(agent_graph.mermaid(agents) if form == "mermaid" else agent_graph.dot(agents))
+        terminal.text(agent_graph.mermaid(agents) if form == "mermaid" else agent_graph.dot(agents))

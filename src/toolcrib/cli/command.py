@@ -63,10 +63,11 @@ def group(name: str, help: str) -> typer.Typer:
     return typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
 
 
-def command(app: typer.Typer, name: str, *, serves: bool = False) -> Callable[[Command], Command]:
+def command(app: typer.Typer, name: str, *, serves: bool = False, speaks: bool = False) -> Callable[[Command], Command]:
     """Adds an async function as a command; its first parameter is the `Terminal`, what it returns the exit code.
 
-    One that `serves` runs for long, on the quickest event loop that is installed.
+    One that `serves` runs for long, on the quickest event loop that is installed. One that `speaks` a protocol on
+    standard output looks after that itself.
     """
 
     def add(function: Command) -> Command:
@@ -76,7 +77,13 @@ def command(app: typer.Typer, name: str, *, serves: bool = False) -> Callable[[C
             shared = {name: given.pop(name) or (ctx.obj or {}).get(name) for name in _SHARED}
             choice = Choice(*(None if shared[n] is None else str(shared[n]) for n in ("crib", "store", "engine")))
             terminal = Terminal(choice, json=bool(shared["json"]), debug=bool(shared["debug"]))
-            raise typer.Exit(perform(terminal, lambda: function(terminal, **given), serves=serves))
+            if terminal.json and not speaks:
+                terminal.keep_output()
+            try:
+                code = perform(terminal, lambda: function(terminal, **given), serves=serves)
+            finally:
+                terminal.give_output_back()
+            raise typer.Exit(code)
 
         run.__doc__ = function.__doc__
         run.__signature__ = inspect.Signature([_CONTEXT, *(p.replace(kind=p.KEYWORD_ONLY) for p in own), *_OPTIONS])  # type: ignore[attr-defined]
@@ -107,7 +114,7 @@ def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | Non
     except (asyncio.CancelledError, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has left, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), terminal.results.fileno())
         return 0
     except Exception as error:
         logging.getLogger("toolcrib.cli").debug("the command failed", exc_info=error)

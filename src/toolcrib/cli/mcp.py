@@ -40,7 +40,7 @@ app = typer.Typer(
     help="Serve the crib to an MCP client, or manage the servers it uses.",
     rich_markup_mode=None,
 )
-command(app, "stdio", serves=True)(stdio)
+command(app, "stdio", serves=True, speaks=True)(stdio)
 command(app, "import")(mcp_import.import_servers)
 
 Where = Annotated[

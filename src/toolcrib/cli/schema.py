@@ -16,4 +16,4 @@ def text() -> str:
 
 async def schema(terminal: Terminal) -> None:
     """Print the JSON Schema of crib.yaml, for editors."""
-    print(text(), end="")
+    terminal.text(text().removesuffix("\n"))

@@ -13,7 +13,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -92,11 +92,39 @@ class Terminal:
         self.json = json
         self.debug = debug
         self.together = together
+        self._results: TextIO | None = None
+
+    def keep_output(self) -> None:
+        """Keeps standard output for results: whatever else is printed from now on goes to standard error.
+
+        That is true of tools, of modules that are imported, and of processes that either of them starts.
+        """
+        sys.stdout.flush()
+        if _descriptor(sys.stdout) != 1:  # somebody replaced the stream of Python: that one is the whole output
+            self._results, sys.stdout = sys.stdout, sys.stderr
+            return
+        self._results = open(  # noqa: SIM115 - it stays open to the end of the process
+            os.dup(1), "w", encoding=sys.stdout.encoding, errors="backslashreplace", closefd=False
+        )
+        os.dup2(2, 1)
+
+    def give_output_back(self) -> None:
+        """Ends what `keep_output` began where that was in a stream of Python alone; a process stays as it is.
+
+        A thread of a tool may outlive its command, and what it prints is no result.
+        """
+        if self._results is not None and _descriptor(self._results) is None:
+            sys.stdout, self._results = self._results, None
+
+    @property
+    def results(self) -> TextIO:
+        """Where results are written."""
+        return self._results or sys.stdout
 
     @cached_property
     def out(self) -> Console:
         """Standard output."""
-        return _console(sys.stdout)
+        return _console(self.results)
 
     @cached_property
     def err(self) -> Console:
@@ -106,7 +134,7 @@ class Terminal:
     @cached_property
     def drawn(self) -> bool:
         """True if standard output is a terminal, or is to be written as for one."""
-        return _may_be_terminal(sys.stdout) and self.out.is_terminal
+        return _may_be_terminal(self.results) and self.out.is_terminal
 
     @property
     def interactive(self) -> bool:
@@ -119,7 +147,7 @@ class Terminal:
 
     def data(self, value: Any) -> None:
         """One line of JSON on standard output."""
-        print(compact(value), flush=True)
+        print(compact(value), file=self.results, flush=True)
 
     def pretty(self, value: Any) -> None:
         """A value for people: a text as it is, anything else as indented JSON, in colours on a terminal."""
@@ -137,7 +165,7 @@ class Terminal:
         if self.drawn:
             self.out.print(styled(text, style), soft_wrap=True)
         else:
-            print(text, flush=True)
+            print(text, file=self.results, flush=True)
 
     def show(self, what: RenderableType) -> None:
         """Something drawn, on standard output."""
@@ -157,7 +185,7 @@ class Terminal:
         widths = [max(len(row[i]) for row in plain) for i in range(len(columns))]
         for row in plain:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            print(f"{'':{indent}}{line.rstrip()}", flush=True)
+            print(f"{'':{indent}}{line.rstrip()}", file=self.results, flush=True)
 
     def trouble(self, problem: CommandError) -> None:
         """An error, and what to do about it."""
@@ -183,6 +211,15 @@ def _line(cell: Cell) -> str:
 def _may_be_terminal(stream: Any) -> bool:
     """False where it is plain that a stream is none, so that nothing need be loaded that draws."""
     return any(name in os.environ for name in _DRAWS) or bool(hasattr(stream, "isatty") and stream.isatty())
+
+
+def _descriptor(stream: Any) -> int | None:
+    """The number of the file behind a stream; None where there is none."""
+    try:
+        number: int = stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+    return number
 
 
 def _console(stream: Any) -> Console:

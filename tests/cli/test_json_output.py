@@ -1,0 +1,174 @@
+"""With `--json` standard output holds JSON and nothing else, whatever tools, modules and their processes print."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from tests.cli.definitions import GREET
+from tests.cli.project import SOURCE
+from tests.cli.team import Team, calls, says
+from tests.cli.test_store_alone import leaves
+from tests.requirements import requirement
+from toolcrib.cli.app import app
+
+pytestmark = pytest.mark.process
+
+NOISE = 'print("noise"); os.write(1, b"noise\\n"); subprocess.run(["echo", "noise"], check=True)'
+LOUD = f'''
+import os
+import subprocess
+
+{NOISE}
+
+
+@tool(namespace="shop", read_only=True)
+def loud(order: str = "") -> str:
+    """Print a lot."""
+    {NOISE}
+    return "done"
+'''
+
+
+class Said(NamedTuple):
+    """What is said after a command, its exit code, and how it is ended where it does not end by itself."""
+
+    words: str = ""
+    code: int = 0
+    stdin: str = ""
+    runs_on: bool = False
+
+
+WORDS = {
+    "call": Said("loud"),
+    "answer": Said("{question} accept"),
+    "run": Said("support hello"),
+    "chat": Said("support", code=2, stdin="hello\n"),
+    "why": Said("loud"),
+    "schema": Said(),
+    "sweep": Said(),
+    "serve": Said("--port 0", runs_on=True),
+    "tools list": Said(),
+    "tools show": Said("shop.loud"),
+    "tools accept": Said("--all --yes", code=1),
+    "tools lint": Said("greet"),
+    "tools test": Said("greet"),
+    "tools call": Said("greet.hello --args {args}", code=3),
+    "tools health": Said("greet"),
+    "tools migrate": Said("greet --dry-run"),
+    "tools rollback": Said("greet --dry-run"),
+    "tools diff": Said("greet --rolled-back"),
+    "tools new": Said("fresh-{number} --type cli"),
+    "agents list": Said(),
+    "agents show": Said("support"),
+    "agents lint": Said(),
+    "agents graph": Said(),
+    "sessions list": Said(),
+    "sessions show": Said("{session}"),
+    "sessions watch": Said("{session} --no-follow"),
+    "sessions export": Said("{session} {number}.jsonl"),
+    "sessions import": Said("exported.jsonl --id {number}"),
+    "sessions delete": Said("{session} --force"),
+    "approvals list": Said(),
+    "approvals show": Said("{question}"),
+    "approvals approve": Said("{question}"),
+    "approvals decline": Said("{question} --reason no"),
+    "approvals edit": Said("{question} --args {changed}"),
+    "approvals watch": Said(runs_on=True),
+    "audit list": Said(),
+    "audit verify": Said("audit.jsonl"),
+    "policy check": Said(),
+    "store check": Said(),
+    "store migrate": Said(),
+    "store verify": Said(),
+    "store vacuum": Said(),
+    "store backup": Said("{number}.backup"),
+    "store restore": Said("saved.backup --store sqlite:///{number}.db"),
+    "store rebuild": Said("--dry-run"),
+    "mcp config": Said(),
+    "mcp list": Said("--no-check"),
+    "mcp import": Said("servers.json --yes"),
+    "mcp add": Said("more http://127.0.0.1:9/mcp --no-check"),
+    "mcp inspect": Said("http://127.0.0.1:9/mcp", code=1),
+    "keys add": Said("ada"),
+    "keys list": Said(),
+    "keys revoke": Said("{key}"),
+    "worker": Said(code=2),  # without a cluster
+    "cluster load": Said(code=2),
+    "cluster status": Said(code=2),
+}
+ELSEWHERE = {
+    "mcp stdio": "it speaks a protocol on standard output, which tests/cli/test_mcp_serve.py holds",
+    "cluster up": "it starts services; tests/cli/test_cluster.py reads its JSON",
+}
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Team:
+    made = Team(tmp_path, support=[calls(("loud", {})), says("There it is.")] * 3)
+    made.write("shop_tools.py", SOURCE + LOUD)
+    made.write("greet.yaml", GREET)
+    config = (made.folder / "crib.yaml").read_text("utf-8").replace("[shop_tools.py,", "[shop_tools.py, greet.yaml,")
+    made.write("crib.yaml", config)
+    made.run("call", "find", "-a", "order=1")  # so that there is a store
+    made.write("servers.json", json.dumps({"mcpServers": {"far": {"url": "http://127.0.0.1:9/mcp"}}}))
+    return made
+
+
+def facts(team: Team, name: str) -> dict[str, Any]:
+    """What the words of a command may name."""
+    waiting = team.wait_for_refund()
+    team.run("sessions", "export", waiting["session"], "exported.jsonl")
+    team.run("store", "backup", "saved.backup")
+    team.write("audit.jsonl", team.run("audit", "--json").out)
+    key = team.run("keys", "add", "bob", "--json").json["id"]
+    named = {"args": '{"name":"Ada"}', "changed": '{"cents":400}', "number": name.replace(" ", "-"), "key": key}
+    return named | {"session": waiting["session"], "question": waiting["question"]["id"]}
+
+
+def parsed(text: str) -> list[Any]:
+    """The values of an output: one, or one in each line."""
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@requirement("project.json.1")
+@pytest.mark.parametrize("name", [name for name, said in WORDS.items() if not said.runs_on])
+def test_standard_output_holds_json_alone(team: Team, name: str) -> None:
+    said = WORDS[name]
+    known = facts(team, name) if "{" in said.words or ".jsonl" in said.words or ".backup" in said.words else {}
+    words = [word.format(**known) for word in said.words.split()]
+    ran = team.run(*name.split(), *words, "--json", stdin=said.stdin, code=said.code)
+    assert said.code in (1, 2) or parsed(ran.out), ran
+    assert said.code in (0, 3) or "error" in json.loads(ran.err.splitlines()[-1])
+
+
+@requirement("project.json.1")
+@pytest.mark.parametrize("name", [name for name, said in WORDS.items() if said.runs_on])
+def test_what_runs_on_tells_json_alone(team: Team, name: str) -> None:
+    team.wait_for_refund()
+    with team.start(*name.split(), *WORDS[name].words.split(), "--json") as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert parsed(process.stdout.read()) in ([], [{}])
+
+
+@requirement("project.json.1")
+def test_what_a_tool_prints_is_still_seen_on_standard_error(team: Team) -> None:
+    ran = team.run("call", "loud", "--json")
+    assert ran.json["data"] == "done"
+    assert ran.err.splitlines().count("noise") == 6
+
+
+@requirement("project.json.1")
+def test_every_command_is_tried() -> None:
+    main = typer.main.get_command(app)
+    assert isinstance(main, TyperGroup)
+    assert sorted({*leaves(main)} ^ {*WORDS, *ELSEWHERE}) == []
