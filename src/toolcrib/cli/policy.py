@@ -64,7 +64,7 @@ def _preset(crib: Crib, name: str) -> Any:
 
 @command(app, "check")
 async def check(terminal: Terminal) -> int:
-    """Load the policy, and tell what in it does nothing or not what it looks like.
+    """Tell what in the policy does nothing, or not what it looks like.
 
     That are rules that never decide, rules and grants about nothing, grants of interpreters, groups that are never
     asked, declarations of no tool. Exit code 1 where there is an error or a warning.
