@@ -478,6 +478,11 @@ AGENTS: dict[str, str] = {
     "agents.model.1": "A model is one method that gives deltas, told while it speaks.",
     "agents.model.2": "A script gives its turns by agent, from Python or a file, across restarts.",
     "agents.model.3": "A recorded run of fifty turns replays to the same log.",
+    "agents.media.1": "Images and files of tools, MCP servers and background calls reach the model as such.",
+    "agents.media.2": "A model gets the files that it takes, and placeholders that say why for all others.",
+    "agents.media.3": "Files of messages are kept beside the log, and survive restarts, queues and handovers.",
+    "agents.media.4": "Files of a result over its limit are references, read when a model is asked.",
+    "agents.media.5": "Files have limits with clear errors; summaries keep placeholders of them.",
 }
 
 KITS: dict[str, str] = {  # files, http, search, shell, sql, time

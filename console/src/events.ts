@@ -325,6 +325,8 @@ export interface MessageAdded {
   queued?: number | null;
   /** Idempotency key. */
   key?: string | null;
+  /** Texts and files of a message that has files; these are references, and `content` has placeholders. */
+  parts?: (Record<string, unknown>)[] | null;
 }
 
 /** A message came while a run was under way. */
@@ -341,6 +343,8 @@ export interface MessageQueued {
   run?: string | null;
   /** Id of the message. */
   id?: string | null;
+  /** Texts and files of a message that has files. */
+  parts?: (Record<string, unknown>)[] | null;
 }
 
 /** The session may use other tools from now on. */

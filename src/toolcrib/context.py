@@ -190,7 +190,7 @@ class AgentRunner(Protocol):
         """Takes in what the log of a session says of its runs."""
 
     async def send(
-        self, session: Any, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
+        self, session: Any, message: Any, *, agent: str | None = None, mode: str | None = None, key: str | None = None
     ) -> Any:
         """A message to the session's agent, and what came of it."""
 
@@ -363,7 +363,7 @@ class Context:
     def attach(self, data: bytes) -> str:
         """Keeps bytes beside the log and returns their id, by which `read_output` and `session.output` read them.
 
-        They are written with the result of the call; a second attachment of one call replaces the first.
+        They are written with the result of the call.
         """
         id = hashlib.sha256(data).hexdigest()
         self._host.attach(id, data)

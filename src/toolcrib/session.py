@@ -406,6 +406,17 @@ class Session(Lists):
             raise Refused("not_found", f"No such output: {id}")
         return kept[offset : offset + limit].decode("utf-8", "replace")
 
+    async def file(self, id: str) -> bytes:
+        """The bytes of a file of a message or result, by the `output` of its block.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        kept = await self.crib.store.kept(self.id, id)
+        if kept is None or id.startswith(SECRET):
+            raise Refused("not_found", f"No such file: {id}")
+        return kept
+
     # Events
 
     async def events(self, after: int = 0, call: str | None = None, *, follow: bool = True) -> AsyncIterator[Event]:
@@ -469,18 +480,25 @@ class Session(Lists):
             await self._log(UserState(dict(self.user)))
 
     async def send(
-        self, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
+        self,
+        message: str | Sequence[str | Mapping[str, Any]],
+        *,
+        agent: str | None = None,
+        mode: str | None = None,
+        key: str | None = None,
     ) -> Any:
         """A message to the agent of the session; returns when its run is over, or waits for somebody.
 
-        `agent` is who answers from now on; `mode` is `followup`, `steer`, `collect` or `interrupt`.
+        It is a text, or a list of texts and blocks: `["What is this?", block("image", data=png)]`. `agent` is who
+        answers from now on; `mode` is `followup`, `steer`, `collect` or `interrupt`.
 
         Raises:
-            Refused: `unavailable`, the crib has no agents; `not_found`, it has no such agent.
+            Refused: `unavailable`, the crib has no agents; `not_found`, it has no such agent; `invalid_arguments`;
+                `too_large`, it has more bytes than the crib's limit `message_bytes`.
         """
         if self.crib.agents is None:
             raise Refused("unavailable", "This crib has no agents", "make it with agents=Agents([...])")
-        return await self.crib.agents.send(self, text, agent=agent, mode=mode, key=key)
+        return await self.crib.agents.send(self, message, agent=agent, mode=mode, key=key)
 
     # Questions
 

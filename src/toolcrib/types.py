@@ -10,6 +10,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from toolcrib.media import BLOCKS, Media, block_type, encoded, guessed_type, joined, media_of
+
 Effect = Literal["read", "idempotent", "once"]
 Wake = Literal["wake", "next_turn", "silent"]
 Kind = Literal["confirm", "input", "client", "external"]
@@ -108,6 +110,7 @@ class CribLimits:
     timeout_s: float = 60.0
     output_bytes: int = 1024 * 1024
     arguments_bytes: int = 1024 * 1024
+    message_bytes: int = 16 * 1024 * 1024
     per_session: int = 16
     per_crib: int = 256
     per_turn: int = 64
@@ -245,9 +248,23 @@ class Block(dict[str, Any]):
 
 
 def block(type: str, audience: tuple[str, ...] | None = None, **fields: Any) -> Block:
-    """A block: text{text}, image and audio{data, mime_type}, json{value}, resource{uri, ...}, link{uri, ...}."""
-    given = {name: value for name, value in fields.items() if value is not None}
+    """A block: text{text}, image, audio, video, file{data, mime_type, name}, json{value}, resource and link{uri, ...}.
+
+    The data of a file may be bytes. Its media type is guessed from them where none is given.
+    """
+    said = {name: value for name, value in fields.items() if value is not None}
+    given = {name: encoded(value) if isinstance(value, bytes) else value for name, value in said.items()}
+    if type in BLOCKS and isinstance(fields.get("data"), bytes):
+        given.setdefault("mime_type", guessed_type(fields["data"]))
     return Block(type=type, **given) if audience is None else Block(type=type, audience=list(audience), **given)
+
+
+def content_of(data: bytes) -> Block | str:
+    """Bytes that a tool returned: their text where they are UTF-8, else a file of the type that they begin like."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return block(block_type(guessed_type(data)), data=data)
 
 
 _MISSING: Any = object()
@@ -337,10 +354,23 @@ class Result:
 
     @property
     def text(self) -> str:
-        """What the model reads."""
+        """What the model reads, with placeholders for files."""
+        return self._head() + self._body()
+
+    @property
+    def parts(self) -> tuple[str | Media, ...]:
+        """What the model reads where there are files in it, in order; nothing where `text` is all."""
+        parts = tuple(map(_part, self._shown())) if self.failure is None else ()
+        if not any(isinstance(part, Media) for part in parts):
+            return ()
+        return (*filter(None, (self._head().rstrip("\n"), self.extras.message)), *parts)
+
+    def _head(self) -> str:
         edited = self.metadata.get("edited")
-        head = f"Arguments were changed before running: {_compact(edited)}\n" if edited else ""
-        return head + self._body()
+        return f"Arguments were changed before running: {_compact(edited)}\n" if edited else ""
+
+    def _shown(self) -> list[Mapping[str, Any]]:
+        return [b for b in self.content if "model" in (b.get("audience") or ("model",))]
 
     def _body(self) -> str:
         if self.failure is not None:
@@ -351,9 +381,9 @@ class Result:
         return f"{message}\n{text}" if text else message
 
     def _output(self) -> str | None:
-        shown = [b for b in self.content if "model" in (b.get("audience") or ("model",))]
+        shown = self._shown()
         if shown:
-            return "\n".join(map(_shown, shown))
+            return joined(map(_part, shown))
         data = self.data
         if data is None:
             return None
@@ -374,8 +404,11 @@ class Result:
         return f"Result(ok, {self.data!r})" if self.failure is None else f"Result({self.failure})"
 
 
-def _shown(block: Mapping[str, Any]) -> str:
-    """A block as the model reads it: a text as it is, JSON as it is, everything else as the JSON of the block."""
+def _part(block: Mapping[str, Any]) -> str | Media:
+    """A block as the model reads it: text, JSON and files as they are, everything else as the JSON of the block."""
+    media = media_of(block)
+    if media is not None:
+        return media
     if block.get("type") == "text" and isinstance(block.get("text"), str):
         return str(block["text"])
     return _compact(block["value"] if block.get("type") == "json" and "value" in block else block)

@@ -31,7 +31,7 @@ class World:
         self.agents = agents
         self.model = model
 
-    async def send(self, said: str, **options: Any) -> Any:
+    async def send(self, said: Any, **options: Any) -> Any:
         return await asyncio.wait_for(self.session.send(said, **options), SOON)
 
     async def log(self, *kinds: str) -> list[Event]:

@@ -42,7 +42,7 @@ from toolcrib.sources.functions import as_tool
 from toolcrib.state import Snapshot
 from toolcrib.store.codec import Raw, decode, encode
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, Block, Change, Failure, Result
+from toolcrib.types import Answer, Block, Change, Failure, Result, content_of
 
 MAIN = ("__main__", "__mp_main__")
 START = "import sys; sys.path[:] = {path}; from toolcrib._call.isolation import serve; serve{passed}"
@@ -318,6 +318,8 @@ def _said(value: Any) -> tuple[str, int, Any]:
     """What a function returned, so that it is the same thing on the other side."""
     if isinstance(value, ToolFailure | Failure):
         return "failed", 0, _fields(value)
+    if isinstance(value, bytes):
+        value = content_of(value)
     blocks = [value] if isinstance(value, Block) else value
     if isinstance(blocks, list) and blocks and all(isinstance(item, Block) for item in blocks):
         value = Result(content=blocks)

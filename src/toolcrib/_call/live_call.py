@@ -69,7 +69,7 @@ class LiveCall(Fence):
     shown: Any = None
     base: Snapshot | None = None
     announce = True
-    spill: tuple[str, bytes] | None = None
+    attached: tuple[tuple[str, bytes], ...] = ()
     started_at = 0.0
     retries = 0
 
@@ -470,7 +470,7 @@ class LiveCall(Fence):
 
     def attach(self, id: str, data: bytes) -> None:
         """Keeps bytes beside the log, written with the result."""
-        self.spill = (id, data)
+        self.attached = (*self.attached, (id, data))
 
     async def drain(self) -> None:
         """Returns when little enough of the output is still unwritten."""

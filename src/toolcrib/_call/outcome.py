@@ -12,10 +12,11 @@ from pydantic_core import PydanticSerializationError, to_json
 from toolcrib._call.failures import masked
 from toolcrib._call.live_call import LiveCall
 from toolcrib.errors import StoreError, ToolFailure
+from toolcrib.media import media_of, reference
 from toolcrib.schema.redaction import without
 from toolcrib.state import StateProblem
 from toolcrib.store.codec import decode, encode
-from toolcrib.types import NO_EXTRAS, Block, Change, Failure, Result, ResultExtras, SideEffect
+from toolcrib.types import NO_EXTRAS, Block, Change, Failure, Result, ResultExtras, SideEffect, content_of
 
 PREVIEW = 2000
 _PLAIN = frozenset({int, str, dict, float, bool, type(None)})
@@ -31,6 +32,8 @@ def to_result(live: LiveCall, value: Any) -> Result:
         return _checked(live, _plain(value), value.data)
     if isinstance(value, ToolFailure | Failure):
         return on_purpose(live, value, getattr(value, "metadata", {}))
+    if isinstance(value, bytes):
+        value = content_of(value)
     if isinstance(value, Block):
         value = [value]
     if isinstance(value, list | tuple) and value and all(isinstance(item, Block) for item in value):
@@ -90,6 +93,9 @@ def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
                 failure=Failure("internal", f"The tool ran, but its output does not match its schema: {problem}")
             )
     content = to_json(given.content) if given is not None and given.content else b""
+    if given is not None and len(json) + len(content) > live.output_bytes:
+        given = _without_files(live, given, len(json) + len(content))
+        content = to_json(given.content)
     if len(json) + len(content) > live.output_bytes:
         largest, size = live.pipeline.limits.largest_output, len(json) + len(content)
         if size > largest:
@@ -108,11 +114,30 @@ def unavailable(live: LiveCall, error: StoreError) -> Result:
     return Result(failure=live.failure("unavailable", str(error), hint=hint), metadata={"in_doubt": True})
 
 
+def _without_files(live: LiveCall, given: Result, size: int) -> Result:
+    """The same result, with the largest of its files kept beside the log until the rest is within the limit."""
+    blocks = list(given.content)
+    found = [(media.size, number, media) for number, one in enumerate(blocks) if (media := media_of(one)) is not None]
+    for _, number, media in sorted(found, key=lambda item: -item[0]):
+        if size <= live.output_bytes or size > live.pipeline.limits.largest_output:
+            break
+        try:
+            data = media.content()
+        except ValueError:
+            continue
+        id = hashlib.sha256(data).hexdigest()
+        live.attach(id, data)
+        size -= len(to_json(blocks[number]))
+        blocks[number] = reference(blocks[number], id, len(data))
+        size += len(to_json(blocks[number]))
+    return given.but(data=None, content=blocks)
+
+
 def _spilled(live: LiveCall, json: bytes, given: Result) -> Result:
     """Output over its limit is kept beside the log; the result says where, and shows how it begins."""
     json = concealed(live, json)
     id = hashlib.sha256(json).hexdigest()
-    live.spill = (id, json)
+    live.attach(id, json)
     where = {"output": id, "bytes": len(json), "preview": json[:PREVIEW].decode("utf-8", "ignore")}
     metadata = {**given.metadata, "spilled": {"output": id, "bytes": len(json)}}
     return given.but(data={"spilled": where}, content=(), metadata=metadata)

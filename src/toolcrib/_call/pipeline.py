@@ -416,8 +416,8 @@ class Pipeline:
         live.flush()
         live.concluding = True
         result = self._shown(live, result)
-        if live.spill is not None:
-            await self.store.keep(live.session_id, *live.spill)
+        for id, data in live.attached:
+            await self.store.keep(live.session_id, id, data)
         if result.changes:
             recorded = await self._record_with_state(live, result)
             if recorded is None:
@@ -748,8 +748,8 @@ class Pipeline:
         now = self.clock.now()
         code = None if result.failure is None else result.failure.code
         write = lifecycle.finish(row, code, [*events, draft(now, live.id, records.done(live, result, now))])
-        if live.spill is not None:
-            await self.store.keep(live.session_id, *live.spill)
+        for id, data in live.attached:
+            await self.store.keep(live.session_id, id, data)
         live.concluding, write.forgets = True, live.forgets
 
         def ended() -> None:

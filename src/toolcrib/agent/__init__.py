@@ -14,7 +14,8 @@ from toolcrib.agent.models import CompletionRequest, Message, Model, ModelError
 from toolcrib.agent.problems import BadAgent
 from toolcrib.agent.providers import ProviderModel, Providers
 from toolcrib.agent.registry import AgentRegistry, load
-from toolcrib.agent.runtime import Agents, RunOutcome
+from toolcrib.agent.run_outcome import RunOutcome
+from toolcrib.agent.runtime import Agents
 from toolcrib.agent.scripted_model import ScriptedModel, ScriptExhausted, record
 from toolcrib.agent.source import AgentSource
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.agent.transcript import TranscriptItem, harmless, size
+from toolcrib.agent.transcript import TranscriptItem, files_in, harmless, size
 
 if TYPE_CHECKING:
     from toolcrib.agent.definition import Agent
@@ -35,6 +35,11 @@ async def allowed(model: Model, agent: Agent, view: Sequence[TranscriptItem]) ->
         return None
     taken: int | None = await window(agent.model_settings)
     return None if taken is None else taken // 2
+
+
+def with_placeholders(summary: str, view: Sequence[TranscriptItem]) -> str:
+    """A summary that also tells which files were shown in what it stands for."""
+    return "\n".join([summary, *dict.fromkeys(file.placeholder("shown before") for file in files_in(view))])
 
 
 def left_out(old: Sequence[TranscriptItem]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from toolcrib._call.history import result
 from toolcrib.agent.models import NOTHING, Usage
@@ -33,6 +34,7 @@ from toolcrib.events import (
     Waiting,
 )
 from toolcrib.interop import aomi
+from toolcrib.media import Media
 from toolcrib.types import Result
 
 TRANSFER = "builtin.transfer_to_agent"
@@ -127,6 +129,11 @@ class QueuedMessage:
     agent: str | None = None
     key: str | None = None
     id: str | None = None
+    parts: list[dict[str, Any]] | None = None
+
+    def taken_by(self, run: str) -> MessageAdded:
+        """The message as a run takes it."""
+        return MessageAdded(role="user", content=self.text, run=run, queued=self.seq, key=self.key, parts=self.parts)
 
 
 class Conversation:
@@ -303,7 +310,7 @@ class Conversation:
             run.usage += run.turn_usage
             self.asked[run.agent] += 1 if data.asked is None else data.asked
         else:
-            item = TranscriptItem(event.seq, data.role, data.content, data.agent)
+            item = TranscriptItem(event.seq, data.role, data.content, data.agent, parts=self._parts_of(data))
         line.view.append(item)
         for call in data.results or ():
             self.late.pop(call, None)
@@ -311,6 +318,13 @@ class Conversation:
         self.heard |= data.told or {}
         if data.role == "user":
             self._asked_by_user(run, data)
+
+    def _parts_of(self, data: MessageAdded) -> tuple[str | Media, ...]:
+        """The parts of a message with files: those that it was sent with, or those of the results that it tells."""
+        if data.parts is not None:
+            return Result(content=data.parts).parts
+        files = [file for call in data.results or () if call in self.calls for file in self.calls[call].files]
+        return (data.content, *files) if files else ()
 
     def _asked_by_user(self, run: AgentRun | None, data: MessageAdded) -> None:
         if run is not None:
@@ -329,7 +343,7 @@ class Conversation:
 
     def _message_queued(self, event: Event, data: MessageQueued) -> None:
         one = QueuedMessage(event.seq, data.text, data.mode, data.run, data.agent, data.key)
-        one.id = data.id
+        one.id, one.parts = data.id, data.parts
         self.queue.append(one)
         if one.key is not None:
             self.keys[one.key] = event.seq

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.live_call import LiveCall
-from toolcrib.agent import toolset
+from toolcrib.agent import attachments, toolset
+from toolcrib.agent.attachments import MessageContent
 from toolcrib.agent.conversation import AgentRun, Conversation
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.lease import Lease, message_id, message_lease
@@ -116,11 +117,11 @@ class Driver:
         await self._written(events)
         return True
 
-    async def queue(self, mode: str, text: str, key: str | None, agent: str | None) -> int | None:
+    async def queue(self, mode: str, content: MessageContent, key: str | None, agent: str | None) -> int | None:
         """Queues a message, which this process has to see to; its number, or None where its key was used."""
         id = self.session.crib._new_id() if key is None else message_id(key)
         row = message_lease(self.session, id, key)
-        events = [MessageQueued(mode, text, key, agent, id=id)]
+        events = [MessageQueued(mode, content.text, key, agent, id=id, parts=content.parts)]
         write = await self._write(events, read=False)
         write.row = row
         if await self.store.commit(write) is not None:
@@ -346,6 +347,13 @@ class Driver:
             asked=self.thread.asked[agent.name],
             process=self.session.pipeline.worker,
         )
+
+    async def fitted(self, request: CompletionRequest, agent: Agent) -> CompletionRequest:
+        """A request with the files that the model of an agent takes."""
+        return await attachments.fitted(request, self.model(agent), self._kept_file)
+
+    async def _kept_file(self, id: str) -> bytes | None:
+        return await self.store.kept(self.session.id, id)
 
     def _values(self, agent: Agent) -> dict[str, str]:
         from datetime import UTC, datetime

@@ -6,7 +6,6 @@ What comes next is read from the log each time, so that any process can take up 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
@@ -117,7 +116,7 @@ class Loop:
         if self.parent is None and self.room.session._left_by_owner:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
         await self._compact()
-        events = [*await late(self.room, run), *(said_by_user(run.id, one) for one in waiting_for(self.room, run))]
+        events = [*await late(self.room, run), *(one.taken_by(run.id) for one in waiting_for(self.room, run))]
         started = TurnStarted(run.id, run.turn + 1, run.agent, self._model(), last)
         await self._write(*events, started, read=run.parent is None)
 
@@ -130,7 +129,7 @@ class Loop:
         room, run = self.room, self.run
         stream = ReplyStream(room, run, self.parent)
         try:
-            request = room.request(run)
+            request = await room.fitted(room.request(run), self.agent)
             reply = await self._guarded(self._replied(stream, request))
         except ModelError as error:
             if error.code == "too_large" and await self._compact(size(run.line.view) // 2):
@@ -265,7 +264,7 @@ class Loop:
         options: dict[str, Any] = {"by": By("agent", run.agent), "run": run.id, "agent": run.agent}
         options |= {"turn": f"{run.id}:{run.turn}", "provider_id": note.provider_id}
         background = tool is not None and tool.background
-        if note.calls("call_agent") and _mode(note.args) == "background":
+        if note.calls("call_agent") and note.mode == "background":
             background, options = True, {**options, "background": True, "wake": "wake"}
         args = note.args
         if note.secret:  # what the log shows in their place is no arguments
@@ -389,6 +388,7 @@ class Loop:
         summary = None
         if handovers.policy_of(desk.agent, handover.to) == "summary":
             summary = await self._summary() or "Nobody could summarise what was said before."
+            summary = context_window.with_placeholders(summary, self.run.line.view)
         asked = self._since(int(summary is not None))
         return [handovers.event(desk, handover, note.id, summary, asked)]
 
@@ -398,6 +398,7 @@ class Loop:
         messages = request.messages if view is None else (request.messages[0], *rendered(view))
         request = replace(request, messages=(*messages, Message("user", SUMMARISE)), tools=())
         try:
+            request = await self.room.fitted(request, self.agent)
             reply = await self._replied(ReplyStream(self.room, self.run, self.parent, silent=True), request)
         except ToolcribError as error:
             log.warning("agent %s could not summarise: %s", self.run.agent, error)
@@ -420,6 +421,7 @@ class Loop:
             summary = context_window.left_out(old)
         if summary is None:
             return False
+        summary = context_window.with_placeholders(summary, old)
         first, last, asked = old[0].seq, old[-1].seq, self._since(1)
         await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, asked))
         return True
@@ -481,22 +483,9 @@ def _held(note: CallNote) -> bool:
     return note.calls("transfer_to_agent")
 
 
-def _mode(args: str) -> Any:
-    try:
-        given = json.loads(args or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return given.get("mode") if isinstance(given, dict) else None
-
-
 def _limit(run: AgentRun, agent: Agent, now: float) -> tuple[str, str]:
     course = run.course_now(now)
     return stopped(agent.stops, course._replace(turns=course.turns[:-1])) or ("max_rounds", "")
-
-
-def said_by_user(run: str, one: QueuedMessage) -> MessageAdded:
-    """A queued message that a run takes."""
-    return MessageAdded(role="user", content=one.text, run=run, queued=one.seq, key=one.key)
 
 
 def waiting_for(room: Driver, run: AgentRun) -> list[QueuedMessage]:

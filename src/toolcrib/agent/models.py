@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from toolcrib.errors import ToolcribError
+from toolcrib.media import Media
 
 Role = Literal["system", "user", "assistant", "tool"]
 RETRIED = ("rate_limited", "unavailable")
 """The codes of errors after which a model is asked again."""
+_PLURALS = {"image": "images", "audio": "audio", "video": "video", "document": "files"}
 
 
 class ModelCall(NamedTuple):
@@ -85,7 +87,8 @@ Delta = Text | Reasoning | ModelCall | Usage | Finish | ProviderData
 class Message:
     """One message as a model reads it; a tool's result names its call, an assistant's message the calls it made.
 
-    `kept` is what a model left with its own message.
+    `kept` is what a model left with its own message. Where files are part of it, `parts` are all of it in order, and
+    `text` has placeholders for them.
     """
 
     role: Role
@@ -93,6 +96,24 @@ class Message:
     calls: tuple[ModelCall, ...] = ()
     call: str | None = None
     kept: Mapping[str, Any] | None = None
+    parts: tuple[str | Media, ...] = ()
+
+
+class MediaIntake(NamedTuple):
+    """The files that a model takes: media types such as `image/png` or `image/*`, the most bytes of one and of all."""
+
+    types: frozenset[str] = frozenset()
+    largest: int = 0
+    total: int = 0
+
+    def takes(self, media: Media) -> bool:
+        """True if it takes files of that type."""
+        return media.mime_type in self.types or f"{media.mime_type.partition('/')[0]}/*" in self.types
+
+    def refusal(self, media: Media) -> str:
+        """Why it does not take a file: for its type, or because it takes none of that kind."""
+        kinds = {Media(type, 0).kind for type in self.types}
+        return f"this model takes no {media.mime_type if media.kind in kinds else _PLURALS[media.kind]}"
 
 
 class ToolView(NamedTuple):
@@ -122,7 +143,8 @@ class CompletionRequest:
 class Model(Protocol):
     """A language model.
 
-    It may also have `async def window(settings) -> int | None`: how many tokens it takes in one request.
+    It may also have `async def window(settings) -> int | None`: how many tokens it takes in one request; and
+    `async def media(settings) -> MediaIntake`: the files that it takes. Without that it takes text alone.
     """
 
     def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

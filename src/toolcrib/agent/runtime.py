@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,24 +12,25 @@ from typing import TYPE_CHECKING, Any
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.request import CallRequest
 from toolcrib.agent import builtins, handovers
+from toolcrib.agent.attachments import MessageContent
 from toolcrib.agent.background_calls import late
 from toolcrib.agent.conversation import AgentRun, QueuedMessage
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.driver import PAGE, Driver
 from toolcrib.agent.lease import LeaseLost
-from toolcrib.agent.loop import Loop, said_by_user
+from toolcrib.agent.loop import Loop
 from toolcrib.agent.models import CompletionRequest, Model
 from toolcrib.agent.providers import Providers
 from toolcrib.agent.recovery import take_over
 from toolcrib.agent.registry import AgentLibrary, AgentRegistry
 from toolcrib.agent.review import review_library
+from toolcrib.agent.run_outcome import RunOutcome, outcome_of
 from toolcrib.agent.run_scope import RunScope
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import EventData, MessageAdded, RunStarted, TurnStarted
 from toolcrib.findings import Finding
 from toolcrib.session import Session
 from toolcrib.tool import Tool
-from toolcrib.types import Question
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -47,21 +47,6 @@ UNASKED = 10
 """So many runs in a row start without a message of a user."""
 
 log = logging.getLogger("toolcrib.agent")
-
-
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
-    """What came of a message: the run that took it, and how that ended or what it waits for."""
-
-    run: str | None
-    status: str
-    reason: str | None = None
-    answer: Any = None
-    code: str | None = None
-    detail: str | None = None
-    turns: int = 0
-    usage: Mapping[str, Any] | None = None
-    questions: tuple[Question, ...] = ()
 
 
 class Agents:
@@ -353,7 +338,7 @@ class Agents:
         taken: list[QueuedMessage],
         agent: str | None,
         key: str | None = None,
-        text: str = "",
+        content: MessageContent | None = None,
     ) -> str | None:
         """Starts a run in the foreground; None where another process has started one, or the key was used.
 
@@ -371,9 +356,9 @@ class Agents:
         id = f"r{room.session.crib._new_id()[1:]}"
         started = RunStarted(id, definition.name, origin, definition=await room.keep(definition))
         events += [started, *await late(room, None, id)]
-        events += [said_by_user(id, one) for one in taken]
-        if text:
-            events.append(MessageAdded(role="user", content=text, run=id, key=key))
+        events += [one.taken_by(id) for one in taken]
+        if content is not None and content.text:
+            events.append(MessageAdded(role="user", content=content.text, run=id, key=key, parts=content.parts))
         if not await room.begin(number, key, events):
             return None
         room.warned = False
@@ -382,12 +367,19 @@ class Agents:
     # What users do
 
     async def send(
-        self, session: Session, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
+        self,
+        session: Session,
+        message: str | Sequence[str | Mapping[str, Any]],
+        *,
+        agent: str | None = None,
+        mode: str | None = None,
+        key: str | None = None,
     ) -> RunOutcome:
-        """A message; returns when the run that took it is over, or waits for somebody.
+        """A message, a text or texts and blocks; returns when the run that took it is over, or waits for somebody.
 
         Raises:
-            Refused: `not_found`, there is no such agent; `invalid_arguments`; `unavailable`, the session is closing.
+            Refused: `not_found`, there is no such agent; `invalid_arguments`; `too_large`; `unavailable`, the session
+                is closing.
         """
         if mode not in (None, *MODES):
             raise Refused("invalid_arguments", f"'{mode}' is no mode of a message", f"use {', '.join(MODES)}")
@@ -397,16 +389,18 @@ class Agents:
             raise Refused("unavailable", "Session is closed", "open it again first")
         if agent is not None:
             handovers.choose(self.book, agent)
-        room = self.room(session)
+        room, content = self.room(session), MessageContent.of(message, session.pipeline.limits.message_bytes)
+        for id, data in content.files.items():  # before the message, which names them
+            await room.store.keep(session.id, id, data)
         async with room.lock:
-            where, news = await self._enter(room, text, agent, mode, key)
+            where, news = await self._enter(room, content, agent, mode, key)
         if news and mode == "interrupt" and room.thread.foreground is not None and isinstance(where, int):
             await session.interrupt()
         self._drive(room)
         return await self._outcome(room, where)
 
     async def _enter(
-        self, room: Driver, text: str, agent: str | None, mode: str | None, key: str | None
+        self, room: Driver, content: MessageContent, agent: str | None, mode: str | None, key: str | None
     ) -> tuple[str | int, bool]:
         """Starts a run with a message, or queues it; the run, or the number of the queued message, and if it is new.
 
@@ -419,10 +413,10 @@ class Agents:
             if known is not None:
                 return known, False
             if run is None and not any(one.run is None for one in thread.queue):
-                place: str | int | None = await self._begin(room, "user", [], agent, key, text)
+                place: str | int | None = await self._begin(room, "user", [], agent, key, content)
             else:
                 queued = mode or ("collect" if run is not None and run.status == "waiting" else "followup")
-                place = await room.queue(queued, text, key, agent)
+                place = await room.queue(queued, content, key, agent)
             if place is not None:
                 return place, True
         raise Refused("unavailable", "Others write to this session all the time", "send it again with the same key")
@@ -437,7 +431,7 @@ class Agents:
             if run is not None and run.status == "waiting" and (room.task is None or room.rings == rings):
                 return await self._waiting(room, run)
             if id is not None and run is not None and run.finished is not None:
-                return _over(run)
+                return outcome_of(run)
             if room.trouble is not None:
                 raise room.trouble
             if id is None and run is None:  # whoever had to take it up has gone
@@ -461,7 +455,7 @@ class Agents:
             await room.rung(room.rings)
         last = next((run for run in reversed(room.thread.runs.values()) if run.parent is None), None)
         if last is None or last.finished is not None:
-            return None if last is None else _over(last)
+            return None if last is None else outcome_of(last)
         return await self._waiting(room, last)
 
     async def active(self, session: Session) -> str:
@@ -492,10 +486,3 @@ def leave(call: LiveCall) -> None:
     if call.task is not None:
         call.task.cancel()
     call.end()
-
-
-def _over(run: AgentRun) -> RunOutcome:
-    end = run.finished
-    if end is None:
-        return RunOutcome(run.id, "done")
-    return RunOutcome(run.id, "done", end.reason, end.answer, end.code, end.detail, end.turns, end.usage)

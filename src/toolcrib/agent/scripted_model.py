@@ -13,6 +13,7 @@ from toolcrib.agent.models import (
     CompletionRequest,
     Delta,
     Finish,
+    MediaIntake,
     Model,
     ModelCall,
     ModelError,
@@ -22,6 +23,7 @@ from toolcrib.agent.models import (
     Usage,
 )
 
+EVERYTHING = MediaIntake(frozenset({"application/*", "audio/*", "image/*", "text/*", "video/*"}), 2**30, 2**30)
 _TURN = ("text", "reasoning", "calls", "usage", "chunks", "finish", "kept", "error")
 
 
@@ -79,6 +81,10 @@ class ScriptedModel:
         self.requests.append(request)
         for delta in self._turn(request):
             yield delta
+
+    async def media(self, settings: Mapping[str, Any]) -> MediaIntake:
+        """All files, so that `requests` show them."""
+        return EVERYTHING
 
     def _turn(self, request: CompletionRequest) -> Iterator[Delta]:
         agent = request.agent
@@ -142,6 +148,11 @@ class RecordingModel:
             raise
         finally:
             self.save()
+
+    async def media(self, settings: Mapping[str, Any]) -> MediaIntake:
+        """The files that the other model takes."""
+        taken: Any = getattr(self._model, "media", None)
+        return MediaIntake() if taken is None else await taken(settings)
 
     def save(self) -> None:
         """Writes the script to its file, if it has one."""

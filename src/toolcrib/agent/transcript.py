@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from toolcrib.agent.models import Message, ModelCall
 from toolcrib.agent.repair import repaired
 from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.interop import aomi
+from toolcrib.media import Media
 from toolcrib.session import queued
 from toolcrib.tool import canonical
 from toolcrib.types import Result
 
 CONTINUE = "Continue the task"
 GO_ON = "Continue exactly where you stopped."
+_FILE_TOKENS = 1500
+"""What providers count for a usual image, and for a page of a document."""
 
 
 def harmless(text: str) -> str:
@@ -24,12 +28,20 @@ def harmless(text: str) -> str:
     return aomi.harmless(text) if "[[" in text else text
 
 
+def harmless_parts(parts: Iterable[str | Media]) -> tuple[str | Media, ...]:
+    """Parts of somebody else's message, in which nobody speaks as the system."""
+    return tuple(
+        harmless(part) if isinstance(part, str) else replace(part, name=part.name and harmless(part.name))
+        for part in parts
+    )
+
+
 class CallNote:
     """A call that a model made, as far as the log tells of it."""
 
     __slots__ = (
         *("args", "background", "below", "id", "provider_id", "question", "result", "run", "said", "secret", "state"),
-        *("_bare", "_text", "tool", "turn", "wake"),
+        *("_bare", "_parts", "_text", "tool", "turn", "wake"),
     )
 
     def __init__(self, id: str, tool: str, args: str, provider_id: str | None, run: str | None, turn: int) -> None:
@@ -47,11 +59,21 @@ class CallNote:
         self.secret = False
         self.wake: str | None = None
         self._text: str | None = None
+        self._parts: tuple[str | Media, ...] | None = None
         self._bare = tool.removeprefix("builtin").lstrip("._")
 
     def calls(self, builtin: str) -> bool:
         """True if it calls that built-in tool, however the model says it."""
         return self._bare == builtin
+
+    @property
+    def mode(self) -> Any:
+        """The argument `mode` that the model gave, if there is one to be read."""
+        try:
+            given = json.loads(self.args or "{}")
+        except (ValueError, RecursionError):
+            return None
+        return given.get("mode") if isinstance(given, dict) else None
 
     @property
     def answered(self) -> bool:
@@ -73,6 +95,21 @@ class CallNote:
             self._text = harmless(self.result.text)
         return self._text
 
+    @property
+    def parts(self) -> tuple[str | Media, ...]:
+        """The same with the files in it, where there are any."""
+        if self.result is None or self.background:
+            return ()
+        if self._parts is None:
+            self._parts = harmless_parts(self.result.parts)
+        return self._parts
+
+    @property
+    def files(self) -> tuple[Media, ...]:
+        """The files of its result that are meant for the model."""
+        parts = () if self.result is None else harmless_parts(self.result.parts)
+        return tuple(part for part in parts if isinstance(part, Media))
+
 
 @dataclass(slots=True)
 class TranscriptItem:
@@ -85,6 +122,7 @@ class TranscriptItem:
     calls: tuple[CallNote, ...] = ()
     finish: str = ""
     kept: dict[str, Any] | None = None
+    parts: tuple[str | Media, ...] = ()
 
 
 class Transcript:
@@ -117,19 +155,20 @@ class Transcript:
             seen = [TranscriptItem(seq, "note", summary or "")]
         reason = f": {data.reason}" if data.reason else ""
         seen.append(TranscriptItem(seq, "note", harmless(f"{data.source} handed over to {to}{reason}")))
-        said = data.message or (None if data.call is None else _missed(before, seen))
-        if said:
-            seen.append(TranscriptItem(seq, "user", said))
+        if data.message:
+            seen.append(TranscriptItem(seq, "user", data.message))
+        elif data.call is not None and (missed := _missed(before, seen)) is not None:
+            seen.append(TranscriptItem(seq, "user", missed.text, parts=missed.parts))
         self.views[to] = seen
         self.active = to
 
 
-def _missed(before: Sequence[TranscriptItem], seen: Sequence[TranscriptItem]) -> str | None:
+def _missed(before: Sequence[TranscriptItem], seen: Sequence[TranscriptItem]) -> TranscriptItem | None:
     """What a target is asked where nobody says it: the last user message, unless it sees that anyway."""
     last = next((item for item in reversed(before) if item.role == "user"), None)
     if last is None:
-        return CONTINUE
-    return None if any(item is last for item in seen) else last.text
+        return TranscriptItem(0, "user", CONTINUE)
+    return None if any(item is last for item in seen) else last
 
 
 def _merged(old: Iterable[TranscriptItem], new: Iterable[TranscriptItem]) -> list[TranscriptItem]:
@@ -154,8 +193,25 @@ def passed(policy: Any, view: Sequence[TranscriptItem]) -> list[TranscriptItem]:
 
 
 def size(view: Iterable[TranscriptItem]) -> int:
-    """How many tokens a model reads of it, by a rough rule: four letters make one."""
-    return sum(len(one.text) + sum(len(call.args) for call in one.calls) for one in rendered(view)) // 4
+    """How many tokens a model reads of it, by a rough rule: four letters make one, and files have their own measure."""
+    return sum(map(_tokens, rendered(view)))
+
+
+def _tokens(message: Message) -> int:
+    files = sum(_FILE_TOKENS + _file_tokens(part) for part in message.parts if isinstance(part, Media))
+    return (len(message.text) + sum(len(call.args) for call in message.calls)) // 4 + files
+
+
+def _file_tokens(media: Media) -> int:
+    """What a file costs beyond what every file does: texts by their letters, documents by a guess at their pages."""
+    if media.kind == "image":
+        return 0
+    return media.size // (4 if media.is_text else 64)
+
+
+def files_in(view: Iterable[TranscriptItem]) -> list[Media]:
+    """The files that were said and shown in it."""
+    return [part for message in rendered(view) for part in message.parts if isinstance(part, Media)]
 
 
 def passed_within(view: Sequence[TranscriptItem], most: int) -> list[TranscriptItem]:
@@ -185,9 +241,9 @@ def rendered(view: Iterable[TranscriptItem]) -> list[Message]:
     unfinished: set[str] = set()
     for item in view:
         if item.role == "note":
-            messages.append(Message("user", item.text))
+            messages.append(Message("user", item.text, parts=item.parts))
         elif item.role == "user":
-            messages.append(Message("user", harmless(item.text)))
+            messages.append(Message("user", harmless(item.text), parts=harmless_parts(item.parts)))
         else:
             messages += _reply(item, used, unfinished)
     return repaired(messages, unfinished)
@@ -204,7 +260,7 @@ def _reply(item: TranscriptItem, used: set[str], unfinished: set[str]) -> Iterab
         used.add(shown)
         calls.append(ModelCall(shown, note.said, note.args))
         if (text := note.text) is not None:
-            results.append(Message("tool", text, call=shown))
+            results.append(Message("tool", text, call=shown, parts=note.parts))
         elif note.state in ("open", "waiting"):
             unfinished.add(shown)
     if item.text or calls:

@@ -27,6 +27,7 @@ class MessageAdded(EventData, frozen=True, kw_only=True):
         calls: Calls that the model made in it.
         queued: Number of the `message_queued` that it was before.
         key: Idempotency key.
+        parts: Texts and files of a message that has files; these are references, and `content` has placeholders.
     """
 
     kind: ClassVar[str] = "message"
@@ -45,6 +46,7 @@ class MessageAdded(EventData, frozen=True, kw_only=True):
     calls: list[CallRequestRecord] | None = None
     queued: int | None = None
     key: str | None = None
+    parts: list[dict[str, Any]] | None = None
 
 
 class MessageQueued(EventData, frozen=True):
@@ -57,6 +59,7 @@ class MessageQueued(EventData, frozen=True):
         agent: Agent that is to answer.
         run: Run that it is for.
         id: Id of the message.
+        parts: Texts and files of a message that has files.
     """
 
     kind: ClassVar[str] = "message_queued"
@@ -67,6 +70,7 @@ class MessageQueued(EventData, frozen=True):
     agent: str | None = None
     run: str | None = None
     id: str | None = None
+    parts: list[dict[str, Any]] | None = None
 
 
 class RunStarted(EventData, frozen=True):

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.agent.models import CompletionRequest, Delta, Finish, ModelError, ProviderData
-from toolcrib.agent.providers import failures, wire
+from toolcrib.agent.models import CompletionRequest, Delta, Finish, MediaIntake, ModelError, ProviderData
+from toolcrib.agent.providers import failures, file_inputs, wire
 from toolcrib.agent.providers.endpoint import ModelEndpoint, read_options, read_settings
 from toolcrib.tool import canonical
 
@@ -71,6 +71,15 @@ class ProviderModel:
         _, model = await self._reached(settings)
         window: int | None = model.context_window
         return window
+
+    async def media(self, settings: Mapping[str, Any]) -> MediaIntake:
+        """The files that it takes: what `model_settings.media` lists, else what is known of it and its provider.
+
+        Raises:
+            ModelError: it cannot be reached in that way; `invalid_arguments`, the setting is no list of media types.
+        """
+        address, model = await self._reached(settings)
+        return file_inputs.intake(address.kind, model.profile, settings.get("media"))
 
     async def _reached(self, settings: Mapping[str, Any]) -> tuple[ModelEndpoint, Any]:
         """The model as `model_settings` reach it, and where that is."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from toolcrib.agent.models import ModelError
 from toolcrib.agent.problems import meant
 
-OURS = ("retries", "backoff_s", "window", "provider")
+OURS = ("retries", "backoff_s", "window", "provider", "media")
 """The keys of `model_settings` that are not for the provider."""
 
 _UNSTOPPABLE = ("bedrock", "huggingface", "xai")

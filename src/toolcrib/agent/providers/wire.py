@@ -76,10 +76,10 @@ def messages(given: Iterable[Message], system: str) -> list[ModelMessage]:
     tools: dict[str, str] = {}
     for message in given:
         if message.role == "user":
-            waiting.append(UserPromptPart(message.text))
+            waiting.append(UserPromptPart(_content(message)))
         elif message.role == "tool":
             id = message.call or ""
-            waiting.append(ToolReturnPart(legal(tools.get(id, id)), message.text, legal(id)))
+            waiting.append(ToolReturnPart(legal(tools.get(id, id)), _content(message), legal(id)))
         elif message.role == "assistant":
             if waiting or not made:
                 made.append(ModelRequest(waiting or [UserPromptPart(CONTINUE)]))
@@ -89,6 +89,18 @@ def messages(given: Iterable[Message], system: str) -> list[ModelMessage]:
     if waiting or not made:
         made.append(ModelRequest(waiting or [UserPromptPart(CONTINUE)]))
     return made
+
+
+def _content(message: Message) -> str | list[Any]:
+    """What a user said or a tool returned: a text, or texts and files."""
+    if not message.parts:
+        return message.text
+    from pydantic_ai.messages import BinaryContent
+
+    return [
+        part if isinstance(part, str) else BinaryContent(part.content(), media_type=part.mime_type)
+        for part in message.parts
+    ]
 
 
 def _reply(message: Message, system: str) -> ModelResponse:

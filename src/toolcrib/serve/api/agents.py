@@ -23,8 +23,7 @@ from toolcrib.serve.api.tools import open_tools
 from toolcrib.session import Session
 
 if TYPE_CHECKING:
-    from toolcrib.agent import Agent, Agents
-    from toolcrib.agent.runtime import RunOutcome
+    from toolcrib.agent import Agent, Agents, RunOutcome
 
 LOOK_S = 1.0
 log = logging.getLogger("toolcrib.serve")
