@@ -732,6 +732,8 @@ GATEWAY: dict[str, str] = {
     "gateway.share.3": "Processes begin at first use, stay warm, are limited, and end when idle.",
     "gateway.start.1": "Servers start in the background; a command waits for that of its tool, a crib if required.",
     "gateway.start.2": "What became of calls is asked in the background after a crash.",
+    "gateway.breaker.1": "The breaker says when to try again, lets one call through then, and is one caller's.",
+    "gateway.breaker.2": "A source sets the breaker of its tools, or switches it off.",
     "gateway.places.1": "A slow server holds up no call of the same session to another.",
 }
 

@@ -23,6 +23,8 @@ sources:
   - shop
   - {files: tools, pack: design, values: {exa: {apiKey: "${KEY}"}}}
   - {mcp: [npx, server], env: {TOKEN: "${TOKEN}"}, trusted: true, timeout: 5}
+  - {mcp: npx two, share: owner, breaker: false, tasks: false, limits: {rate: 30/min, concurrency: 2}}
+  - {mcp: npx three, share: all, breaker: 5, start_s: 5, idle_s: 60, connections: 4, revision: older}
   - {openapi: petstore.yaml, include: "tag:pets", auth: {key: k, pair: {client_id: a}}, limit: 5}
   - {toolkit: files, root: data}
 store: sqlite:///shop.db

@@ -8,9 +8,11 @@ import pytest
 from tests.requirements import requirement
 from toolcrib import By, Context, Crib, Result, Session, tool
 from toolcrib.errors import ToolFailure
+from toolcrib.testing.clock import FakeClock
 from toolcrib.types import Change, Effect
 
 AGENT, USER = By("agent", "helper"), By("user", "ada")
+REFUSED = {AGENT: "denied", USER: "unavailable"}
 
 
 async def ends(session: Session, count: int, by: By, **args: Any) -> list[str]:
@@ -30,7 +32,7 @@ async def test_as_many_failures_as_the_limit_says_and_no_more(repeat: int, by: B
 
     async with Crib([work]) as crib:
         session = await crib.open("s", owner="ada")
-        assert await ends(session, repeat + 2, by) == ["failed"] * repeat + ["denied"] * 2
+        assert await ends(session, repeat + 2, by) == ["failed"] * repeat + [REFUSED[by]] * 2
 
 
 @requirement("reliability.count.4")
@@ -43,7 +45,7 @@ async def test_by_default_it_takes_three_failures(by: By) -> None:
 
     async with Crib([work]) as crib:
         session = await crib.open("s", owner="ada")
-        assert await ends(session, 4, by) == ["failed"] * 3 + ["denied"]
+        assert await ends(session, 4, by) == ["failed"] * 3 + [REFUSED[by]]
 
 
 @requirement("reliability.count.3")
@@ -107,7 +109,7 @@ async def test_what_was_spared_neither_adds_to_failures_nor_takes_any_away() -> 
 
     async with Crib([work]) as crib:
         session = await crib.open("s", owner="ada")
-        assert await ends(session, 5, USER) == ["failed", "failed", "unavailable", "failed", "denied"]
+        assert await ends(session, 5, USER) == ["failed", "failed", "unavailable", "failed", "unavailable"]
 
 
 @requirement("reliability.count.1")
@@ -155,3 +157,83 @@ async def test_a_body_that_runs_again_after_an_answer_is_in_its_next_attempt(eff
                 if event.kind == "waiting":
                     await session.answer(event.fields["question"]["id"], "accept", "yes")
         assert attempts == [1, 2, 3]
+
+
+class Moody:
+    """A tool that fails as long as it is told to, and a crib whose time stands still."""
+
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+        self.clock = FakeClock()
+        self.gate: asyncio.Event | None = None
+
+        @tool(read_only=True)
+        async def work(n: int = 0) -> str:
+            """Do as told."""
+            if self.gate is not None:
+                await self.gate.wait()
+            end = self.ends.pop(0)
+            if end != "ok":
+                raise ToolFailure(end, "Broken")
+            return "worked"
+
+        self.tool = work
+
+
+@requirement("gateway.breaker.1")
+async def test_a_refusal_says_when_to_try_again_and_is_no_failure() -> None:
+    moody = Moody()
+    moody.ends = ["failed"] * 3 + ["ok"] * 2
+    async with Crib([moody.tool], clock=moody.clock) as crib:
+        session = await crib.open("s", owner="ada")
+        await ends(session, 3, USER)
+        for _ in range(5):
+            await moody.clock.advance(10)
+            refused = await session.call("work", {}, by=USER)
+            assert refused.failure is not None
+            assert refused.failure.code == "unavailable"
+            assert f"in {round(refused.metadata['retry_after_s'])} s" in str(refused.failure.hint)
+        await moody.clock.advance(11)
+        assert await ends(session, 2, USER) == ["ok", "ok"]
+
+
+@requirement("gateway.breaker.1")
+@pytest.mark.parametrize(("end", "next_end"), [("failed", "unavailable"), ("cancelled", "ok"), ("ok", "ok")])
+async def test_after_its_time_one_call_is_let_through_and_its_end_decides(end: str, next_end: str) -> None:
+    moody = Moody()
+    moody.ends = ["failed"] * 3 + [end, "ok"]
+    async with Crib([moody.tool], clock=moody.clock) as crib:
+        session = await crib.open("s", owner="ada")
+        await ends(session, 3, USER)
+        await moody.clock.advance(61)
+        moody.gate = asyncio.Event()
+        trial = await session.submit("work", {}, by=USER)
+        assert await ends(session, 2, USER) == ["unavailable"] * 2
+        moody.gate.set()
+        await session.result(trial.id)
+        assert await ends(session, 1, USER) == [next_end]
+
+
+@requirement("gateway.breaker.1")
+async def test_failures_of_one_caller_or_with_other_arguments_refuse_nobody_else() -> None:
+    moody = Moody()
+    moody.ends = ["failed"] * 3 + ["ok"] * 3
+    async with Crib([moody.tool], clock=moody.clock) as crib:
+        session = await crib.open("s", owner="ada")
+        await ends(session, 3, USER)
+        assert await ends(session, 1, By("user", "bob")) == ["ok"]
+        assert await ends(session, 1, USER, n=1) == ["ok"]
+        other = await crib.open("t", owner="ada")
+        assert await ends(other, 1, USER) == ["ok"]
+
+
+@requirement("gateway.breaker.1")
+async def test_to_ask_why_a_call_would_be_refused_lets_nothing_through() -> None:
+    moody = Moody()
+    moody.ends = ["failed"] * 3 + ["ok"]
+    async with Crib([moody.tool], clock=moody.clock) as crib:
+        session = await crib.open("s", owner="ada")
+        await ends(session, 3, USER)
+        await moody.clock.advance(61)
+        session.why("work", {})
+        assert await ends(session, 1, USER) == ["ok"]

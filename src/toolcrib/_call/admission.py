@@ -131,8 +131,8 @@ class Admission:
             if context is not None and tool.validate is not None:
                 await self._check(look, tool, parsed, context)
             verdict = self._decide(request, tool, parsed, desk)
-            if new and (tool.limits.rate is not None or self._rated):
-                await self._rate(request, tool)
+            if new and (tool.limits.rate is not None or self._rated or request.session.loops is not None):
+                await self._charge(request, tool, parsed)
         except _Refusal as refusal:
             return look.rejected(refusal)
         background = options.background
@@ -374,6 +374,9 @@ class Admission:
             verdict = Verdict("deny", "default", "The policy could not decide")
         if session.loops is not None:
             verdict = session.loops.verdict(request, tool, parsed.json) or verdict
+            wait = session.loops.wait(request, tool, parsed.json)
+            if wait > 0:
+                _refuse_for_now(tool, verdict, wait)
         if verdict.effect == "deny":
             raise _Refusal(failure_of(tool, "denied", verdict.message or "Not allowed"), verdict)
         return verdict
@@ -384,6 +387,13 @@ class Admission:
     def _rated(self) -> bool:
         """True if every call of this crib has a rate, whatever its tool says."""
         return self._limits.session_rate is not None or self._limits.owner_rate is not None
+
+    async def _charge(self, request: CallRequest, tool: Tool, parsed: ParsedArguments) -> None:
+        """Count a call that may run: as the one that the breaker lets through, and for the rates."""
+        if request.session.loops is not None:
+            request.session.loops.begin(request, tool, parsed.json)
+        if tool.limits.rate is not None or self._rated:
+            await self._rate(request, tool)
 
     async def _rate(self, request: CallRequest, tool: Tool) -> None:
         """Take one from the rates of its tool, session and owner, or refuse it and take nothing."""
@@ -402,6 +412,13 @@ class Admission:
             message = f"Too many calls of {tool.name} ({limits}); try again in {math.ceil(wait)} s"
             metadata = {"retry_after_s": math.ceil(wait * 1000) / 1000}
             raise _Refusal(failure_of(tool, "rate_limited", message), metadata=metadata)
+
+
+def _refuse_for_now(tool: Tool, verdict: Verdict, wait: float) -> NoReturn:
+    """Refuse a call that failed too often, and say when it may be tried again."""
+    hint = f"It may be tried again in {math.ceil(wait)} s, or with other arguments."
+    metadata = {"retry_after_s": math.ceil(wait * 1000) / 1000}
+    raise _Refusal(failure_of(tool, "unavailable", verdict.message, hint=hint), verdict, metadata=metadata)
 
 
 class _Look(msgspec.Struct, gc=False):

@@ -1,4 +1,8 @@
-"""Calls that go round in circles: an agent's by what they gave, anybody else's by failures in a row."""
+"""Calls that go round in circles: an agent's by what they gave, anybody else's by failures in a row.
+
+The second is a breaker: for a while after its last failure the same call of the same caller is refused, then one is let
+through, and by its end the others are again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from toolcrib.policy import Verdict
 from toolcrib.policy.loops import SPARED, RunHistory, digest, failures, hint, signature
 from toolcrib.store.codec import canonical
 from toolcrib.tool import Tool
-from toolcrib.types import Result
+from toolcrib.types import By, Result
 
 REST_S = 60.0
 MOST = 100
@@ -19,15 +23,23 @@ RUNS = 16
 
 
 class _Row(NamedTuple):
+    """Failures of one call in a row, when the last was, and the call that was let through since."""
+
     failures: int
     at: float
+    trial: str = ""
+    trial_at: float = 0.0
+
+    def wait(self, call: str, now: float) -> float:
+        """For how many seconds a call is refused."""
+        return 0.0 if call == self.trial else max(self.at, self.trial_at) + REST_S - now
 
 
 class RepeatedCalls:
     """What a session remembers of its last calls."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str], _Row] = {}
+        self._rows: dict[tuple[By, str, str], _Row] = {}
         self._runs: dict[str, RunHistory] = {}
         # A call is looked at before it runs, when it ends and when that is noted: what names it is worked out once.
         self._call: tuple[str, bytes, str] = ("", b"", "")
@@ -54,13 +66,16 @@ class RepeatedCalls:
         if live.by.kind == "agent":
             self._note_run(live, result)
             return
-        key = _key(live.tool_id or live.name, live.args)
+        key = (live.by, *_key(live.tool_id or live.name, live.args))
         if result.failure is None:
             self._rows.pop(key, None)
             return
+        row = self._rows.get(key, _Row(0, 0.0))
         if not _failed(result):
+            if row.trial == live.id:  # it says nothing, so another may try
+                self._rows[key] = _Row(row.failures, row.at)
             return
-        row = self._rows.pop(key, _Row(0, 0.0))
+        self._rows.pop(key, None)
         self._rows[key] = _Row(row.failures + 1, live.pipeline.clock.now())
         if len(self._rows) > MOST:
             del self._rows[next(iter(self._rows))]
@@ -83,13 +98,28 @@ class RepeatedCalls:
         if request.by.kind == "agent":
             run = self._runs.get(request.run or "") or RunHistory()
             return run.verdict(tool.name, self._named(request.id, tool.id, arguments), repeat)
-        row = self._rows.get(_key(tool.id, arguments))
-        if repeat is None or row is None or row.failures < failures(repeat):
+        row = self._open_row(request, tool, arguments)
+        if row is None or self.wait(request, tool, arguments) <= 0:
             return None
-        if request.session.pipeline.clock.now() - row.at > REST_S:
-            return None
-        text = f"Loop: '{tool.name}' was called {row.failures} times with the same arguments and the same result"
-        return Verdict("deny", "limit", text)
+        return Verdict("deny", "limit", f"'{tool.name}' failed {row.failures} times in a row with these arguments")
+
+    def wait(self, request: CallRequest, tool: Tool, arguments: bytes) -> float:
+        """For how many seconds the breaker refuses a call; 0 for that of an agent, which has to find another way."""
+        row = None if request.by.kind == "agent" else self._open_row(request, tool, arguments)
+        return 0.0 if row is None else row.wait(request.id, request.session.pipeline.clock.now())
+
+    def begin(self, request: CallRequest, tool: Tool, arguments: bytes) -> None:
+        """Notes that a call is let through after the time of the breaker: until it ends, no other is."""
+        row = None if request.by.kind == "agent" else self._open_row(request, tool, arguments)
+        if row is not None:
+            now = request.session.pipeline.clock.now()
+            self._rows[request.by, *_key(tool.id, arguments)] = row._replace(trial=request.id, trial_at=now)
+
+    def _open_row(self, request: CallRequest, tool: Tool, arguments: bytes) -> _Row | None:
+        """The failures of a call, if they are as many as it takes."""
+        row = self._rows.get((request.by, *_key(tool.id, arguments))) if self._rows else None
+        repeat = tool.limits.repeat
+        return None if row is None or repeat is None or row.failures < failures(repeat) else row
 
     def _run(self, live: LiveCall) -> RunHistory:
         return self._runs.get(live.run or "") or RunHistory()

@@ -109,6 +109,9 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     revision: Annotated[
         str | None, typer.Option("--revision", metavar="auto|older", help="Do not try the newest revision.")
     ] = None,
+    breaker: Annotated[
+        int | None, typer.Option("--breaker", help="Refuse a call for a while after so many failures; 0 never.")
+    ] = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not try it.")] = False,
 ) -> int:
     """Add an MCP server to crib.yaml, and show its tools.
@@ -121,6 +124,8 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     path = mcp_entries.file_of(terminal.crib)
     settings = {"required": required, "share": share, "timeout": timeout, "start_s": start_s, "idle_s": idle_s}
     settings |= {"connections": connections, "cwd": cwd, "revision": revision}
+    if breaker is not None:
+        settings["breaker"] = breaker or False
     entry = mcp_entries.ServerEntry(
         name, _line(where), trusted, _given(env, "--env"), _given(header, "--header"), settings
     )

@@ -6,7 +6,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.sources.mcp.place import code, kit, message, opened, raw
-from toolcrib import Crib
+from toolcrib import Crib, Limits
 from toolcrib.errors import BadTool
 from toolcrib.sources.mcp import Mcp, McpClientSettings, OfferedTool
 from toolcrib.sources.mcp.results import to_result
@@ -174,3 +174,11 @@ def test_names_that_are_not_legal_do_not_collide() -> None:
     names = ["a b", "a/b", "a_b", "", ".", "é", "x" * 200, "x" * 199 + "y"]
     assert len({OfferedTool(name).legal_name for name in names}) == len(names)
     assert all(len(OfferedTool(name).legal_name) <= 128 for name in names)
+
+
+@requirement("gateway.breaker.2")
+@pytest.mark.parametrize(("repeat", "last"), [(1, "unavailable"), (None, "failed")])
+async def test_a_source_sets_the_breaker_of_its_tools_or_switches_it_off(repeat: int | None, last: str) -> None:
+    async with opened(raw(limits=Limits(repeat=repeat))) as (_, session):
+        ends = [code(await session.call("raw.error", {})) for _ in range(5)]
+        assert (ends[0], ends[-1]) == ("failed", last)

@@ -35,7 +35,7 @@ class ServerEntry(NamedTuple):
         """What is written."""
         given = {"mcp": self.mcp, "name": self.name, "trusted": self.trusted}
         given |= {"env": dict(self.env), "headers": dict(self.headers), **self.settings}
-        return {key: value for key, value in given.items() if value}
+        return {key: value for key, value in given.items() if value or (key == "breaker" and value is False)}
 
     def server(self, folder: Path) -> Mcp:
         """The server itself, with what stands in the variables of the environment; the entry is of a file there.

@@ -56,7 +56,7 @@ from toolcrib.schema import nearest
 from toolcrib.serve.api.limits import ServeLimits
 from toolcrib.state import Key
 from toolcrib.toolkits import NAMES
-from toolcrib.types import CribLimits
+from toolcrib.types import CribLimits, Limits
 from toolcrib.yaml import Path as Place
 from toolcrib.yaml import spelled
 
@@ -156,11 +156,13 @@ def _limits(name: str, of: type) -> type[_Limits]:
         "int": Whole,
         "float": Number,
         "int | None": Whole,
+        "float | None": Number,
         "str | None": Text,
         "bool | None": Flag,
         "Mapping[str, int]": dict[Text, Whole],
     }
-    fields: dict[str, Any] = {field.name: (kinds[str(field.type)], None) for field in dataclasses.fields(of)}
+    known = [field for field in dataclasses.fields(of) if str(field.type) in kinds]
+    fields: dict[str, Any] = {field.name: (kinds[str(field.type)], None) for field in known}
     model = create_model(name, __base__=_Limits, **fields)
     model.target = of
     return model
@@ -174,9 +176,13 @@ if TYPE_CHECKING:
     class ServeLimitsSection(_Limits):
         """The fields of `ServeLimits`."""
 
+    class ToolLimitsSection(_Limits):
+        """The fields of `Limits`."""
+
 else:
     CribLimitsSection = _limits("CribLimitsSection", CribLimits)
     ServeLimitsSection = _limits("ServeLimitsSection", ServeLimits)
+    ToolLimitsSection = _limits("ToolLimitsSection", Limits)
 
 
 # Sources
@@ -208,6 +214,9 @@ class McpEntry(Section):
     idle_s: Number | None = None
     cwd: Text | None = None
     revision: Literal["auto", "older"] | None = None
+    tasks: StrictBool | None = None
+    limits: ToolLimitsSection | None = None
+    breaker: Whole | Literal[False] | None = None
 
 
 class OpenApiEntry(Section):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.cli.config.model import FilesEntry, McpEntry, Mistake, OpenApiEntry
+from toolcrib.types import Limits
 from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def files_of(entry: Any, folder: Path, place: Place) -> Files | None:
     return Files((path,)) if path.is_dir() and not any(path.glob("*.py")) else None
 
 
-_SERVER_SETTINGS = ("share", "connections", "start_s", "idle_s", "revision")
+_SERVER_SETTINGS = ("share", "connections", "start_s", "idle_s", "revision", "tasks")
 
 
 def server_of(entry: McpEntry, folder: Path, place: Place = ()) -> Mcp:
@@ -102,6 +103,10 @@ def server_of(entry: McpEntry, folder: Path, place: Place = ()) -> Mcp:
     more |= {key: value for key in _SERVER_SETTINGS if (value := getattr(entry, key)) is not None}
     if entry.cwd is not None:
         more["cwd"] = str(_there(folder / entry.cwd, (*place, "cwd")))
+    bounds = {} if entry.limits is None else entry.limits.model_dump(exclude_unset=True)
+    if entry.breaker is not None:
+        bounds["repeat"] = entry.breaker or None
+    more["limits"] = Limits(**bounds)
     return Mcp(*command, name=entry.name, trusted=entry.trusted, required=entry.required, timeout=entry.timeout, **more)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
@@ -32,9 +33,9 @@ class Mcp:
     """The tools of one MCP server: `Mcp("npx", "-y", "some-server")`, or `Mcp("https://host/mcp")`.
 
     `name` is the namespace of its tools; without one it is made of the command or the address, never of what the server
-    calls itself. `trusted` says that what the server tells of its tools is true. `timeout` bounds each call. A crib
-    waits for a `required` server, and does not start without it; for any other it does not wait long. The rest stands
-    in `McpClientSettings`.
+    calls itself. `trusted` says that what the server tells of its tools is true. `limits` are those of each tool,
+    `repeat` among them, the breaker; `timeout` is short for `timeout_s` there. A crib waits for a `required` server,
+    and does not start without it; for any other it does not wait long. The rest stands in `McpClientSettings`.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Mcp:
         trusted: bool = False,
         timeout: float | None = None,
         required: bool = False,
+        limits: Limits | None = None,
         **settings: Any,
     ) -> None:
         if not command:
@@ -54,7 +56,9 @@ class Mcp:
         self.trusted = trusted
         self.required = required
         self.background = not required
-        self._limits = Limits(timeout_s=timeout)
+        self._limits = limits or Limits()
+        if timeout is not None:
+            self._limits = replace(self._limits, timeout_s=timeout)
         at = {"url": command[0]} if is_address(command[0]) and len(command) == 1 else {"command": command}
         self.server = McpClient(McpClientSettings(name=self.name, **at, **settings))
         self._tasks: dict[str, asyncio.Task[None]] = {}

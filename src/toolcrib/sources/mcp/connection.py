@@ -174,7 +174,7 @@ class McpConnection:
             logging_callback=self._logged,
             log_level="info",
             message_handler=self._noticed,
-            extensions=[advertise(TASKS)],
+            extensions=[advertise(TASKS)] if self._settings.tasks else [],
             cache=None,
         )
 

@@ -33,6 +33,7 @@ class McpClientSettings:
     Unless said, it is `owner` where each has credentials, else `session` for a server of an older revision, whose
     connection is a conversation, and `all` for the newest. There are at most `connections` of them, and each is ended
     after `idle_s` without a call. `revision` is `older` for a server that does not survive being asked for the newest.
+    Without `tasks` it is not told that calls may become tasks.
 
     Raises:
         BadTool: it has neither a command nor an address, or both; or it cannot be shared like that.
@@ -51,6 +52,7 @@ class McpClientSettings:
     share: Share | None = None
     connections: int = 32
     revision: Revision = "auto"
+    tasks: bool = True
     message_bytes: int = 16 * MEGABYTE
     message_parts: int = 200_000
     most_tools: int = 1000
