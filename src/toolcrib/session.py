@@ -651,7 +651,6 @@ class Session(Lists):
             return await drain.drain(self, timeout)
         finally:
             self.closed = True
-            self.pipeline.scheduler.forget_finished()
             self.crib._forget(self)
 
     async def left(self) -> None:

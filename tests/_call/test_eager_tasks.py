@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
@@ -188,3 +189,23 @@ async def test_work_that_starts_work_leaves_no_task_behind(starter: Any) -> None
     if left:
         await asyncio.wait(left, timeout=60)
     assert asyncio.all_tasks() - before == set()
+
+
+async def test_work_that_paused_leaves_nothing_to_the_garbage_collector(starter: Any) -> None:
+    async def work() -> None:
+        await asyncio.sleep(0)
+
+    async def run() -> None:
+        for _ in range(20):
+            task = starter.start(work())
+            assert task is not None
+            await task
+
+    await run()
+    gc.collect()
+    gc.disable()
+    try:
+        await run()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

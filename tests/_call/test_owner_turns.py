@@ -1,11 +1,13 @@
 """Turns of owners: nobody is held back alone, and nobody fills what is shared."""
 
 import asyncio
+import gc
 from collections import Counter
 from pathlib import Path
 
 from tests.requirements import requirement
 from toolcrib import Context, Crib, CribLimits, Session, tool
+from toolcrib._call.live_call import LiveCall
 from toolcrib._call.owner_turns import ActiveOwners, OwnerTurns
 
 
@@ -123,3 +125,142 @@ async def test_a_call_of_one_owner_does_not_wait_for_all_commits_of_another(tmp_
         assert all(await asyncio.gather(*map(called, [*noisy, quiet])))
         assert len(starts) == 51
         assert starts.index("bob") <= 8  # some commits of the other were under way
+
+
+@requirement("security.fair.4")
+async def test_the_end_of_a_quick_call_comes_before_what_busy_owners_wait_with() -> None:
+    turns, begun = OwnerTurns(4, {}, soon_s=60), list[str]()
+
+    async def use(owner: str, *, more: bool = False) -> None:
+        await turns.enter(owner, more=more)
+        begun.append(owner)
+
+    await turns.enter("ada")
+    await use("bob", more=True)
+    busy = [asyncio.ensure_future(use("ada")) for _ in range(3)]
+    await settle()
+    turns.leave("ada")
+    turns.leave("bob", more=True)
+    await settle()
+    assert begun == ["bob"]
+    await use("bob")
+    turns.leave("bob")
+    await settle()
+    assert begun == ["bob", "bob", "ada"]
+    for one in busy:
+        one.cancel()
+
+
+@requirement("security.fair.4")
+async def test_nobody_is_held_back_for_long_for_the_end_of_a_call() -> None:
+    turns = OwnerTurns(4, {}, soon_s=0.001)
+    await turns.enter("ada")
+    await turns.enter("bob", more=True)
+    busy = asyncio.ensure_future(turns.enter("ada"))
+    await settle()
+    turns.leave("ada")
+    assert not busy.done()
+    turns.leave("bob", more=True)
+    await asyncio.wait_for(busy, 10)
+    assert busy.done()
+
+
+@requirement("security.fair.4")
+async def test_busy_owners_go_on_between_two_calls_of_a_quick_one() -> None:
+    turns, begun = OwnerTurns(4, {}), list[str]()
+
+    async def use(owner: str) -> None:
+        await turns.enter(owner)
+        begun.append(owner)
+
+    await turns.enter("ada")
+    await turns.enter("bob", more=True)
+    busy = [asyncio.ensure_future(use("ada")) for _ in range(3)]
+    turns.leave("bob")
+    turns.leave("ada")
+    await turns.enter("bob", more=True)
+    await settle()
+    assert begun == ["ada"]
+    turns.leave("ada")
+    turns.leave("bob")
+    await turns.enter("bob", more=True)  # nothing of the other began since
+    await settle()
+    assert begun == ["ada", "ada"]
+    for one in busy:
+        one.cancel()
+
+
+@requirement("security.fair.4")
+async def test_calls_that_wake_up_at_once_end_in_turns_of_their_owners() -> None:
+    gate, ends = asyncio.Event(), list[str]()
+
+    @tool(read_only=True)
+    async def wait(ctx: Context) -> int:
+        """Wait."""
+        await asyncio.sleep(0)
+        await gate.wait()
+        return 1
+
+    async with Crib([wait], limits=CribLimits(shared=True)) as crib:
+        sessions = [await crib.open(owner=owner) for owner in ("ada",) * 30 + ("bob",)]
+
+        async def called(session: Session) -> None:
+            assert (await session.call("wait")).ok
+            ends.append(session.owner)
+
+        gate.set()
+        await called(sessions[-1])  # it is one of two owners who do something
+        gate.clear()
+        ends.clear()
+        calls = [asyncio.ensure_future(called(session)) for session in sessions]
+        while sum(len(session.live) for session in sessions) < len(sessions):
+            await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(*calls)
+    assert len(ends) == 31
+    assert ends.index("bob") <= 4
+
+
+@requirement("security.fair.4")
+async def test_a_call_that_is_over_is_let_go_before_its_deadline() -> None:
+    @tool(read_only=True)
+    async def pause() -> int:
+        """Pause."""
+        await asyncio.sleep(0)
+        return 1
+
+    def kept() -> int:
+        return sum(isinstance(thing, LiveCall) for thing in gc.get_objects())
+
+    async with Crib([pause]) as crib:
+        session = await crib.open(owner="ada")
+        await session.call("pause")
+        gc.collect()
+        gc.disable()  # which would have to find them otherwise, while everybody waits
+        try:
+            before = kept()
+            for _ in range(20):
+                assert (await session.call("pause")).ok
+            assert kept() == before
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
+
+
+@requirement("security.fair.4")
+async def test_the_garbage_collector_passes_over_what_a_store_in_memory_keeps() -> None:
+    @tool(read_only=True)
+    async def pause() -> int:
+        """Pause."""
+        await asyncio.sleep(0)
+        return 1
+
+    async with Crib([pause]) as crib:
+        session = await crib.open(owner="ada")
+        await session.call("pause")
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(50):
+            await session.call("pause")
+        gc.collect()
+        assert len(gc.get_objects()) - before < 50

@@ -79,7 +79,8 @@ class _Spare(Coroutine[Any, Any, None]):
         self.task = loop.create_task(self)
 
     def take_over(self, work: Work, context: Context, paused_on: Any) -> None:
-        """Goes on with work that paused."""
+        """Goes on with work that paused. From now on only the task holds this: a cycle would wait for the collector."""
+        del self.task
         self._work, self._context, self._paused_on = work, context, paused_on
         if not self._ready.done():
             self._ready.set_result(None)

@@ -538,7 +538,7 @@ class LiveCall(Fence):
         if self.in_doubt:
             await self.make_sure()  # its time may have passed while this process stood still
         if self.excused is not None and await self.excused():
-            self.pipeline.scheduler.watch(self, self.timeout_s)
+            self.pipeline.scheduler.watch(self)
             return
         thread = self.tool is not None and self.tool.mode in ("thread", "thread_stream")
         hint = "It runs in a thread that cannot be stopped; it may still be at work." if thread else None

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 LATELY_S = 1.0
 """Whoever did nothing for so long has nothing to do."""
 
+SOON_S = 0.001
+"""How long busy owners are held back for the next thing of one who has a single thing to do."""
+
 
 class ActiveOwners:
     """The owners who did something lately."""
@@ -33,28 +36,93 @@ class ActiveOwners:
             seen.popitem(last=False)
         return len(seen) > 1
 
+    def has(self, owner: str, now: float) -> bool:
+        """True if an owner did something lately."""
+        return self._seen.get(owner, -LATELY_S) > now - LATELY_S
+
+
+EACH = 1
+"""Steps of one owner in one round of the loop, while others have something to do too."""
+
+
+class LoopTurns:
+    """Lets each owner take so many steps in a round of the loop, times their weight: begin a request, end a call.
+
+    Between two rounds the loop takes in what others sent, so that nobody waits for more than one round of each of the
+    others. While there is only one owner, nothing is held back.
+    """
+
+    def __init__(self, weights: Mapping[str, int]) -> None:
+        self._weights = weights
+        self._active = ActiveOwners()
+        self._begun: dict[str, int] = {}
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+        self._in_round = False
+
+    def take(self, owner: str) -> asyncio.Future[None] | None:
+        """None where a step may be taken at once, else what is done when its turn has come."""
+        loop = asyncio.get_running_loop()
+        if not self._active.note(owner, loop.time()) and not self._queues:
+            return None
+        if not self._in_round:
+            self._in_round = True
+            loop.call_soon(self._next_round)
+        begun = self._begun.get(owner, 0)
+        if owner not in self._queues and begun < EACH * self._weights.get(owner, 1):
+            self._begun[owner] = begun + 1
+            return None
+        turn = loop.create_future()
+        self._queues.setdefault(owner, deque()).append(turn)
+        return turn
+
+    def _next_round(self) -> None:
+        self._begun.clear()
+        for owner, queue in list(self._queues.items()):
+            free = EACH * self._weights.get(owner, 1)
+            while queue and free:
+                turn = queue.popleft()
+                if not turn.done():
+                    turn.set_result(None)
+                    free -= 1
+            if not queue:
+                del self._queues[owner]
+            self._begun[owner] = EACH * self._weights.get(owner, 1) - free
+        self._in_round = bool(self._begun)
+        if self._in_round:
+            asyncio.get_running_loop().call_soon(self._next_round)
+
 
 class OwnerTurns:
     """An owner has as much under way as all others have to do, times their weight; the rest waits its turn, in order.
 
-    So a busy owner beside a quiet one has one thing under way, and busy owners beside each other up to `most` each.
+    So a busy owner beside a quiet one has one thing under way, and busy owners beside each other up to `most` each. An
+    owner who lately did one thing at a time, and has one that another follows soon, such as the start and the end of a
+    quick call, has both without one of a busy owner in between; then it is the turn of those who were held back.
     """
 
-    def __init__(self, most: int, weights: Mapping[str, int]) -> None:
+    def __init__(self, most: int, weights: Mapping[str, int], soon_s: float = SOON_S) -> None:
         self._most = most
+        self._soon_s = soon_s
         self._weights = weights
         self._active = ActiveOwners()
         self._under_way: Counter[str] = Counter()
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
         self._total = 0
+        self._busy = ActiveOwners()
+        self._ahead: str | None = None
+        self._lapses: asyncio.TimerHandle | None = None
+        self._advanced = True
 
     def contended(self, owner: str) -> bool:
         """True if others than this owner, who does something now, did something lately."""
         return self._active.note(owner, asyncio.get_running_loop().time())
 
-    async def enter(self, owner: str) -> None:
-        """Returns when it is the owner's turn; `leave` has to follow."""
-        at_once = not self.contended(owner) or (owner not in self._queues and self._has_room(owner))
+    async def enter(self, owner: str, *, more: bool = False) -> None:
+        """Returns when it is the owner's turn; `leave` has to follow. `more` says that another thing follows soon."""
+        contended = self.contended(owner)
+        at_once = not contended or (owner not in self._queues and self._has_room(owner))
+        if contended:
+            self._go_ahead(owner, more)
         self._total += 1
         if at_once:
             self._under_way[owner] += 1
@@ -72,7 +140,31 @@ class OwnerTurns:
                 self._total -= 1
             raise
 
+    def _go_ahead(self, owner: str, more: bool) -> None:
+        """Holds busy owners back for one who does one thing at a time, unless they did not go on since the last time."""
+        now = asyncio.get_running_loop().time()
+        if self._wanted(owner):
+            self._busy.note(owner, now)
+        elif self._ahead == owner:
+            self._keep_ahead()
+        elif more and self._ahead is None and self._advanced and not self._busy.has(owner, now):
+            self._ahead, self._advanced = owner, False
+
+    def _keep_ahead(self) -> None:
+        if self._lapses is not None:
+            self._lapses.cancel()
+            self._lapses = None
+
+    def _let_go_on(self) -> None:
+        """Nobody is held back any more."""
+        self._keep_ahead()
+        self._ahead = None
+        for other in list(self._queues):
+            self._advance(other)
+
     def _has_room(self, owner: str) -> bool:
+        if self._ahead is not None and self._ahead != owner and (owner in self._queues or self._under_way[owner]):
+            return False
         others = self._total - self._wanted(owner)
         return self._under_way[owner] < min(max(others, 1), self._most) * self._weights.get(owner, 1)
 
@@ -87,10 +179,16 @@ class OwnerTurns:
         """How much of an owner is under way or waits."""
         return self._under_way[owner] + len(self._queues.get(owner, ()))
 
-    def leave(self, owner: str) -> None:
-        """Gives the turn to what waits for it."""
+    def leave(self, owner: str, *, more: bool = False) -> None:
+        """Gives the turn to what waits for it. Where `more` follows soon, that comes before what others wait with."""
         self._total -= 1
         self._under_way[owner] -= 1
+        if self._ahead == owner:
+            self._keep_ahead()
+            if more:
+                self._lapses = asyncio.get_running_loop().call_later(self._soon_s, self._let_go_on)
+            else:
+                self._let_go_on()
         self._advance(owner)
         if not self._under_way[owner]:
             del self._under_way[owner]
@@ -102,5 +200,6 @@ class OwnerTurns:
             if not turn.done():
                 turn.set_result(None)
                 self._under_way[owner] += 1
+                self._advanced = True
         if queue is not None and not queue:
             del self._queues[owner]

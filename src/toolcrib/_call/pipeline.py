@@ -23,7 +23,7 @@ from toolcrib._call.failures import trace, traced, unexpected
 from toolcrib._call.history import question
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result, unavailable
-from toolcrib._call.owner_turns import OwnerTurns
+from toolcrib._call.owner_turns import LoopTurns, OwnerTurns
 from toolcrib._call.remote import Engine, goes_elsewhere, version_of
 from toolcrib._call.request import CallRequest, Rejected
 from toolcrib._call.scheduler import Clock, Scheduler
@@ -84,6 +84,7 @@ class Pipeline:
         self.expiry_changed: Callable[[float], None] = lambda when: None
         self.waiting: WaitingCalls | None = None
         self.turns: OwnerTurns | None = None
+        self.rounds: LoopTurns | None = None
         self._bound_owners()
         self._tasks: set[asyncio.Task[None]] = set()
         self.adrift: WeakSet[asyncio.Task[None]] = WeakSet()
@@ -94,6 +95,8 @@ class Pipeline:
         self._bound_owners()
 
     def _bound_owners(self) -> None:
+        if self.scheduler.shared:
+            self.rounds = LoopTurns(self.limits.weights)
         if self.scheduler.shared and self.store.url != "memory:":  # there a commit is done at once
             self.turns = OwnerTurns(COMMITS, self.limits.weights)
         most = self.scheduler.most_waiting
@@ -227,7 +230,7 @@ class Pipeline:
         live.session.live[live.id] = live
         if not live.concluding:
             self.begin_behind(live)
-        self.scheduler.watch(live, live.timeout_s)
+        self.scheduler.watch(live)
         if live.stopping is not None and live.in_body:
             live.interrupt()
 
@@ -415,6 +418,8 @@ class Pipeline:
             return
         live.flush()
         live.concluding = True
+        if self.rounds is not None and live.task is not None and live.row is not None and live.row.effect == "read":
+            await self._step(live)
         result = self._shown(live, result)
         for id, data in live.attached:
             await self.store.keep(live.session_id, id, data)
@@ -451,6 +456,12 @@ class Pipeline:
             settled = draft(now, live.id, records.done(live, result, now, of=Settled))
             await self.durably(live, lifecycle.settle(row, code, [settled]))
         self.release(live)
+
+    async def _step(self, live: LiveCall) -> None:
+        """Returns when a call that paused may end: many that wake up at once would hold up others."""
+        assert self.rounds is not None
+        if (turn := self.rounds.take(live.session.owner)) is not None:
+            await turn
 
     def _over_at_once(self, live: LiveCall, result: Result) -> bool:
         """The common case, in one small write behind: a plain call that read, never paused and succeeded."""
@@ -607,11 +618,11 @@ class Pipeline:
         owner, turns = live.session.owner, self.turns
         if turns is None:
             return await self.store.commit(write)
-        await turns.enter(owner)
+        await turns.enter(owner, more=write.first)  # what starts durably may end at once
         try:
             return await self.store.commit(write)
         finally:
-            turns.leave(owner)
+            turns.leave(owner, more=write.first)
 
     async def _durably_later(self, live: LiveCall, write: Write) -> None:
         """Ends a stopped call when the store is back, unless the crib ends before: then recovery finds it.

@@ -1,14 +1,15 @@
 """Which call starts when: bounds for session, owner, tool and crib, fair turns between owners, and deadlines.
 
 It counts and orders; it knows nothing of what a call does. There is no timer for a call: deadlines of one length stand
-in one line, and a single timer waits for the first of all lines.
+in one line, and a single timer waits for the first of all lines. A call that is over leaves its line: many that stayed
+until their deadlines would give the garbage collector much to do, while everybody waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
@@ -29,6 +30,7 @@ class ScheduledCall(Protocol):
     upstream: str | None
     serial: bool
     nested: bool
+    timeout_s: float
     taken: bool
     finished: bool
     seated: bool
@@ -71,7 +73,7 @@ class Scheduler:
         self._upstream: Counter[tuple[str, str]] = Counter()
         self._by_owner: dict[str, int] = {}  # a Counter asks Python for what it has not, twice for each call
         self._queue: CallQueue[ScheduledCall] = CallQueue(limits.weights)
-        self._deadlines: dict[float, deque[tuple[float, ScheduledCall]]] = {}
+        self._deadlines: dict[float, OrderedDict[ScheduledCall, float]] = {}
         self.queued = self._nested = self._held = self._queued_upstream = 0
         self._seating = False
         self._timer: Any = None
@@ -173,6 +175,8 @@ class Scheduler:
             self._unqueue(seat)
             return
         seat.seated = False
+        if (line := self._deadlines.get(seat.timeout_s)) is not None:
+            line.pop(seat, None)
         self._running -= 1
         if seat.upstream is None:
             seat.session.running -= 1
@@ -231,14 +235,13 @@ class Scheduler:
             return None
         return next((seat for seat in calls if self._fits(seat)), None)
 
-    def watch(self, seat: ScheduledCall, seconds: float) -> None:
-        """Calls `overdue` after that many seconds, unless the call has finished by then."""
-        when = self._clock.now() + seconds
-        line = self._deadlines.setdefault(seconds, deque())
-        if len(line) > 256 + 4 * self._running:
-            # Most of it has finished long since: keep no finished call alive until its deadline.
-            line = self._deadlines[seconds] = deque(entry for entry in line if not entry[1].finished)
-        line.append((when, seat))
+    def watch(self, seat: ScheduledCall) -> None:
+        """Calls `overdue` when the time that a call has is over, unless the call has finished by then."""
+        when = self._clock.now() + seat.timeout_s
+        line = self._deadlines.get(seat.timeout_s)
+        if line is None:
+            line = self._deadlines[seat.timeout_s] = OrderedDict()
+        line[seat] = when
         if self._timer is None or when < self._timer_at:
             self._arm(when)
 
@@ -252,19 +255,14 @@ class Scheduler:
         self._timer = None
         now = self._clock.now()
         for seconds, line in list(self._deadlines.items()):
-            while line and (line[0][1].finished or line[0][0] <= now):
-                when, seat = line.popleft()
-                if not seat.finished and when <= now:
-                    seat.overdue()
+            while line and (first := next(iter(line.items())))[1] <= now:
+                line.popitem(last=False)
+                if not first[0].finished:
+                    first[0].overdue()
             if not line:
                 del self._deadlines[seconds]
         if self._deadlines:
-            self._arm(min(line[0][0] for line in self._deadlines.values()))
-
-    def forget_finished(self) -> None:
-        """Lets go of calls that are over but whose deadline is still to come."""
-        kept = {s: deque(entry for entry in line if not entry[1].finished) for s, line in self._deadlines.items()}
-        self._deadlines = {seconds: line for seconds, line in kept.items() if line}
+            self._arm(min(next(iter(line.values())) for line in self._deadlines.values()))
 
     def stop(self) -> None:
         """Forgets all seats, queues and deadlines."""

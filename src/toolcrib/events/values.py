@@ -12,8 +12,11 @@ Number = int | float
 """A JSON number; one that was written without a fraction stays so."""
 
 
-class EventData(Struct, frozen=True, omit_defaults=True):
+class EventData(Struct, frozen=True, omit_defaults=True, gc=False):
     """The data of an event of one kind; `kind` is the name that stands beside it in the log."""
+
+    # It holds JSON, in which nothing refers to what holds it; so the garbage collector has nothing to look for, and
+    # passes over all that a store in memory keeps.
 
     kind: ClassVar[str] = ""
 

@@ -44,6 +44,9 @@ FEATURES = ("ag_ui", "ai_sdk", "a2a")
 FRONTS = ("/a2a", "/ag-ui", "/ai-sdk")
 GRACE_S = 5
 READY_S = 3.0
+COLLECT_AT = 10_000
+"""How many objects more than at its last look have the garbage collector look at the young ones."""
+
 EXPOSED = ((b"access-control-expose-headers", b"mcp-session-id, www-authenticate, retry-after"), (b"vary", b"origin"))
 PREFLIGHT = (
     (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
@@ -95,10 +98,8 @@ class Site:
         """Has owners share the crib and the loop, unless its limits say otherwise."""
         self._crib.share()
         if self._crib.pipeline.scheduler.shared:
-            from toolcrib.serve.api.turns import RequestTurns
-
             self.api.gate.shared = True
-            self.api.turns = RequestTurns(self._crib.pipeline.limits.weights)
+            self.api.turns = self._crib.pipeline.rounds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Finds the door of a request."""
@@ -336,9 +337,14 @@ def server(site: Site, ready: Callable[[], None] | None = None, **more: Any) -> 
 
 
 def settle() -> None:
-    """Has the garbage collector pass over all that was loaded: while it looks through that, everybody waits."""
+    """Has the garbage collector pass over all that was loaded, and look at the rest seldom: everybody waits for it.
+
+    A call leaves no cycles behind. So the number of objects goes up and down with the calls under way, and a bound that
+    is lower than what a few hundred calls hold would have the collector look at them again and again, and find nothing.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(COLLECT_AT)
 
 
 def run(site: Site, host: str = "127.0.0.1", port: int = 8000) -> None:

@@ -12,9 +12,9 @@ import pytest
 from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk
 from toolcrib import Context, Crib, CribLimits, tool
+from toolcrib._call.owner_turns import LoopTurns
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.limits import RequestLimiter, ServeLimits
-from toolcrib.serve.api.turns import RequestTurns
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Guard, Principal
 from toolcrib.serve.start_token import StartToken
@@ -94,7 +94,7 @@ async def test_lists_of_one_owner_read_nothing_of_another(monkeypatch: pytest.Mo
 
 @requirement("security.fair.4")
 async def test_requests_begin_in_turns_of_those_who_sent_them() -> None:
-    turns, order = RequestTurns({"eve": 2}), list[str]()
+    turns, order = LoopTurns({"eve": 2}), list[str]()
 
     async def request(name: str) -> None:
         if (turn := turns.take(name)) is not None:
@@ -112,7 +112,7 @@ async def test_requests_begin_in_turns_of_those_who_sent_them() -> None:
 
 @requirement("security.fair.4")
 async def test_who_is_alone_is_not_held_back() -> None:
-    turns = RequestTurns({})
+    turns = LoopTurns({})
     assert [turns.take("ada") for _ in range(50)] == [None] * 50
 
 

@@ -16,13 +16,13 @@ from toolcrib.serve.api.router import ApiReply, Route, Table
 from toolcrib.serve.api.session_cache import SessionCache
 from toolcrib.serve.api.state_history import StateHistories
 from toolcrib.serve.api.streams import Streams
-from toolcrib.serve.api.turns import RequestTurns
 from toolcrib.serve.api.watcher import SessionWatcher
 from toolcrib.serve.asgi import ClientDisconnected, Receive, Scope, Send, reply
 from toolcrib.serve.keys import KEY
 from toolcrib.serve.principal import UNKNOWN, Guard, Headers, NotAdmitted, Principal, bearer
 
 if TYPE_CHECKING:
+    from toolcrib._call.owner_turns import LoopTurns
     from toolcrib.serve.cookies import Cookies
     from toolcrib.serve.keyring import Keyring
     from toolcrib.serve.mcp.signed_state import Signer
@@ -54,7 +54,7 @@ class Api:
         self.metrics: Metrics | None = None
         self.limits = limits or ServeLimits()
         self.gate = RequestLimiter(self.limits)
-        self.turns: RequestTurns | None = None
+        self.turns: LoopTurns | None = None
         self.readers = Readers(self)
         self.rooms = SessionCache(crib, namespaces, self.limits.idle_s)
         self.streams = Streams(crib, self.limits)
