@@ -192,31 +192,28 @@ async def test_busy_owners_go_on_between_two_calls_of_a_quick_one() -> None:
 
 @requirement("security.fair.4")
 async def test_calls_that_wake_up_at_once_end_in_turns_of_their_owners() -> None:
-    gate, ends = asyncio.Event(), list[str]()
+    gate, together, ends = asyncio.Event(), asyncio.Barrier(31), list[str]()
 
     @tool(read_only=True)
     async def wait(ctx: Context) -> int:
         """Wait."""
         await asyncio.sleep(0)
-        await gate.wait()
+        if not gate.is_set():
+            await together.wait()
         return 1
 
     async with Crib([wait], limits=CribLimits(shared=True)) as crib:
-        sessions = [await crib.open(owner=owner) for owner in ("ada",) * 30 + ("bob",)]
+        sessions = [await crib.open(owner=owner) for owner in ("ada",) * 29 + ("bob", "ada")]
 
         async def called(session: Session) -> None:
             assert (await session.call("wait")).ok
             ends.append(session.owner)
 
         gate.set()
-        await called(sessions[-1])  # it is one of two owners who do something
+        await called(sessions[-2])  # it is one of two owners who do something
         gate.clear()
         ends.clear()
-        calls = [asyncio.ensure_future(called(session)) for session in sessions]
-        while sum(len(session.live) for session in sessions) < len(sessions):
-            await asyncio.sleep(0)
-        gate.set()
-        await asyncio.gather(*calls)
+        await asyncio.gather(*map(called, sessions))
     assert len(ends) == 31
     assert ends.index("bob") <= 4
 

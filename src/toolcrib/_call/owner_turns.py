@@ -141,7 +141,7 @@ class OwnerTurns:
             raise
 
     def _go_ahead(self, owner: str, more: bool) -> None:
-        """Holds busy owners back for one who does one thing at a time, unless they did not go on since the last time."""
+        """Holds busy owners back for one who does one thing at a time, if they went on since the last time."""
         now = asyncio.get_running_loop().time()
         if self._wanted(owner):
             self._busy.note(owner, now)
