@@ -91,12 +91,17 @@ def media_of(block: Mapping[str, Any]) -> Media | None:
         return None
     data = next((block[field] for field in _FIELDS if isinstance(block.get(field), str | bytes)), None)
     output = block.get("output") if data is None else None
-    if data is None and not (isinstance(output, str) and _OUTPUT.fullmatch(output)):  # the digest of a file alone
+    if data is None and not (isinstance(output, str) and is_digest(output)):
         return None
     name = block.get("name") or (block.get("uri") if type == "resource" else None)
     mime_type = str(block.get("mime_type") or UNKNOWN).partition(";")[0].strip().lower()
     size = block.get("bytes") if data is None else _size(data)
     return Media(mime_type, size if isinstance(size, int) else 0, data, output, _line(name))
+
+
+def is_digest(id: str) -> bool:
+    """True if an id is the digest under which the bytes of a file or of an output are kept."""
+    return _OUTPUT.fullmatch(id) is not None
 
 
 def block_type(mime_type: str) -> str:

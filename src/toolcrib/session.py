@@ -37,10 +37,11 @@ from toolcrib.events import (
     UserState,
 )
 from toolcrib.keywords import AnswerKeywords, CallKeywords
+from toolcrib.media import is_digest
 from toolcrib.policy import Policy
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
-from toolcrib.store import LEASES, SECRET, Row, Write, draft
+from toolcrib.store import LEASES, Row, Write, draft
 from toolcrib.tool import Tool
 from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result
 
@@ -401,8 +402,8 @@ class Session(Lists):
         Raises:
             Refused: `not_found`.
         """
-        kept = await self.crib.store.kept(self.id, id)
-        if kept is None or id.startswith(SECRET):
+        kept = await self._kept(id)
+        if kept is None:
             raise Refused("not_found", f"No such output: {id}")
         return kept[offset : offset + limit].decode("utf-8", "replace")
 
@@ -412,10 +413,14 @@ class Session(Lists):
         Raises:
             Refused: `not_found`.
         """
-        kept = await self.crib.store.kept(self.id, id)
-        if kept is None or id.startswith(SECRET):
+        kept = await self._kept(id)
+        if kept is None:
             raise Refused("not_found", f"No such file: {id}")
         return kept
+
+    async def _kept(self, id: str) -> bytes | None:
+        """What is kept under the digest of its bytes; secrets and definitions of agents have other ids."""
+        return await self.crib.store.kept(self.id, id) if is_digest(id) else None
 
     # Events
 

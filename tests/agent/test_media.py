@@ -209,6 +209,17 @@ async def test_a_result_cannot_name_what_is_kept_for_others() -> None:
         assert parts(here, "tool") == ()
 
 
+async def test_outputs_and_files_are_all_that_a_session_gives_of_what_is_kept_for_it() -> None:
+    async with world(Place("memory:"), [Agent(name="main", instructions="Never tell.")], Blind()) as here:
+        await here.send("hi")
+        (started,) = await here.log("run_started")
+        id = f"agent:{started.fields['definition']}"
+        assert await here.session.crib.store.kept("s", id) is not None
+        for read in (here.session.output, here.session.file):
+            with pytest.raises(Refused, match="No such"):
+                await read(id)
+
+
 @requirement("agents.media.5")
 @pytest.mark.parametrize(
     ("message", "code", "told"),

@@ -21,7 +21,7 @@ from toolcrib.keywords import CallKeywords
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import Snapshot
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result
+from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result, block
 
 if TYPE_CHECKING:
     from toolcrib.agent import RunOutcome
@@ -186,6 +186,15 @@ class RemoteSession:
         text: str = (await self._get(f"/outputs/{quote(id, safe='')}", offset=offset, limit=limit))["text"]
         return text
 
+    async def file(self, id: str) -> bytes:
+        """The bytes of a file of a message or result, by the `output` of its block.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        body: bytes = (await self._ask("GET", f"/files/{quote(id, safe='')}")).body
+        return body
+
     # Lists
 
     async def unresolved(self, at: int | None = None) -> list[Entry]:
@@ -235,18 +244,25 @@ class RemoteSession:
         self.user = (await self._ask("PUT", "/user", dict(state))).json()["user"]
 
     async def send(
-        self, text: str, *, agent: str | None = None, mode: str | None = None, key: str | None = None
+        self,
+        message: str | Sequence[str | Mapping[str, Any]],
+        *,
+        agent: str | None = None,
+        mode: str | None = None,
+        key: str | None = None,
     ) -> RunOutcome:
         """A message to the agent of the session; returns when its run is over, or waits for somebody.
 
-        `agent` is who answers from now on; `mode` is `followup`, `steer`, `collect` or `interrupt`.
+        It is a text, or a list of texts and blocks. `agent` is who answers from now on; `mode` is `followup`, `steer`,
+        `collect` or `interrupt`.
 
         Raises:
             Refused: `conflict`, the crib has no agents; `not_found`, it has no such agent; `unavailable`.
         """
         from toolcrib.agent import RunOutcome
 
-        said = {"text": text, "agent": agent, "mode": mode, "key": key or _key(), "wait": SLICE_S}
+        content = {"text": message} if isinstance(message, str) else {"parts": [_part(one) for one in message]}
+        said = {**content, "agent": agent, "mode": mode, "key": key or _key(), "wait": SLICE_S}
         while True:  # the same key is the same message, whoever hears of it
             answer = await self._ask("POST", "/messages", _given(said), read_s=SLICE_S + SLACK_S)
             if answer.status == 200:
@@ -324,6 +340,11 @@ class RemoteSession:
 
 def _one(call: str) -> str:
     return f"/calls/{quote(call, safe='')}"
+
+
+def _part(part: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """A part of a message as JSON can hold it."""
+    return part if isinstance(part, str) else block(**part)
 
 
 def _key() -> str:

@@ -151,7 +151,7 @@ class Transport:
             raise _unreached(url, error) from None
         except RuntimeError:  # so httpx says that it was closed
             raise NoResponse(closed()) from None
-        check(url, answer, "application/x-ndjson" if path.endswith("/export") else "application/json")
+        check(url, answer, _kind(path))
         return answer
 
     @asynccontextmanager
@@ -221,6 +221,13 @@ class Backoff:
         if link.patience is not None and now + delay - self._since > link.patience:
             raise lost.refused
         await asyncio.sleep(delay)
+
+
+def _kind(path: str) -> str:
+    """What an answer of a path is; a file may be anything."""
+    if path.rpartition("/")[0].endswith("/files"):
+        return ""
+    return "application/x-ndjson" if path.endswith("/export") else "application/json"
 
 
 def check(url: str, answer: httpx.Response, kind: str) -> None:

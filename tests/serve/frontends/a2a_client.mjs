@@ -14,6 +14,7 @@ const message = (step) => ({
     metadata: undefined,
     parts: [
       ...(step.text ? [{ content: { $case: "text", value: step.text }, filename: "", mediaType: "", metadata: undefined }] : []),
+      ...(step.raw ? [{ content: { $case: "raw", value: Buffer.from(step.raw, "base64") }, filename: step.filename ?? "", mediaType: step.mediaType ?? "", metadata: undefined }] : []),
       ...(step.data ? [{ content: { $case: "data", value: step.data }, filename: "", mediaType: "", metadata: undefined }] : []),
     ],
   },

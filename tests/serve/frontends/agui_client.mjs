@@ -1,5 +1,5 @@
 // The real client of AG-UI. Reads steps as JSON lines, writes what a front end would know after each.
-// {send: text} says something; {resume: payload} answers all interrupts; {result: value} answers all pending calls of tools
+// {send: text or parts} says something; {resume: payload} answers all interrupts; {result: value} answers all pending calls of tools
 // of the front end; {again: true} runs once more without news. `tools` are those of the front end.
 
 import { createInterface } from "node:readline";

@@ -1,5 +1,5 @@
 // The real client of the AI SDK: a chat over HTTP. Reads steps as JSON lines, writes what the page would show.
-// {send: text} sends a message; {approve: bool, reason} answers every approval that is asked for; {output: value} answers
+// {send: text or parts} sends a message; {approve: bool, reason} answers every approval that is asked for; {output: value} answers
 // every call that waits for the page; {attach: true} takes up the stream of a chat that goes on.
 
 import { createInterface } from "node:readline";
@@ -28,7 +28,8 @@ async function send(trigger = "submit-message") {
 
 const steps = {
   async send(text) {
-    messages.push({ id: `m${messages.length}`, role: "user", parts: [{ type: "text", text }] });
+    const parts = typeof text === "string" ? [{ type: "text", text }] : text;
+    messages.push({ id: `m${messages.length}`, role: "user", parts });
     await send();
   },
   async approve(approved, step) {

@@ -32,7 +32,7 @@ def story(again: str) -> list[Event]:
 @pytest.mark.parametrize("again", AGAIN)
 @pytest.mark.parametrize("front", ["ag-ui", "ai-sdk"])
 def test_a_front_end_shows_what_is_put_out_again_once(front: str, again: str) -> None:
-    sink: Any = AguiRun(None, "t", "r") if front == "ag-ui" else MessageParts("desk")  # type: ignore[arg-type]  # it is not asked
+    sink: Any = AguiRun(None, "t", "r") if front == "ag-ui" else MessageParts("desk", "s")  # type: ignore[arg-type]  # it is not asked
     last = b""
     for event in story(again):
         last = b"".join(sink.take(event)) or last

@@ -123,9 +123,13 @@ async def agent(request: ApiRequest) -> ApiReply:
 
 
 class NewMessage(Struct, forbid_unknown_fields=True):
-    """A message to the agent of a session, or to another from now on. With `wait` the answer is how its run ended."""
+    """A message to the agent of a session, or to another from now on. With `wait` the answer is how its run ended.
 
-    text: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
+    It has a `text`, or `parts`: texts, and blocks such as `{"type": "image", "data": ..., "mime_type": "image/png"}`.
+    """
+
+    text: Annotated[str, Meta(max_length=1_000_000)] = ""
+    parts: Annotated[list[str | dict[str, Any]], Meta(max_length=1000)] = []
     agent: Name | None = None
     mode: Literal["followup", "steer", "collect", "interrupt"] | None = None
     key: Text | None = None
@@ -158,9 +162,13 @@ async def send(request: ApiRequest) -> ApiReply:
     """Sends a message."""
     session = await request.api.rooms.of(request.path[0], request.principal)
     body, found = request.body, _agents(request)
+    if bool(body.text) == bool(body.parts):
+        raise ApiError("invalid_arguments", "A message has either `text` or `parts`")
     row = await request.api.crib.store.session(session.id)
     seq, key = 0 if row is None else row.seq, body.key or f"m-{secrets.token_hex(8)}"
-    work = asyncio.ensure_future(found.send(session, body.text, agent=body.agent, mode=body.mode, key=key))
+    work = asyncio.ensure_future(
+        found.send(session, body.text or body.parts, agent=body.agent, mode=body.mode, key=key)
+    )
     work.add_done_callback(_ended)
     run = await _taken(session, found, key, work, seq)
     if work.done():

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from toolcrib._call.history import History
 from toolcrib.events import Done, RunEnded, StateRecord, UserState
+from toolcrib.media import guessed_type
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.active_agents import ActiveAgent
 from toolcrib.serve.api.pages import Limit, Seq
@@ -89,6 +90,10 @@ async def _done(request: ApiRequest, session: str) -> list[Row]:
             return list(reversed(found.values()))
 
 
+_PICTURE = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox; default-src 'none'"))
+_DOWNLOAD = (*_PICTURE, (b"content-disposition", b"attachment"))
+
+
 class StateQuery(Struct, forbid_unknown_fields=True):
     """As of which event; now, unless said."""
 
@@ -153,6 +158,14 @@ async def output(request: ApiRequest) -> ApiReply:
     return given(OutputForm(id, query.offset, total, text, end if end < total else None))
 
 
+async def file(request: ApiRequest) -> ApiReply:
+    """The bytes of a file. A browser shows pictures, and runs nothing of what stands in a file."""
+    found = await request.api.rooms.of(request.path[0], request.principal)
+    data = await found.file(request.path[1])
+    type = guessed_type(data).encode()
+    return ApiReply(data, headers=((b"content-type", type), *(_PICTURE if type.startswith(b"image/") else _DOWNLOAD)))
+
+
 ROUTES = [
     Route(
         "GET",
@@ -177,5 +190,12 @@ ROUTES = [
         "A piece of an output that was too large for its result.",
         query=ByteRange,
         gives={200: OutputForm},
+    ),
+    Route(
+        "GET",
+        "/v1/sessions/{session}/files/{file}",
+        file,
+        "The bytes of a file of a message or result, by the `output` of its block.",
+        gives={200: None},
     ),
 ]

@@ -19,6 +19,7 @@ from toolcrib.serve.api.request import ApiRequest, given
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.frontends.a2a_tasks import KEY, Task, listed
 from toolcrib.serve.frontends.conversation import FrontendSession, agents_of, approved, stream, text_of
+from toolcrib.serve.frontends.files import a2a_file, message_of
 from toolcrib.store.codec import encode
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ async def card(request: ApiRequest) -> ApiReply:
             {"url": f"{scheme}://{host}/a2a/{name}", "protocolBinding": "JSONRPC", "protocolVersion": VERSION}
         ],
         "capabilities": {"streaming": True, "pushNotifications": False},
-        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultInputModes": ["text/plain", "application/json", "image/*", "application/*"],
         "defaultOutputModes": ["text/plain", "application/json"],
         "skills": [{"id": name, "name": name, "description": about, "tags": ["agent"]}],
     }
@@ -130,10 +131,10 @@ async def _sent(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, A
     message = params.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
         raise RpcError(BAD_PARAMS, "`message` with `parts` is missing")
-    text = text_of(message["parts"])
+    text, files = text_of(message["parts"]), message_of(message["parts"], a2a_file)
     data = next((part["data"] for part in message["parts"] if isinstance(part, dict) and "data" in part), None)
-    if not text and data is None:
-        raise RpcError(BAD_PARAMS, "The message has no text and no data")
+    if not files and data is None:
+        raise RpcError(BAD_PARAMS, "The message has no text, no data and no file")
     if message.get("taskId"):
         talk, task = await _task(request, {"id": message["taskId"]})
         if task.state != "INPUT_REQUIRED":
@@ -145,7 +146,7 @@ async def _sent(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, A
     context = message.get("contextId") or f"a2a-{secrets.token_hex(8)}"
     talk = await FrontendSession.open(request.api, request.principal, str(context), request.path[0])
     key = f"{KEY}{message['messageId']}" if message.get("messageId") else None
-    events = await talk.say(text or encode(data).decode(), request.path[0], key)
+    events = await talk.say(files or encode(data).decode(), request.path[0], key)
     first = await _while_here(request, _first(events))
     task = Task(talk.session.id, first.fields["run"])
     task.take(first)

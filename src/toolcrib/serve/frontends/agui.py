@@ -18,7 +18,8 @@ from toolcrib.events import Event
 from toolcrib.serve.api.errors import ApiError, ErrorDetail
 from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.api.router import ApiReply, Route
-from toolcrib.serve.frontends.conversation import FrontendSession, approved, failure_line, stream, text_of
+from toolcrib.serve.frontends.conversation import FrontendSession, approved, failure_line, stream
+from toolcrib.serve.frontends.files import Said, ShownFile, agui_file, message_of, shown
 from toolcrib.store.codec import encode
 from toolcrib.types import Question
 
@@ -107,17 +108,16 @@ async def _prepare(talk: FrontendSession, body: RunInput) -> None:
         await session.set_user({**session.user, "context": body.context})
 
 
-def _said(messages: list[dict[str, Any]]) -> tuple[str | None, str] | None:
-    """Key and text of the last message, if a person said it."""
+def _said(messages: list[dict[str, Any]]) -> tuple[str | None, Said] | None:
+    """Key and content of the last message, if a person said it."""
     last = messages[-1] if messages else {}
     if last.get("role") != "user":
         return None
     content = last.get("content")
-    if isinstance(content, list):
-        content = text_of(content)
-    if not isinstance(content, str) or not content:
-        raise ApiError("invalid_arguments", "The last message has no text", "send text as its content")
-    return f"ag-ui:{last['id']}" if last.get("id") else None, content
+    said = message_of(content, agui_file) if isinstance(content, list) else content
+    if not isinstance(said, str | list) or not said:
+        raise ApiError("invalid_arguments", "The last message has no text", "send text or parts as its content")
+    return f"ag-ui:{last['id']}" if last.get("id") else None, said
 
 
 async def _answered(talk: FrontendSession, body: RunInput) -> bool:
@@ -288,8 +288,11 @@ class AguiRun:
 
     def _on_done(self, event: Event, sub: str | None) -> Iterator[bytes]:
         data, failure = event.fields, event.fields.get("failure")
-        text = failure_line(failure) if failure else _shown(data.get("data"))
-        yield _event("TOOL_CALL_RESULT", sub, messageId=f"{event.call}-result", toolCallId=event.call, content=text)
+        files = shown(self._talk.session.id, data.get("content"))
+        content: Any = (
+            failure_line(failure) if failure else [_content(one) for one in files] or _shown(data.get("data"))
+        )
+        yield _event("TOOL_CALL_RESULT", sub, messageId=f"{event.call}-result", toolCallId=event.call, content=content)
         if data.get("state"):
             yield _event("STATE_SNAPSHOT", snapshot=dict(self._talk.session.state.now))
 
@@ -372,6 +375,14 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else encode(value).decode()
+
+
+def _content(one: str | ShownFile) -> dict[str, Any]:
+    """A part of what a tool returned."""
+    if isinstance(one, str):
+        return {"type": "text", "text": one}
+    type, value = ("url", one.path) if one.data is None else ("data", one.data)
+    return {"type": one.media.kind, "source": {"type": type, "value": value, "mimeType": one.media.mime_type}}
 
 
 def _activity(event: Event, sub: str | None, type: str, content: dict[str, Any]) -> bytes:

@@ -16,7 +16,8 @@ from toolcrib.serve.api.errors import ApiError, ErrorDetail
 from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.asgi import Header
-from toolcrib.serve.frontends.conversation import FrontendSession, approved, failure_line, stream, text_of
+from toolcrib.serve.frontends.conversation import FrontendSession, approved, failure_line, stream
+from toolcrib.serve.frontends.files import Said, ShownFile, aisdk_file, message_of, shown
 from toolcrib.store.codec import encode
 from toolcrib.types import Question
 
@@ -48,16 +49,16 @@ async def post(request: ApiRequest) -> None:
         raise ApiError("invalid_arguments", "There is no message", "send the messages of the chat")
     request.api.gate.spare(request.principal)
     last = body.messages[-1]
-    text = _text(last) if last.role == "user" else ""
+    message = _message(last) if last.role == "user" else ""
     talk = await FrontendSession.open(request.api, request.principal, body.id, request.path[0])
-    if text:
+    if message:
         key = None if body.trigger == "regenerate-message" or last.id is None else f"ai-sdk:{last.id}"
-        events = await talk.say(text, request.path[0], key)
+        events = await talk.say(message, request.path[0], key)
     else:
         before = await talk.seen()
         await _answer(talk, last.parts)
         events = await talk.rest(before)
-    await stream(request, MessageParts(request.path[0]), events, HEADERS)
+    await stream(request, MessageParts(request.path[0], talk.session.id), events, HEADERS)
 
 
 async def attach(request: ApiRequest) -> ApiReply | None:
@@ -66,15 +67,15 @@ async def attach(request: ApiRequest) -> ApiReply | None:
     begun = None if talk is None else await talk.going()
     if talk is None or begun is None:
         return ApiReply(b"", 204)
-    await stream(request, MessageParts(request.path[0]), await talk.rest(begun), HEADERS)
+    await stream(request, MessageParts(request.path[0], talk.session.id), await talk.rest(begun), HEADERS)
     return None
 
 
-def _text(message: UiMessage) -> str:
-    text = text_of(message.parts)
-    if not text:
-        raise ApiError("invalid_arguments", "The last message has no text", "send a part of type 'text'")
-    return text
+def _message(message: UiMessage) -> Said:
+    said = message_of(message.parts, aisdk_file)
+    if not said:
+        raise ApiError("invalid_arguments", "The last message has no text", "send a part of type 'text' or 'file'")
+    return said
 
 
 async def _answer(talk: FrontendSession, parts: list[dict[str, Any]]) -> None:
@@ -107,8 +108,9 @@ def _wanted(waiting: dict[str, Question]) -> str:
 class MessageParts:
     """Turns events into parts of one message."""
 
-    def __init__(self, agent: str) -> None:
+    def __init__(self, agent: str, session: str) -> None:
         self._agent = agent
+        self._session = session
         self._run: str | None = None
         self._open: str | None = None
         self._spoken = False
@@ -214,12 +216,23 @@ class MessageParts:
     def _on_done(self, event: Event) -> Iterator[bytes]:
         failure = event.fields.get("failure")
         if failure is None:
-            yield _part("tool-output-available", toolCallId=event.call, output=event.fields.get("data"), dynamic=True)
+            yield from self._output(event)
         elif failure["code"] == "declined":
             yield _part("tool-output-denied", toolCallId=event.call)
         else:
             text = failure_line(failure)
             yield _part("tool-output-error", toolCallId=event.call, errorText=text, dynamic=True)
+
+    def _output(self, event: Event) -> Iterator[bytes]:
+        """What a call gave; its files are parts of the message."""
+        content = shown(self._session, event.fields.get("content"))
+        texts = [one if isinstance(one, str) else one.media.placeholder() for one in content]
+        output = event.fields.get("data")
+        output = "\n".join(texts) if output is None and texts else output
+        yield _part("tool-output-available", toolCallId=event.call, output=output, dynamic=True)
+        for one in content:
+            if isinstance(one, ShownFile):
+                yield _part("file", url=one.url, mediaType=one.media.mime_type)
 
     # Runs
 

@@ -19,6 +19,7 @@ from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.api.session_cache import bounds
 from toolcrib.serve.api.streams import STILL_HERE
 from toolcrib.serve.asgi import STREAM, ClientDisconnected, Header, Send, gone
+from toolcrib.serve.frontends.files import Said
 from toolcrib.serve.principal import Principal
 from toolcrib.store import OWNER
 from toolcrib.store.codec import PageLimit
@@ -115,7 +116,7 @@ class FrontendSession:
             if refused.code not in ("already_answered", "not_found", "expired"):
                 raise
 
-    async def say(self, text: str, agent: str, key: str | None = None) -> AsyncIterator[Event]:
+    async def say(self, message: Said, agent: str, key: str | None = None) -> AsyncIterator[Event]:
         """Sends a message; the events of the run that takes it. Once one runs here, handovers say who is spoken to.
 
         Raises:
@@ -126,7 +127,7 @@ class FrontendSession:
         known = None if key is None else self._room.thread.keys.get(key)
         if known is not None:  # it was sent before: whoever lost the connection hears all of its run
             after = await self._begin(known if isinstance(known, str) else self._room.thread.taken.get(known)) or after
-        sending = functools.partial(self.agents.send, self.session, text, agent=first, key=key)
+        sending = functools.partial(self.agents.send, self.session, message, agent=first, key=key)
         return self._until(after, sending, waits=known is not None)
 
     async def rest(self, after: int | None = None) -> AsyncIterator[Event]:
