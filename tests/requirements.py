@@ -735,6 +735,8 @@ GATEWAY: dict[str, str] = {
     "gateway.start.2": "What became of calls is asked in the background after a crash.",
     "gateway.breaker.1": "The breaker says when to try again, lets one call through then, and is one caller's.",
     "gateway.breaker.2": "A source sets the breaker of its tools, or switches it off.",
+    "gateway.lists.1": "Tools of a server that was restarted are seen, also where nothing told of them.",
+    "gateway.lists.2": "What clients call a tool of a server depends on no other server and on no trust.",
     "gateway.places.1": "A slow server holds up no call of the same session to another.",
 }
 

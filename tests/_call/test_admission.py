@@ -126,7 +126,7 @@ async def test_why_tells_of_the_breaker_that_would_end_a_call() -> None:
             assert session.why("look_up", {"item": "tea"}).verdict.effect == "allow"
             result = await session.call("look_up", {"item": "missing"})
         assert result.failure is not None
-        assert result.failure.code == "denied"
+        assert result.failure.code == "unavailable"
         verdict = session.why("look_up", {"item": "missing"}).verdict
         assert (verdict.effect, verdict.by, verdict.message) == ("deny", "limit", result.failure.message)
 

@@ -38,16 +38,21 @@ class CatalogView:
 
     def model_names(self, taken: Mapping[str, str] | None = None) -> dict[str, Tool]:
         """What a model calls them, within the letters that every provider takes; `taken` names keep their ids."""
-        local = Counter(tool.name for tool in self.tools if tool.trusted)
+        local = Counter(tool.name for tool in self.tools if _is_local(tool))
         used = dict(taken or {})
         known = {id: name for name, id in used.items()}
         named: dict[str, Tool] = {}
         for tool in self.tools:
-            tries = ((tool.trusted and local[tool.name] == 1, False), (False, False), (False, True))
+            tries = ((_is_local(tool) and local[tool.name] == 1, False), (False, False), (False, True))
             names = (model_name(tool, bare=bare, sure=sure) for bare, sure in tries)  # made as far as they are needed
             name = known.get(tool.id) or next(name for name in names if used.setdefault(name, tool.id) == tool.id)
             named[name] = tool
         return named
+
+
+def _is_local(tool: Tool) -> bool:
+    """Whether a tool may have a bare name. That of a server never has: what it is called may depend on nothing else."""
+    return tool.trusted and tool.upstream is None
 
 
 def model_name(tool: Tool, *, bare: bool, sure: bool = False) -> str:

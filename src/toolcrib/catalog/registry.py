@@ -107,8 +107,13 @@ class SourceRegistry:
 
     async def settle(self, tool: str | None = None) -> None:
         """Gives sources that are still starting a moment, soon after the start: whoever lists tools just then finds
-        those that are quick, and a call of a `tool` whose source is about to be there finds it.
+        those that are quick, and a call of a `tool` whose source is about to be there finds it. Sources whose tools
+        were listed long ago list them again beside that.
         """
+        for source in self.sources:
+            freshen = getattr(source, "freshen", None)
+            if freshen is not None:
+                freshen()
         if self._late:
             mine = [] if tool is None else self._late_with(tool)
             left = self._settles_at - asyncio.get_running_loop().time()

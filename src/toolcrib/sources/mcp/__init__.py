@@ -98,10 +98,30 @@ class Mcp:
             except (ToolFailure, ToolcribError) as error:
                 log.info("%s", error)
 
+    def freshen(self) -> None:
+        """Has the tools listed anew beside all else, if the last listing is too old; somebody looks at them."""
+        if self.server.stale and self._changed is not None and _is_over(self._tasks.get("freshen")):
+            self._tasks["freshen"] = asyncio.create_task(self._freshen())
+
+    async def _freshen(self) -> None:
+        try:
+            await self.server.refresh()
+        except ToolFailure as error:
+            log.info("the tools of %s could not be listed again: %s", self.name, error.message)
+            await asyncio.sleep(RETRY_S)
+
+    async def refresh(self) -> None:
+        """Lists the tools anew.
+
+        Raises:
+            ToolFailure: `unavailable`, the server cannot be asked.
+        """
+        await self.server.refresh()
+
     def _note_change(self, offered: list[OfferedTool]) -> None:
         """Has the newest tools made beside all else, one time after the other."""
         self._newest = offered
-        if self._changed is not None and ("renew" not in self._tasks or self._tasks["renew"].done()):
+        if self._changed is not None and _is_over(self._tasks.get("renew")):
             self._tasks["renew"] = asyncio.create_task(self._renew(self._changed))
 
     async def _renew(self, changed: Callable[[Iterable[Tool]], None]) -> None:
@@ -143,6 +163,10 @@ class Mcp:
                 left_out.append(f"{offered.legal_name}: {error.field}: {error.problem}")
         self._left_out = tuple(left_out)
         return list(made.values())
+
+
+def _is_over(task: asyncio.Task[None] | None) -> bool:
+    return task is None or task.done()
 
 
 def as_tool(server: McpClient, offered: OfferedTool, *, trusted: bool = False, limits: Limits | None = None) -> Tool:

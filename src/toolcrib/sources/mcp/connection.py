@@ -43,7 +43,10 @@ TASKS = "io.modelcontextprotocol/tasks"
 PROBE_S = 10.0
 CLOSE_S = 20.0
 PAGES = 100
+FRESH_S = 300.0
+LEAST_FRESH_S = 1.0
 PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
 HEADER_MISMATCH = -32020
 
 log = logging.getLogger("toolcrib.mcp")
@@ -89,6 +92,7 @@ class McpConnection:
         self.listing = ToolListing([])
         self._one_listing = asyncio.Lock()
         self._stale = self._refreshing = False
+        self.fresh_until = 0.0
         self.exchanges: set[PendingRequest] = set()
         self.abandoned: set[str] = set()  # sessions of calls that the server may still work on
         self.closing = self.doubted = False
@@ -193,10 +197,18 @@ class McpConnection:
             self._start(self._subscribe())
 
     async def _subscribe(self) -> None:
-        with contextlib.suppress(Exception):  # it is only a convenience: the next connection lists again
-            async with self.client.listen(tools_list_changed=True) as changes:
-                async for _ in changes:
-                    self._note_change()
+        """Hears of changes as long as the connection lasts; a server that was away may have others than before."""
+        pause = PAUSE_S
+        while True:
+            with contextlib.suppress(Exception):  # it is only a convenience: the next connection lists again
+                async with self.client.listen(tools_list_changed=True) as changes:
+                    if pause > PAUSE_S:
+                        self._note_change()
+                    pause = PAUSE_S
+                    async for _ in changes:
+                        self._note_change()
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+            await asyncio.sleep(pause)
 
     async def _noticed(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification) and not self.modern:
@@ -217,6 +229,20 @@ class McpConnection:
                 await asyncio.sleep(PAUSE_S)
         finally:
             self._refreshing = False
+
+    async def refresh(self) -> None:
+        """Lists its tools again.
+
+        Raises:
+            ToolFailure: it cannot be asked.
+        """
+        try:
+            async with asyncio.timeout(self._settings.start_s):
+                await self._list()
+        except MCPError as error:
+            raise self._failure(error) from None
+        except (ValidationError, TimeoutError) as error:
+            raise ToolFailure("unavailable", f"{self._settings.name} does not list its tools: {error}") from None
 
     async def _relist(self) -> None:
         try:
@@ -281,6 +307,7 @@ class McpConnection:
         assert incoming is not None
         found: dict[str, OfferedTool] = {}
         cursor: str | None = None
+        self.fresh_until = asyncio.get_running_loop().time() + FRESH_S
         incoming.truncated = False
         for _ in range(PAGES):
             with self._sifting(incoming, most - len(found)):
@@ -289,6 +316,9 @@ class McpConnection:
                 said = offered(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
                 found.setdefault(said.name, said)
             cursor = page.next_cursor
+            if page.ttl_ms:
+                until = asyncio.get_running_loop().time() + max(page.ttl_ms / 1000, LEAST_FRESH_S)
+                self.fresh_until = min(self.fresh_until, until)
             if cursor is None or incoming.truncated:
                 return await asyncio.to_thread(vet, list(found.values()), most, incoming.truncated)
         raise ToolFailure("failed", f"the list of its tools has more than {PAGES} pages")

@@ -68,6 +68,11 @@ class ServerLink:
         """True if somebody uses it now."""
         return self._users > 0
 
+    @property
+    def fresh_until(self) -> float:
+        """Until when what it listed may be taken for true, by the clock of the loop."""
+        return 0.0 if self._connection is None else self._connection.fresh_until
+
     @contextlib.asynccontextmanager
     async def connected(self) -> AsyncIterator[McpConnection]:
         """The connection, for as long as it is used; one that nobody uses rests after a while.

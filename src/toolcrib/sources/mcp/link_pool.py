@@ -38,6 +38,7 @@ class LinkPool:
         self._links: dict[LinkKey, ServerLink] = {}  # the one that was used last stands last
         self._listings: dict[ServerLink, ToolListing] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._listed_until = 0.0
 
     def __len__(self) -> int:
         return len(self._links)
@@ -108,6 +109,7 @@ class LinkPool:
 
     def _end(self, key: LinkKey) -> None:
         link = self._links.pop(key)
+        self._listed_until = link.fresh_until
         if len(self._listings) > 1 and self._listings.pop(link, None) is not None:
             self._tell()
         task = asyncio.get_running_loop().create_task(link.close(), context=contextvars.Context())
@@ -129,6 +131,22 @@ class LinkPool:
         tools = {tool.name: tool for listing in listings for tool in listing.tools}
         left_out = dict.fromkeys(line for listing in listings for line in listing.left_out)
         self._relisted(ToolListing([*tools.values()], tuple(left_out)))
+
+    async def refresh(self) -> None:
+        """Lists the tools anew, by every connection that there is, or by one that is made for it.
+
+        Raises:
+            ToolFailure: `unavailable`, it cannot be asked.
+        """
+        links = list(self._links.values()) or [self._link(SHARED)]
+        for link in links:
+            async with link.connected() as connection:
+                await connection.refresh()
+
+    @property
+    def fresh_until(self) -> float:
+        """Until when what was listed last may be taken for true, by the clock of the loop."""
+        return max((link.fresh_until for link in self._links.values()), default=self._listed_until)
 
     def health(self) -> Health:
         """How the server is: well as long as one connection is; nothing is started for that."""

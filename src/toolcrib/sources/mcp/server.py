@@ -73,6 +73,20 @@ class McpClient:
         async with self._pool.listing() as connection:
             return await connection.about()
 
+    async def refresh(self) -> None:
+        """Asks anew what it offers; `changed` is called where that is something else.
+
+        Raises:
+            ToolFailure: `unavailable`, it cannot be asked.
+        """
+        await self._pool.refresh()
+
+    @property
+    def stale(self) -> bool:
+        """True if what it offers was asked so long ago that it should be asked again; no program is started for it."""
+        asleep = bool(self.settings.command) and not self.connections
+        return self._tools is not None and not asleep and asyncio.get_running_loop().time() >= self._pool.fresh_until
+
     def health(self) -> Health:
         """How the server is, as far as it was used; nothing is started for that."""
         return self._pool.health()
