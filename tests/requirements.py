@@ -604,6 +604,17 @@ CHAIN: dict[str, str] = {  # account, anvil, cast, chain, eth, forge, shape, wal
     "shape.sourcify.1": "Sourcify's contracts are read; anything but 200 goes on to Etherscan.",
 }
 
+SCHEDULES: dict[str, str] = {
+    "schedules.call.1": "A call is made after a delay, at a time, or when another call has ended.",
+    "schedules.call.2": "A scheduled call passes all stages when it is scheduled, and again when it is due.",
+    "schedules.call.3": "Schedules are listed and cancelled, one for each key.",
+    "schedules.call.4": "A tool schedules with its result or at once, and only while its call is this process's.",
+    "schedules.call.5": "Questions of the policy are asked, and rates charged, when a scheduled call is due.",
+    "schedules.cron.1": "A cron expression makes call after call, each accepted with the one before it.",
+    "schedules.cron.2": "Runs go by a time zone, each once on days when clocks change.",
+    "schedules.cron.3": "Missed runs are left out, made once, or all made up to a bound, as declared.",
+}
+
 RELIABILITY: dict[str, str] = {
     # Fences
     "reliability.fence.1": "A store writes on behalf of a call only while that call runs in that attempt.",
@@ -767,6 +778,7 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "mcp": MCP,
     "gateway": GATEWAY,
     "agents": AGENTS,
+    "schedules": SCHEDULES,
     "reliability": RELIABILITY,
     "security": SECURITY,
     "findings": FINDINGS,

@@ -221,6 +221,16 @@ export interface Failure {
   reason?: string | null;
 }
 
+/** The time of a scheduled call has come. */
+export interface Fired {
+  /** Id of the schedule. */
+  schedule: string;
+  /** When it was to be made; absent where it waited for another call. */
+  due?: number | null;
+  /** Call that the schedule makes next. */
+  next?: string | null;
+}
+
 /** Another agent goes on. */
 export interface HandedOver {
   /** Run that is handed over; absent between runs. */
@@ -530,6 +540,28 @@ export interface RunWaiting {
   questions: string[];
 }
 
+/** A call waits for its time. */
+export interface Scheduled {
+  /** Id of the schedule: that of its first call. */
+  schedule: string;
+  /** When it is to be made; absent where it waits for another call. */
+  due?: number | null;
+  /** Call whose end it waits for. */
+  when?: string | null;
+  /** Cron expression by which it is made again and again. */
+  cron?: string | null;
+  /** Time zone of the cron expression. */
+  timezone?: string | null;
+  /** What becomes of runs that nothing was there to make: `skip`, `once` or `all`. */
+  missed?: "all" | "once" | "skip";
+  /** How many missed runs are made at the most. */
+  limit?: number;
+  /** Call that scheduled it. */
+  parent?: string | null;
+  /** When it was due before, where that run was missed and left out. */
+  skipped?: number | null;
+}
+
 /** A logout is over. */
 export interface SessionClosed {
   /** Calls that ended meanwhile. */
@@ -758,6 +790,8 @@ export interface Waiting {
 /** The data of each kind of event. */
 export interface EventKinds {
   accepted: Accepted;
+  scheduled: Scheduled;
+  fired: Fired;
   waiting: Waiting;
   endorsed: Endorsed;
   escalated: Escalated;

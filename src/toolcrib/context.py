@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from toolcrib.errors import Refused
 from toolcrib.schema import output_check
 from toolcrib.state import Snapshot
-from toolcrib.types import Answer, Kind, Result, Resume
+from toolcrib.types import Answer, Kind, Result, Resume, Schedule
 
 if TYPE_CHECKING:
     from toolcrib.agent.run_scope import RunView
@@ -100,6 +100,9 @@ class Host(Protocol):
     async def child(self, tool: str, args: Any) -> Result:
         """Another tool, through the whole pipeline."""
 
+    async def schedule(self, wanted: Schedule, key: str) -> str:
+        """Makes a call later; the id of the schedule."""
+
     async def credential(self, name: str) -> str:
         """What the owner of the session brings under that name."""
 
@@ -140,6 +143,10 @@ class OutsideCrib:
     def has_step(self, key: str) -> bool:
         """No earlier pass recorded anything."""
         return False
+
+    async def schedule(self, wanted: Schedule, key: str) -> str:
+        """Nobody will make it."""
+        raise Refused("unavailable", "No crib runs this tool, so that nobody would make the call")
 
     def attach(self, id: str, data: bytes) -> None:
         """Nobody will read it."""
@@ -338,6 +345,17 @@ class Context:
         """Runs another tool of the session, through the whole pipeline, as a child of this call."""
         return self._host.child(tool, args)
 
+    def schedule(self, key: str, schedule: Schedule) -> Awaitable[str]:
+        """Makes a call of the session later, and returns the id of the schedule; `key` names it within this call.
+
+        It is written at once. A later pass of this call with the same key finds it, and has nothing made twice. What is
+        to be made only if this call succeeds is returned in `Result(schedules=[...])` instead.
+
+        Raises:
+            Refused: it may not be made, or there is no such time or call.
+        """
+        return self._host.schedule(schedule, key)
+
     # For toolkits that work on the session itself
 
     @property
@@ -398,6 +416,10 @@ class ThreadContext(Context):
     def call(self, tool: str, args: Any = None) -> Any:
         """As in an async tool, without `await`."""
         return self._wait(super().call(tool, args))
+
+    def schedule(self, key: str, schedule: Schedule) -> Any:
+        """As in an async tool, without `await`."""
+        return self._wait(super().schedule(key, schedule))
 
     def drain(self) -> Any:
         """As in an async tool, without `await`."""

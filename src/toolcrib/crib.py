@@ -13,10 +13,11 @@ from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from weakref import WeakValueDictionary
 
 from toolcrib._call.abandoned_tasks import bounded, forsake
+from toolcrib._call.lifecycle import waits_for_time
 from toolcrib._call.pipeline import Pipeline
 from toolcrib._call.scheduler import Clock, SystemClock
 from toolcrib._call.spans import traced
@@ -36,6 +37,7 @@ from toolcrib.context import AgentRunner, Deps
 from toolcrib.engine import Engine, open_engine
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import Done, NamespacesChanged, Opened, RunEnded, SessionDeleted, StateRecord, ToolsChanged
+from toolcrib.keywords import ScheduleKeywords
 from toolcrib.policy import ANYWHERE, DataOrigin, DefaultPolicy, Policy
 from toolcrib.session import Session
 from toolcrib.sources import Fixed, as_source
@@ -44,7 +46,7 @@ from toolcrib.state import Key, Mode, declared
 from toolcrib.store import OWNER, SessionRow, Store, open_store
 from toolcrib.store.vault import SecretKey
 from toolcrib.tool import Tool
-from toolcrib.types import Credentials, CribLimits, Layer, Question
+from toolcrib.types import Credentials, CribLimits, Layer, Question, ScheduleEntry
 
 if TYPE_CHECKING:
     from toolcrib.policy.paths import Folders
@@ -54,6 +56,9 @@ WEEK = timedelta(days=7)
 SWEEP_S, SHORTEST_S = 3600.0, 1.0
 SOURCES_S = 10.0
 """How long a start waits for sources, unless they are required; what they have comes later then."""
+
+OTHERS_S = 10.0
+"""How often it is looked for calls that other processes let wait, and that come due."""
 
 PART_S = 5.0
 """How long a part of a crib has to stop."""
@@ -144,6 +149,7 @@ class Crib:
         self.default_namespaces = tuple(default_namespaces)
         self.ending = False
         self.recovering: set[str] = set()
+        self.watched: set[str] = set()
         self.rescue = OrphanRecovery()
         self.patience = SOURCES_S
         self.at_once = False
@@ -241,6 +247,8 @@ class Crib:
         else:
             await self.pipeline.engine.start(self)
         await self._look_for_expiry()
+        if self.pipeline.engine is None and self.store.url != "memory:":
+            self.rescue.add(self._look_for_others, OTHERS_S)
         self._sweep_later()
         if self.agents is not None:
             self.agents.start(self)
@@ -622,6 +630,46 @@ class Crib:
         """What is open in all sessions, or in those of one owner."""
         return await open_questions(self.store, owner)
 
+    # Scheduled calls
+
+    async def schedule(
+        self, session: str, tool: str, args: Any = None, **times: Unpack[ScheduleKeywords]
+    ) -> ScheduleEntry:
+        """Makes a call later in a session, with the rights of that session; see `Session.schedule`.
+
+        Raises:
+            Refused: `not_found`, there is no such session; or what `Session.schedule` refuses.
+        """
+        found = None if session.startswith(f"{OWNER}.") else await self._attached(session)
+        if found is None:
+            raise Refused("not_found", f"There is no session '{session}'")
+        await self._renew(found)
+        return await found.schedule(tool, args, **times)
+
+    async def schedules(self, owner: str | None = None) -> list[ScheduleEntry]:
+        """The calls that wait for their time in all sessions, or in those of one owner, the first due first."""
+        rows = await (
+            self.store.calls(None, ("waiting",), limit=100_000)
+            if owner is None
+            else self.store.calls_of_owner(owner, ("waiting",), limit=100_000)
+        )
+        ids = dict.fromkeys(row.session for row in rows if waits_for_time(row))
+        sessions = [await self._attached(id) for id in ids]
+        found = [one for session in sessions if session is not None for one in await session.schedules()]
+        return sorted(found, key=lambda one: (one.due is None, one.due or 0.0))
+
+    async def cancel_schedule(self, id: str) -> bool:
+        """Ends a schedule of whatever session: it makes no more calls. False where it was over.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        row = await self.store.call(id)
+        session = None if row is None else await self._attached(row.session)
+        if session is None:
+            raise Refused("not_found", f"No such schedule: {id}")
+        return await session.cancel_schedule(id)
+
     # What happens by itself
 
     def _expiry_changed(self, when: float) -> None:
@@ -641,6 +689,11 @@ class Crib:
         when = await self.store.next_expiry()
         if when is not None and not self.ending:
             self._expiry_changed(when)
+
+    async def _look_for_others(self) -> float:
+        """Sets the timer for what other processes let wait meanwhile, which may be gone when it is due."""
+        await self._look_for_expiry()
+        return OTHERS_S
 
     def _cancel_timers(self) -> None:
         for timer in (None if self._expiry is None else self._expiry[1], self._sweep_timer):

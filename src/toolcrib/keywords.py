@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
-from toolcrib.types import Annotations, By, Effect, Knowledge, Limits, Wake
+from toolcrib.types import Annotations, By, Effect, Knowledge, Limits, Missed, Wake
 
 
 class CallKeywords(TypedDict, total=False):
@@ -33,6 +34,29 @@ class CallKeywords(TypedDict, total=False):
     """How long it may take, where that is less than the tool's own limit."""
     cancel_on_disconnect: bool | None
     """Stop it when its caller goes away."""
+
+
+class ScheduleKeywords(TypedDict, total=False):
+    """When a scheduled call is made: one of the first four, at once without any of them."""
+
+    after: float | timedelta | None
+    """So many seconds from now."""
+    at: float | datetime | None
+    """At that time, in seconds since 1970 or with its time zone."""
+    when: str | None
+    """When that call of the session has ended, however it ends."""
+    cron: str | None
+    """Again and again, by a cron expression."""
+    timezone: str
+    """The time zone of the cron expression; UTC without it."""
+    missed: Missed
+    """What becomes of runs that nothing was there to make: `skip`, `once` (without a word) or `all`."""
+    limit: int
+    """How many missed runs `all` makes at the most, the last ones."""
+    label: str
+    """What the call is shown as."""
+    key: str | None
+    """A second schedule with the same key finds the first."""
 
 
 class AnswerKeywords(TypedDict, total=False):

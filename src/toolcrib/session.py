@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from toolcrib._call import answers, cancellation, records
+from toolcrib._call import answers, cancellation, records, schedules
 from toolcrib._call.history import result
 from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
@@ -36,14 +36,14 @@ from toolcrib.events import (
     ToolsChanged,
     UserState,
 )
-from toolcrib.keywords import AnswerKeywords, CallKeywords
+from toolcrib.keywords import AnswerKeywords, CallKeywords, ScheduleKeywords
 from toolcrib.media import is_digest
 from toolcrib.policy import Policy
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import LEASES, Row, Write, draft
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result
+from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result, Schedule, ScheduleEntry
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -291,6 +291,45 @@ class Session(Lists):
         if live.row.id == live.id:
             return records.call(live)
         return (await self.history(live.row)).call()
+
+    async def schedule(self, tool: str, args: Any = None, **times: Unpack[ScheduleKeywords]) -> ScheduleEntry:
+        """Makes a call later: `after` so many seconds, `at` a time, `when` a call ends, or by `cron`. It is durable.
+
+        It is looked at now, so that what could never run is refused, and again when its time comes, with the rights
+        that the session has by then. `cancel_schedule` ends it; `result` of its id waits for the first call.
+
+        Raises:
+            Refused: it may not be made, there is no such time or call, or the session is closed.
+        """
+        when: dict[str, Any] = dict(times)
+        key = when.pop("key", None)
+        try:
+            wanted = Schedule(tool, args, **when)
+        except (TypeError, ValueError) as error:
+            raise Refused("invalid_arguments", str(error)) from None
+        options = CallOptions.of({"label": wanted.label or None, "key": key, "background": True})
+        row = await schedules.schedule(self, wanted, options)
+        made = schedules.listed(await self.history(row))
+        if made is None:
+            raise Refused("conflict", f"The key '{key}' is that of call {row.id}, which was not scheduled")
+        return made
+
+    async def _schedule_for(self, maker: LiveCall, wanted: Schedule, key: str) -> str:
+        """A call that another call wants to be made later."""
+        options = schedules.options_of(maker, wanted, key)
+        return (await schedules.schedule(self, wanted, options, maker)).id
+
+    async def schedules(self) -> list[ScheduleEntry]:
+        """The calls that wait for their time, the first due first."""
+        return await schedules.pending(self)
+
+    async def cancel_schedule(self, id: str) -> bool:
+        """Ends a schedule: it makes no more calls, and what it has made goes on. False where it was over.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        return await schedules.cancel(self, id)
 
     def _new_call(
         self,

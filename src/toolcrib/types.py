@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 
 from toolcrib.media import BLOCKS, Media, block_type, encoded, guessed_type, joined, media_of
 
@@ -241,6 +242,75 @@ class SideEffect:
     data: Any = None
 
 
+Missed = Literal["skip", "once", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A call to be made later: `after` so many seconds, `at` a time, `when` a call ends, or again and again by `cron`.
+
+    Without any of them it is made at once. Times are seconds since 1970 or a `datetime`; a cron expression goes by
+    `timezone`. `missed` says what becomes of runs that nothing was there to make: `skip` leaves them out, `once` makes
+    one call for all of them, `all` makes each, the last `limit` at the most.
+
+    Raises:
+        ValueError: more than one time is given, or one that is none.
+    """
+
+    tool: str
+    args: Any = None
+    after: float | timedelta | None = None
+    at: float | datetime | None = None
+    when: str | None = None
+    cron: str | None = None
+    timezone: str = "UTC"
+    missed: Missed = "once"
+    limit: int = 100
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        times = {name: getattr(self, name) for name in ("after", "at", "when", "cron")}
+        if len(given := [name for name, value in times.items() if value is not None]) > 1:
+            raise ValueError(f"a schedule has one time, not {' and '.join(given)}")
+        if self.missed not in get_args(Missed):
+            raise ValueError(f"missed: {self.missed!r} is none of {', '.join(get_args(Missed))}")
+        if not 1 <= self.limit <= 1000:
+            raise ValueError(f"limit: {self.limit!r} is not within 1 to 1000")
+        if self.after is not None and not 0 <= self.delay_s < LONGEST_S:
+            raise ValueError(f"after: {self.after!r} is no number of seconds from 0 to {LONGEST_S:g}")
+        if isinstance(self.at, datetime) and self.at.tzinfo is None:
+            raise ValueError("at: a time of day says nothing without its time zone")
+
+    @property
+    def delay_s(self) -> float:
+        """How many seconds it waits, where it waits for a number of them."""
+        return self.after.total_seconds() if isinstance(self.after, timedelta) else self.after or 0.0
+
+
+LONGEST_S = 100 * 366 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEntry:
+    """A call that waits for its time. `id` names the schedule, and `call` the call that comes next.
+
+    Both are the same until a cron expression has made its first call.
+    """
+
+    id: str
+    call: str
+    session: str
+    tool: str
+    args: Any
+    due: float | None
+    when: str | None = None
+    cron: str | None = None
+    timezone: str = "UTC"
+    missed: Missed = "once"
+    limit: int = 100
+    label: str = ""
+
+
 class Block(dict[str, Any]):
     """One piece of content, tagged by `type`; a tool that returns blocks returns content."""
 
@@ -272,20 +342,43 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class ResultExtras(NamedTuple):
-    """What few results have: a message on success, and effects."""
+    """What few results have: a message on success, effects, and calls to be made later."""
 
     message: str | None = None
     effects: tuple[SideEffect, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+    planned: tuple[Any, ...] = ()
+    """What is written for the schedules."""
 
 
 NO_EXTRAS = ResultExtras()
 
 
+class ExtraKeywords(TypedDict, total=False):
+    """What few results have."""
+
+    message: str | None
+    effects: Sequence[SideEffect | Mapping[str, Any]]
+    schedules: Sequence[Schedule | Mapping[str, Any]]
+
+
+def _extras(
+    message: str | None = None,
+    effects: Sequence[SideEffect | Mapping[str, Any]] = (),
+    schedules: Sequence[Schedule | Mapping[str, Any]] = (),
+) -> ResultExtras:
+    if message is None and not effects and not schedules:
+        return NO_EXTRAS
+    made = [SideEffect(**effect) if isinstance(effect, Mapping) else effect for effect in effects]
+    later = [Schedule(**call) if isinstance(call, Mapping) else call for call in schedules]
+    return ResultExtras(message, tuple(made), tuple(later))
+
+
 class Result:
     """What came out of a call: data or a failure, blocks, state changes, a handover, metadata.
 
-    `message` says to model and people what was done. State changes and `effects` are written with the end of the call,
-    in one commit, also where it failed.
+    `message` says to model and people what was done. State changes, `effects` and `schedules`, calls to be made later,
+    are written with the end of the call, in one commit, also where it failed.
     """
 
     __slots__ = ("_data", "_json", "changes", "content", "extras", "failure", "handover", "metadata")
@@ -300,8 +393,7 @@ class Result:
         metadata: Mapping[str, Any] | None = None,
         *,
         json: bytes | None = None,
-        message: str | None = None,
-        effects: Sequence[SideEffect | Mapping[str, Any]] = (),
+        **extras: Unpack[ExtraKeywords],
     ) -> None:
         self._data = data if json is None else _MISSING
         self._json = json
@@ -312,16 +404,16 @@ class Result:
             self.changes = [Change(**change) if isinstance(change, Mapping) else change for change in changes]
         self.handover = handover
         self.metadata: Mapping[str, Any] = metadata or _NOTHING
-        self.extras = NO_EXTRAS
-        if message is not None or effects:
-            made = [SideEffect(**effect) if isinstance(effect, Mapping) else effect for effect in effects]
-            self.extras = ResultExtras(message, tuple(made))
+        self.extras = _extras(**extras) if extras else NO_EXTRAS
 
     def but(self, **parts: Any) -> Result:
         """Return a copy with other parts."""
         same = {name: getattr(self, name) for name in ("content", "failure", "changes", "handover", "metadata")}
         data = {} if "data" in parts or "json" in parts else {"json": self.json}
-        return Result(**{**same, **data, **self.extras._asdict(), **parts})
+        extras = {name: parts.pop(name) for name in ResultExtras._fields if name in parts}
+        copy = Result(**{**same, **data, **parts})
+        copy.extras = self.extras._replace(**extras) if extras else self.extras
+        return copy
 
     @property
     def message(self) -> str | None:
@@ -332,6 +424,11 @@ class Result:
     def effects(self) -> tuple[SideEffect, ...]:
         """What the tool brought about."""
         return self.extras.effects
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The calls that the tool wants to be made later."""
+        return self.extras.schedules
 
     @property
     def ok(self) -> bool:

@@ -145,6 +145,16 @@ class Admission:
             request, tool, parsed, verdict, timeout_s, background, look.label, shown, secrets, look.given, plain
         )
 
+    async def charge(self, request: CallRequest, tool: Tool) -> Rejected | None:
+        """Charge a call that was accepted without it to the rates; return why it may not run, if it may not."""
+        if tool.limits.rate is None and not self._rated:
+            return None
+        try:
+            await self._rate(request, tool)
+        except _Refusal as refusal:
+            return _Look(request, request.arguments, request.options.label, tool).rejected(refusal)
+        return None
+
     def explain(self, request: CallRequest) -> Admitted | Rejected:
         """Return the same without running any code of the tool, and so at once."""
         work = self.admit(request)

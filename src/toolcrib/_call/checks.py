@@ -10,7 +10,7 @@ from toolcrib._call.request import CallRequest
 from toolcrib.context import Deps, OutsideCrib
 from toolcrib.state import Snapshot
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, Credentials, Result
+from toolcrib.types import Answer, Credentials, Result, Schedule
 
 
 class CheckHost(OutsideCrib):
@@ -75,6 +75,10 @@ class CheckHost(OutsideCrib):
     async def child(self, tool: str, args: Any) -> Result:
         """Nothing can be called yet."""
         self._refuse("call")
+
+    async def schedule(self, wanted: Schedule, key: str) -> str:
+        """Nothing can be scheduled yet."""
+        self._refuse("schedule")
 
     async def stopped(self) -> None:
         """A check is not stopped, only given up."""

@@ -17,9 +17,11 @@ from toolcrib.events import (
     Escalated,
     Event,
     EventData,
+    Fired,
     Output,
     Paused,
     QuestionRecord,
+    Scheduled,
     Started,
     StepTaken,
     Waiting,
@@ -51,6 +53,8 @@ class History:
         self.outputs = 0
         self.last_output: Any = None
         self.paused: list[str] | None = None
+        self.scheduled: Scheduled | None = None
+        self.fired = False
         self.done: Done | None = None
         self.done_at: float | None = None
         self.seq = 0
@@ -82,12 +86,16 @@ class History:
                 self._go_on(data, event.at)
 
     def _go_on(self, data: EventData, at: float) -> None:
-        """Takes what happens between the start of a call and its end."""
+        """Takes what happens between the beginning of a call and its end."""
         match data:
             case Escalated():
                 self._escalate(data.question, at)
             case Paused():
                 self.paused = data.children
+            case Scheduled():
+                self.scheduled = data
+            case Fired():
+                self.fired = True
             case Output():
                 self.outputs += 1
                 self.last_output = output_of(data)
@@ -154,11 +162,16 @@ class History:
         if self.done is not None:
             failure = self.done.failure
             return "succeeded" if self.done.ok or failure is None else _ENDED.get(failure.code, "failed")
-        if self.question is not None or self.paused is not None:
+        if self.question is not None or self.paused is not None or self.awaits_time:
             return "waiting"
         if self.started is None:
             return "queued"
         return "streaming" if self.outputs else "running"
+
+    @property
+    def awaits_time(self) -> bool:
+        """Whether its time has not come yet."""
+        return self.scheduled is not None and not self.fired and self.done is None
 
     @property
     def list(self) -> str:

@@ -30,6 +30,7 @@ from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, ClassVar
 
+import msgspec
 from pydantic_core import to_json
 
 from toolcrib import errors
@@ -42,7 +43,7 @@ from toolcrib.sources.functions import as_tool
 from toolcrib.state import Snapshot
 from toolcrib.store.codec import Raw, decode, encode
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, Block, Change, Failure, Result, content_of
+from toolcrib.types import Answer, Block, Change, Failure, Result, Schedule, SideEffect, content_of
 
 MAIN = ("__main__", "__mp_main__")
 START = "import sys; sys.path[:] = {path}; from toolcrib._call.isolation import serve; serve{passed}"
@@ -208,6 +209,8 @@ class Peer:
                 self._send("value", id, await live.ask(body))
             elif verb == "credential":
                 self._send("value", id, await live.credential(body))
+            elif verb == "schedule":
+                self._send("value", id, await live.schedule(msgspec.convert(body[0], Schedule), body[1]))
             elif verb == "step":
                 self._send("value", id, await live.step(body, lambda: self._run_step(id)))
             else:
@@ -238,7 +241,7 @@ def _fields(error: ToolFailure | Failure) -> dict[str, Any]:
 
 
 def _packed(result: Result) -> dict[str, Any]:
-    names = ("data", "content", "failure", "changes", "handover", "message", "effects")
+    names = ("data", "content", "failure", "changes", "handover", "message", "effects", "schedules")
     return {**{name: getattr(result, name) for name in names}, "metadata": dict(result.metadata)}
 
 
@@ -247,7 +250,10 @@ def _unpacked(body: dict[str, Any]) -> Result:
     told = {name: body[name] for name in ("data", "content", "handover", "metadata", "message")}
     result = history.result(Done(ok=failure is None, failure=failure, duration_ms=0, **told))
     result.changes = [Change(**change) for change in body["changes"]]
-    return result.but(effects=body["effects"])
+    if body["effects"] or body["schedules"]:
+        effects = tuple(SideEffect(**effect) for effect in body["effects"])
+        result = result.but(effects=effects, schedules=tuple(msgspec.convert(body["schedules"], list[Schedule])))
+    return result
 
 
 # What follows runs in the other process
@@ -419,6 +425,10 @@ class ProcessHost(OutsideCrib):
     def credential(self, name: str) -> Any:
         """What the owner of the session brings under that name."""
         return self._request("credential", name)
+
+    def schedule(self, wanted: Schedule, key: str) -> Any:
+        """Makes a call later; the id of the schedule."""
+        return self._request("schedule", [wanted, key])
 
     def attach(self, id: str, data: bytes) -> None:
         """Only the process that writes the result could keep it."""

@@ -1,6 +1,7 @@
 """The life of a call: its stages, what may follow what, and the only functions that change its row.
 
-    accepted -> (waiting <-> answered)* -> started -> (progress | output | step | waiting <-> answered)* -> done
+    accepted -> (scheduled -> fired)? -> (waiting <-> answered)* -> started
+        -> (progress | output | step | waiting <-> answered)* -> done
 
 `NEXT` says which event may follow which, and `STATES` what the index may say meanwhile. The functions below are pure:
 from the row that stands they make the `Write` that changes it, guarded by the state and attempt that must still stand.
@@ -17,10 +18,21 @@ from toolcrib.store import Draft, Row, State, Write
 from toolcrib.store.codec import CompactWrite
 
 Stage = Literal[
-    "new", "queued", "asked", "running", "suspended", "resumed", "paused", "asked_again", "ended", "settled"
+    "new",
+    "queued",
+    "scheduled",
+    "asked",
+    "running",
+    "suspended",
+    "resumed",
+    "paused",
+    "asked_again",
+    "ended",
+    "settled",
 ]
-"""Where a call stands by its events. One that waits is `asked` before it has run, else `suspended`, and `resumed` after
-the answer to that. It is `paused` while calls that it made wait for somebody, and `asked_again` before it runs on.
+"""Where a call stands by its events. It is `scheduled` while it waits for its time. One that waits for an answer is
+`asked` before it has run, else `suspended`, and `resumed` after the answer to that. It is `paused` while calls that it
+made wait for somebody, and `asked_again` before it runs on.
 """
 
 _REPORTS: tuple[str, ...] = ("started", "progress", "output", "activity", "step")
@@ -28,7 +40,8 @@ _ABOUT_QUESTION: tuple[str, ...] = ("endorsed", "escalated")
 
 NEXT: dict[Stage, dict[str, Stage]] = {
     "new": {"accepted": "queued"},
-    "queued": {"waiting": "asked", "started": "running", "done": "ended"},
+    "queued": {"scheduled": "scheduled", "waiting": "asked", "started": "running", "done": "ended"},
+    "scheduled": {"scheduled": "scheduled", "fired": "queued", "done": "ended"},
     "asked": {**dict.fromkeys(_ABOUT_QUESTION, "asked"), "answered": "queued", "done": "ended"},
     "running": {**dict.fromkeys(_REPORTS, "running"), "waiting": "suspended", "paused": "paused", "done": "ended"},
     "suspended": {**dict.fromkeys(_ABOUT_QUESTION, "suspended"), "answered": "resumed", "done": "ended"},
@@ -49,6 +62,7 @@ NEXT: dict[Stage, dict[str, Stage]] = {
 STATES: dict[Stage, tuple[State, ...]] = {
     "new": ("queued",),
     "queued": ("queued",),
+    "scheduled": ("waiting",),
     "asked": ("waiting",),
     "running": ("running",),
     "suspended": ("waiting",),
@@ -192,6 +206,15 @@ def _moved(old: Row, row: Row, events: Sequence[Draft]) -> Write:
     if row.state not in MOVES[old.state]:
         raise ValueError(f"a call that is {old.state} cannot become {row.state}")
     return Write(row.session, list(events), row, (old.state, old.attempt))
+
+
+DUE = "due:"
+"""What the index has as the question of a call that waits for its time: this, and the id of its schedule."""
+
+
+def waits_for_time(row: Row) -> bool:
+    """True if a call waits for its time, or for the end of another call."""
+    return row.state == "waiting" and row.question is not None and row.question.startswith(DUE)
 
 
 def waits_for_children(row: Row) -> bool:

@@ -29,7 +29,7 @@ from toolcrib.store import Draft, Row, State, Write, draft
 from toolcrib.store.codec import LARGE, CompactWrite, decode, digest, encode, whole
 from toolcrib.store.vault import secret_id
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, By, Failure, Result, Wake
+from toolcrib.types import Answer, By, Failure, Result, Schedule, Wake
 
 if TYPE_CHECKING:
     from toolcrib._call.history import History
@@ -440,6 +440,11 @@ class LiveCall(Fence):
         """Another tool, through the whole pipeline."""
         await self.meet()
         return await self.session._call_child(self, tool, args)
+
+    async def schedule(self, wanted: Schedule, key: str) -> str:
+        """Makes a call later, once for that key."""
+        await self.meet()
+        return await self.session._schedule_for(self, wanted, key)
 
     async def credential(self, name: str) -> str:
         """What the owner of the session brings under that name."""

@@ -54,9 +54,10 @@ def on_purpose(
         reason=error.reason,
     )
     told = decode(to_json(dict(metadata), fallback=str)) if metadata else None
-    if given is None or not (given.changes or given.effects):
+    if given is None or not (given.changes or given.effects or given.schedules):
         return Result(failure=failure, metadata=told)
-    return Result(failure=failure, changes=_changes(given), metadata=told, effects=_effects(given))
+    made = Result(failure=failure, changes=_changes(given), metadata=told)
+    return made.but(effects=_effects(given), schedules=given.schedules)
 
 
 def _plain(given: Result) -> Result:
@@ -64,7 +65,8 @@ def _plain(given: Result) -> Result:
     content, metadata = decode(to_json([list(given.content), dict(given.metadata)]))
     made = Result(None, content, None, _changes(given), given.handover, metadata)
     if given.extras is not NO_EXTRAS:
-        made.extras = ResultExtras(None if given.message is None else str(given.message), _effects(given))
+        message = None if given.message is None else str(given.message)
+        made.extras = ResultExtras(message, _effects(given), given.schedules)
     return made
 
 
@@ -159,7 +161,7 @@ def presentable(live: LiveCall, result: Result) -> Result:
     failure = result.failure
     if failure is not None:
         failure = masked(failure, live.secrets)
-        return Result(failure=failure, changes=changes, metadata=metadata, effects=effects)
+        return result.but(failure=failure, changes=changes, metadata=metadata, effects=effects)
     json = concealed(live, result.json)
     return result.but(json=json, content=content, changes=changes, metadata=metadata, effects=effects, message=message)
 

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from typing import Any
 from weakref import WeakSet
 
-from toolcrib._call import approvals, lifecycle, records
+from toolcrib._call import approvals, lifecycle, records, schedules
 from toolcrib._call.admission import Admission, confirm
 from toolcrib._call.bodies import run_body
 from toolcrib._call.cancellation import end_children
@@ -421,6 +421,7 @@ class Pipeline:
         if self.rounds is not None and live.task is not None and live.row is not None and live.row.effect == "read":
             await self._step(live)
         result = self._shown(live, result)
+        result = await schedules.with_planned(live, result) if result.schedules else result
         for id, data in live.attached:
             await self.store.keep(live.session_id, id, data)
         if result.changes:
@@ -432,7 +433,7 @@ class Pipeline:
         elif (conflict := await self._record(live, result)) is not None:
             await self._too_late(live, result, conflict)
             return
-        live.result = result
+        live.result = result if result.extras is NO_EXTRAS else schedules.announced(live, result)
         if result.failure is not None or live.session.loops is not None or live.by.kind == "agent":
             live.session._remember_outcome(live, result)
         self.release(live)
@@ -593,6 +594,8 @@ class Pipeline:
             write = live.accepted(row, events)
         if live.extra is not None or live.history is not None or live.secrets:
             write.forgets = live.forgets
+        if result.extras.planned:
+            schedules.add(write, result.extras.planned)
         live.row = write.row
         return write
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcrib._call import approvals
 from toolcrib._call.history import History
-from toolcrib._call.lifecycle import Life
+from toolcrib._call.lifecycle import DUE, Life
 from toolcrib.events import Done, Event
 from toolcrib.store import Row, State
 
@@ -48,6 +48,10 @@ class FoldedCall:
         row.question = next(reversed(history.questions), None)
         if history.question is not None:
             row.expires_at = approvals.escalates_at(history.question) or history.question.expires_at
+        if history.scheduled is not None and row.question is None:
+            row.question = f"{DUE}{history.scheduled.schedule}"
+        if history.awaits_time and history.scheduled is not None:
+            row.expires_at = history.scheduled.due or history.accepted_at
         if life.ends:
             end = life.ends[-1].data
             assert isinstance(end, Done)
@@ -56,6 +60,11 @@ class FoldedCall:
             row.done_seq = life.ends[-1].seq
             row.code = None if end.failure is None else end.failure.code
         return row
+
+    @property
+    def _watches(self) -> bool:
+        """Whether it waits for the end of another call."""
+        return self.history.scheduled is not None and self.history.scheduled.when is not None
 
     def problems(self, row: Row | None) -> Iterator[str]:
         """Yield where the index says something else than the log, or the log what cannot be."""
@@ -74,7 +83,9 @@ class FoldedCall:
 
     def _compared(self, row: Row) -> dict[str, tuple[Any, Any]]:
         """What log and index say of a call; who runs it, and in which attempt, only the index knows."""
-        told, waits = self.row(), self.history.question is not None
+        told, waits = self.row(), self.history.question is not None or self.history.awaits_time
+        if self.history.awaits_time and told.question is not None and self._watches:
+            told.expires_at = row.expires_at  # when it is looked at next, which only the index knows
         return {
             "tool": (told.tool, row.tool),
             "effect": (told.effect, row.effect),

@@ -1,12 +1,12 @@
-"""Calls that waited too long for somebody: others are asked as well where a rule says so, and then they end."""
+"""Calls that waited: those whose time has come are made. Where nobody answered, others are asked, or the call ends."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from toolcrib._call import answers, suspension
-from toolcrib._call.lifecycle import waits_for_children
+from toolcrib._call import answers, schedules, suspension
+from toolcrib._call.lifecycle import waits_for_children, waits_for_time
 from toolcrib.errors import StoreUnavailable
 from toolcrib.store import Row
 from toolcrib.types import Failure
@@ -21,7 +21,7 @@ log = logging.getLogger("toolcrib")
 
 
 async def end_overdue(crib: Crib, now: float) -> None:
-    """Ends all whose time is up; one that cannot be ended keeps no other waiting.
+    """Ends or makes all whose time is up; one of which neither can be done keeps no other waiting.
 
     Raises:
         StoreUnavailable: the store is away.
@@ -31,7 +31,9 @@ async def end_overdue(crib: Crib, now: float) -> None:
         for row in rows:
             try:
                 session = await crib._attached(row.session)
-                if session is not None and waits_for_children(row):
+                if session is not None and waits_for_time(row):
+                    await schedules.fire(session, row)
+                elif session is not None and waits_for_children(row):
                     await suspension.look_after(session, row)
                 elif session is not None and not await answers.escalate(session, row):
                     await answers.end_waiting(session, row, await _nobody(session, row))

@@ -66,6 +66,50 @@ class Accepted(EventData, frozen=True):
     version: str | None = None
 
 
+class Scheduled(EventData, frozen=True, kw_only=True):
+    """A call waits for its time.
+
+    Attributes:
+        schedule: Id of the schedule: that of its first call.
+        due: When it is to be made; absent where it waits for another call.
+        when: Call whose end it waits for.
+        cron: Cron expression by which it is made again and again.
+        timezone: Time zone of the cron expression.
+        missed: What becomes of runs that nothing was there to make: `skip`, `once` or `all`.
+        limit: How many missed runs are made at the most.
+        parent: Call that scheduled it.
+        skipped: When it was due before, where that run was missed and left out.
+    """
+
+    kind: ClassVar[str] = "scheduled"
+
+    schedule: str
+    due: Number | None = None
+    when: str | None = None
+    cron: str | None = None
+    timezone: str | None = None
+    missed: Literal["skip", "once", "all"] = "once"
+    limit: int = 100
+    parent: str | None = None
+    skipped: Number | None = None
+
+
+class Fired(EventData, frozen=True):
+    """The time of a scheduled call has come.
+
+    Attributes:
+        schedule: Id of the schedule.
+        due: When it was to be made; absent where it waited for another call.
+        next: Call that the schedule makes next.
+    """
+
+    kind: ClassVar[str] = "fired"
+
+    schedule: str
+    due: Number | None = None
+    next: str | None = None
+
+
 class Waiting(EventData, frozen=True):
     """A call waits for an answer.
 

@@ -10,9 +10,11 @@ from toolcrib.events.calls import (
     EffectReported,
     Endorsed,
     Escalated,
+    Fired,
     Output,
     Paused,
     Progress,
+    Scheduled,
     Settled,
     Started,
     StepTaken,
@@ -57,6 +59,8 @@ from toolcrib.events.values import EventData
 
 OF_CALLS: tuple[type[EventData], ...] = (
     Accepted,
+    Scheduled,
+    Fired,
     Waiting,
     Endorsed,
     Escalated,

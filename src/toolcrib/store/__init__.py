@@ -99,6 +99,9 @@ class Write:
     `fenced`. `on_conflict` is told
     what stood in the way, also where nobody waits for the write.
 
+    `adds` are rows of further calls that are new, with their `accepted` among the events and before a `done` of the row
+    itself: they are made in the same transaction, or not at all.
+
     `keeps` are values, by id, that are kept beside the log with it. `forgets` are calls: all that is kept of their
     secrets (`SECRET`) is deleted with it.
 
@@ -108,10 +111,12 @@ class Write:
     that such a store is given back may say that the key of its row is free again (`frees_key`).
     """
 
+    adds: tuple[Row, ...]
     keeps: tuple[tuple[str, bytes], ...]
     forgets: tuple[str, ...]
 
     __slots__ = (
+        "adds",
         "bounded",
         "cursor",
         "events",
@@ -151,7 +156,16 @@ class Write:
         self.holder: tuple[str, int] | None = None
         self.cursor: tuple[str, int] | None = None
         self.first = self.frees_key = self.bounded = self.serial = False
-        self.keeps = self.forgets = ()
+        self.adds = self.keeps = self.forgets = ()
+
+    def places(self) -> dict[str, int]:
+        """Where the events of each call that it adds begin."""
+        added = {row.id for row in self.adds}
+        firsts: dict[str, int] = {}
+        for place, (_, call, _, _) in enumerate(self.events):
+            if call is not None and call in added:
+                firsts.setdefault(call, place)
+        return firsts
 
 
 class Conflict(NamedTuple):

@@ -167,16 +167,20 @@ class MemoryStore:
             log.updated_at = max(log.updated_at, at)
         if write.revision is not None:
             log.revision = write.revision[1]
-        if write.cursor is not None or write.keeps or write.forgets:
-            self._write_beside(write)
+        if write.cursor is not None or write.keeps or write.forgets or write.adds:
+            self._write_beside(log, write)
         if log.waiters or self._watchers.all:
             self._tell(log, write)
         if write.on_commit is not None:
             write.on_commit()
         return None
 
-    def _write_beside(self, write: Write) -> None:
-        """What a write changes beside the log and the index."""
+    def _write_beside(self, log: _Log, write: Write) -> None:
+        """What a write changes beside its log and its row."""
+        first, places = len(log.events) - len(write.events) + 1, write.places() if write.adds else {}
+        for row in write.adds:
+            row.accepted_seq = first + places[row.id]
+            self._rows[row.id] = log.rows[row.id] = log.open[row.id] = row
         if write.cursor is not None:
             self._move(write.session, *write.cursor)
         for id, data in write.keeps:

@@ -17,7 +17,7 @@ from toolcrib.state import Snapshot
 from toolcrib.store.codec import decode, encode
 from toolcrib.testing.clock import START
 from toolcrib.testing.script import Reply, Script
-from toolcrib.types import CODES, RETRYABLE, Answer, Failure, Result
+from toolcrib.types import CODES, RETRYABLE, Answer, Failure, Result, Schedule
 
 FACTS: dict[str, Any] = {
     "session": "session-1",
@@ -63,6 +63,7 @@ class Recorder(OutsideCrib):
     asked: list[dict[str, Any]] = field(default_factory=list)
     calls: list[tuple[str, Any]] = field(default_factory=list)
     attached: dict[str, bytes] = field(default_factory=dict)
+    schedules: dict[str, Schedule] = field(default_factory=dict)
     this_pass: set[bytes] = field(default_factory=set)
     failed: dict[str, ToolFailure] = field(default_factory=dict)
     waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = field(default_factory=list)
@@ -134,6 +135,11 @@ class Recorder(OutsideCrib):
             raise ToolFailure("denied", f"There is no credential '{name}' of {self.facts['owner']}")
         return self.credentials[name]
 
+    async def schedule(self, wanted: Schedule, key: str) -> str:
+        """Remembers it once for each key; nobody makes the call."""
+        self.schedules.setdefault(key, wanted)
+        return f"{self.facts['call']}:{key}"
+
     async def child(self, tool: str, args: Any) -> Result:
         """The fake of that name: a value, a `Result`, or a function of the arguments that gives one."""
         self.calls.append((tool, args))
@@ -198,6 +204,11 @@ class RecordingContext(Context):
     def steps(self) -> dict[str, Any]:
         """The values of the steps so far."""
         return self._recorder.steps
+
+    @property
+    def schedules(self) -> dict[str, Schedule]:
+        """The calls that the tool wants to be made later, by key."""
+        return self._recorder.schedules
 
     @property
     def attached(self) -> dict[str, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib.events import EventData
 from toolcrib.store import SECRET, Row, Write
@@ -23,6 +23,12 @@ _MOVES = slice(11, 14)
 _TELLS = slice(18, 22)
 _HOLDER = slice(22, 24)
 """Columns of a unit: its last write, what changes with every write of its call, and on whose behalf it is written."""
+
+
+class Place(NamedTuple):
+    """The number of an event of a write, counted from its first one, which has none before it is written."""
+
+    offset: int
 
 
 class Batch:
@@ -72,6 +78,8 @@ class Batch:
         self._writes.append((session, unit, count, own, at, None if revision is None else revision[1]))
         if write.cursor is not None:
             self.more.append(("move_cursor", number, (write.session, *write.cursor)))
+        if write.adds:
+            self._add(number, write)
         for id, data in write.keeps:
             self._kept.append((number, id, data))
             self._bytes += len(data)
@@ -81,6 +89,13 @@ class Batch:
             self.more.append(("free_key", number, (row.id,)))
             self._keys.add((write.session, row.key))  # whoever wants it comes with the next batch
         return True
+
+    def _add(self, number: int, write: Write) -> None:
+        places = write.places()
+        for row in write.adds:
+            values = (row.tool, row.effect, row.state, row.attempt, row.worker, row.accepted_at, row.background)
+            rest = (row.parent, row.key, row.question, row.expires_at, row.crashes)
+            self.more.append(("add_call", number, (write.session, row.id, *values, *rest, Place(places[row.id]))))
 
     def _fits(self, write: Write, row: Row | None) -> bool:
         if write.revision is not None and (write.session, None) in self._keys:

@@ -20,7 +20,7 @@ from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.store import Conflict, Row, Write
 from toolcrib.store.followers import Followers
 from toolcrib.store.liveness import ServerClock, Silence
-from toolcrib.store.postgres.batch import MOST, Batch
+from toolcrib.store.postgres.batch import MOST, Batch, Place
 from toolcrib.store.postgres.connection import (
     AWAY_S,
     PAUSE_S,
@@ -366,8 +366,9 @@ class GroupCommit:
             async with connection.transaction():
                 found = await connection.fetch(self._query, *values)
                 for name, write, own in batch.more:
-                    if found and found[0][0][write - 1] > 0:  # what was refused has changed nothing
-                        await connection.fetch(queries("postgres")[name], *own)
+                    if found and (first := found[0][0][write - 1]) > 0:  # what was refused has changed nothing
+                        values_of = [first + one.offset if isinstance(one, Place) else one for one in own]
+                        await connection.fetch(queries("postgres")[name], *values_of)
         else:
             found = await connection.fetch(self._query, *values)
         if not found:  # the server was halted, or its clock was set

@@ -286,10 +286,19 @@ class Writer:
         if write.cursor is not None:
             consumer, seq = write.cursor
             self._db.execute(self._sql["move_cursor"], {"n": head.n, "consumer": consumer, "seq": seq})
+        if write.adds:
+            self._add(head.n, write, first)
         if write.keeps or write.forgets:
             self._keep(head.n, write)
         self._touch(head, write)
         return _Outcome(job, None, first)
+
+    def _add(self, n: int, write: Write, first: int) -> None:
+        places = write.places()
+        for row in write.adds:
+            row.accepted_seq = first + places[row.id]
+            if not insert_row(self._db, n, row):
+                raise StoreError(f"There is a call '{row.id}' already")
 
     def _keep(self, n: int, write: Write) -> None:
         for id, data in write.keeps:

@@ -7,9 +7,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from toolcrib.store import Conflict, Store, Write
+from toolcrib.store import Conflict, Row, Store, Write
 from toolcrib.testing.index_check import check_index
 from toolcrib.testing.stores.fixture import (
+    AT,
     StoreFixture,
     answer,
     claim,
@@ -29,6 +30,15 @@ from toolcrib.types import Result
 async def race(stores: list[Store], writes: Iterable[Write]) -> list[Conflict | None]:
     """All at once, spread over the stores."""
     return await asyncio.gather(*(stores[n % len(stores)].commit(write) for n, write in enumerate(writes)))
+
+
+def _ends(row: Row, name: str) -> Write:
+    """The end of a call with two further ones."""
+    write = finish(row)
+    further = [submit(new(f"{name}{one}", state="waiting", question="due:x", expires_at=AT + 60)) for one in "ab"]
+    write.events = [*(event for one in further for event in one.events), *write.events]
+    write.adds = tuple(one.row for one in further if one.row is not None)
+    return write
 
 
 class GuardTests(StoreFixture):
@@ -67,6 +77,23 @@ class GuardTests(StoreFixture):
         async with self.opened("s", "t") as store:
             assert await store.commit(submit(new("a", "s", key="pay"))) is None
             assert await store.commit(submit(new("b", "t", key="pay"))) is None
+
+    async def test_further_calls_are_made_with_a_write_or_not_at_all(self) -> None:
+        async with self.opened("s") as store:
+            row = await commit(store, submit(new("c")))
+            row = await commit(store, claim(row))
+            writes = [_ends(row, f"w{number}") for number in range(4)]
+            outcomes = await race([store, await self.second(store)], writes)
+            assert outcomes.count(None) == 1
+            winner = f"w{outcomes.index(None)}"
+            again = await self.restarted(store)
+            rows = {one.id: one for one in await again.calls("s")}
+            assert sorted(rows) == ["c", f"{winner}a", f"{winner}b"]
+            assert [one.id for one in await again.calls("s", ("waiting",))] == [f"{winner}a", f"{winner}b"]
+            assert [one.id for one in await again.expiring(AT + 60)] == [f"{winner}a", f"{winner}b"]
+            kinds = [(event.call, event.kind) for event in await again.read("s")][2:]
+            assert kinds == [(f"{winner}a", "accepted"), (f"{winner}b", "accepted"), ("c", "done")]
+            assert (rows[f"{winner}a"].accepted_seq, rows[f"{winner}b"].accepted_seq, rows["c"].done_seq) == (3, 4, 5)
 
     async def test_of_many_who_claim_a_call_one_wins(self) -> None:
         async with self.opened("s") as store:

@@ -56,6 +56,12 @@ ON CONFLICT (writer) DO UPDATE SET number = greatest(b.number, excluded.number),
     outcome = CASE WHEN b.number >= excluded.number THEN b.outcome ELSE '{}' END
 RETURNING outcome
 
+-- name: add_call
+-- A further call that begins with a write.
+INSERT INTO calls (id, session, owner, tool, effect, state, attempt, worker, accepted_at, background, parent, key, question,
+    expires_at, crashes, accepted_seq)
+SELECT $2, n, owner, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 FROM sessions WHERE id = $1
+
 -- name: free_key
 -- Of a call that never began: who made it may make it again.
 UPDATE calls SET key = NULL WHERE id = $1
