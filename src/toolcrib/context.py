@@ -71,8 +71,13 @@ class Deps:
 class Host(Protocol):
     """The call behind a context."""
 
-    stopping: str | None
-    fenced: bool
+    @property
+    def stopping(self) -> str | None:
+        """Why the call was asked to stop, if it was."""
+
+    @property
+    def fenced(self) -> bool:
+        """True if another process has the call."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -176,6 +181,9 @@ class AgentScope(Protocol):
 
     def run(self, call: Any) -> Any:
         """The run as a tool sees it."""
+
+    def finished(self, call: Any, result: Result) -> Result:
+        """The result of one of its calls, as it counts for the run."""
 
 
 class AgentRunner(Protocol):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from toolcrib._call import answers, cancellation, records, schedules
 from toolcrib._call.history import result
+from toolcrib._call.host import CallHost
 from toolcrib._call.lifecycle import waits_for_children
-from toolcrib._call.live_call import LiveCall
-from toolcrib._call.outcome import unavailable
+from toolcrib._call.live_call import AWAITED, DURABLE, NOBODY, Caller, LiveCall
 from toolcrib._call.remote import ENDED, RemoteResults
 from toolcrib._call.request import PLAIN, TOP, CallOptions, CallRequest, Origin
 from toolcrib._session import children, client_tools, drain, permissions, settlement
@@ -260,33 +260,30 @@ class Session(Lists):
         Options: `by`, `label`, `provider_id`, `key`, `background`, `wake`, `turn`, `run`, `agent`, `timeout_s`,
         `cancel_on_disconnect`. Whatever happens inside the call is in the result; nothing is raised.
         """
-        live = self._new_call(tool, args, options)
-        live.wanted = True
-        await self._accept(live)
+        live = await self._accept(self._request(tool, args, options), AWAITED)
         if live.background and live.row is not None:
             return queued(live.row.id)
         if live.result is not None:
             return live.result
         return await self._outcome(live)
 
-    async def _accept(self, live: LiveCall) -> None:
+    async def _accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """What the store cannot take is told to the caller of the call; nothing of it was accepted."""
         try:
             moved = self.crib.moved
             if self.news != self.known or (moved is not None and self.moved != moved()):
                 await self.crib._renew(self)
-            await self.pipeline.accept(live)
+            return await self.pipeline.accept(request, caller)
         except StoreError as error:
-            live.result = unavailable(live, error)
+            return LiveCall.untaken(request, error)
 
     async def submit(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
-        live = self._new_call(tool, args, options)
-        live.durable = True
+        request = self._request(tool, args, options)
         moved = self.crib.moved
         if self.news != self.known or (moved is not None and self.moved != moved()):
             await self.crib._renew(self)
-        await self.pipeline.accept(live)
+        live = await self.pipeline.accept(request, DURABLE)
         assert live.row is not None
         if live.row.id == live.id:
             return records.call(live)
@@ -331,7 +328,7 @@ class Session(Lists):
         """
         return await schedules.cancel(self, id)
 
-    def _new_call(
+    def _request(
         self,
         tool: str,
         args: Any,
@@ -339,9 +336,8 @@ class Session(Lists):
         *,
         id: str | None = None,
         origin: Origin = TOP,
-    ) -> LiveCall:
+    ) -> CallRequest:
         """A call that nobody has looked at yet."""
-        pipeline = self.pipeline
         problem: BadArguments | None = None
         try:
             arguments = args if type(args) is bytes and args.isascii() else read_arguments(args)
@@ -352,11 +348,9 @@ class Session(Lists):
         elif not isinstance(options, CallOptions):
             options = CallOptions.of(options)
         id = id or self.crib._new_id()
-        return LiveCall(
-            pipeline, CallRequest(self, id, tool, arguments, pipeline.clock.now(), options, origin, problem)
-        )
+        return CallRequest(self, id, tool, arguments, self.pipeline.clock.now(), options, origin, problem)
 
-    async def _call_child(self, parent: LiveCall, tool: str, args: Any) -> Result:
+    async def _call_child(self, parent: CallHost, tool: str, args: Any) -> Result:
         """A call made by another call."""
         return await children.call_child(self, parent, tool, args)
 
@@ -384,7 +378,7 @@ class Session(Lists):
                 return result(event.data)
             return live.result or await self.result(live.id if live.row is None else live.row.id)
         except asyncio.CancelledError:
-            if live.cancel_on_disconnect:
+            if live.request.options.cancel_on_disconnect:
                 self._disconnected(live)
             raise
 
@@ -608,7 +602,7 @@ class Session(Lists):
             news = live.stop(failure)
             await self._ended(live)
             if news or live.result is not None:
-                return news or live.stop_failure is failure
+                return news or live.stopped_for(failure)
         row = await self._row(call)
         text = "Cancelled while it waited" if row.state == "waiting" else "Cancelled"
         return await cancellation.stop(self, row, Failure("cancelled", text))

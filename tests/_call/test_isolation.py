@@ -504,7 +504,7 @@ async def test_a_generator_streams_its_values_no_faster_than_they_are_kept(tmp_p
         call = await session.submit("count", {"n": 2000})
         live, unwritten = session.live[call.id], 0
         while not live.finished:
-            unwritten = max(unwritten, live.unwritten)
+            unwritten = max(unwritten, live.output.unwritten)
             await asyncio.sleep(0)
         outputs = [event.fields["value"] for event in await events(session, call.id) if event.kind == "output"]
         assert outputs == [{"i": i} for i in range(2000)]

@@ -16,11 +16,11 @@ import toolcrib
 from toolcrib import Crib, tool
 
 SOURCE = Path(toolcrib.__file__).parent
-LIVE = ("live_call", "fence", "output")
-"""The modules whose classes make up the object of a call in flight."""
+LIVE = {"live_call": "LiveCall", "fence": "Fence"}
+"""The classes that make up the object of a call in flight, by their modules."""
 
-ATTRIBUTES = 83
-OUTSIDE = 27
+ATTRIBUTES = 42
+OUTSIDE = 8
 """Attributes of the object of a call in flight, and how many of them others assign. The goals are 12 and none."""
 
 
@@ -33,10 +33,10 @@ class Walk(NamedTuple):
 
 
 LIMITS = {
-    ("memory", "read"): Walk(19, 717, 46),
-    ("memory", "once"): Walk(20, 921, 69),
-    ("sqlite", "read"): Walk(27, 980, 95),
-    ("sqlite", "once"): Walk(28, 1200, 135),
+    ("memory", "read"): Walk(18, 681, 38),
+    ("memory", "once"): Walk(20, 870, 68),
+    ("sqlite", "read"): Walk(26, 960, 90),
+    ("sqlite", "once"): Walk(27, 1160, 130),
 }
 """Those on SQLite have some room, since its thread does more while it waits.
 
@@ -116,9 +116,9 @@ def assigned(node: ast.AST) -> Iterator[ast.Attribute]:
 def attributes() -> set[str]:
     """The attributes of the object of a call in flight, wherever its classes declare or assign them."""
     found: set[str] = set()
-    for module in LIVE:
+    for module, name in LIVE.items():
         for node in ast.parse((SOURCE / "_call" / f"{module}.py").read_text()).body:
-            if isinstance(node, ast.ClassDef):
+            if isinstance(node, ast.ClassDef) and node.name == name:
                 found |= {
                     one.attr for one in assigned(node) if isinstance(one.value, ast.Name) and one.value.id == "self"
                 }

@@ -471,7 +471,7 @@ async def test_a_generator_is_asked_on_only_while_few_of_its_chunks_are_unwritte
     def notice(n: int) -> None:
         nonlocal most
         live = next(iter(session.live.values()))
-        most = max(most, live.unwritten)
+        most = max(most, live.output.unwritten)
         written.append(n)
 
     async def pour() -> AsyncIterator[int]:

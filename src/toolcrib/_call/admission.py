@@ -19,7 +19,7 @@ from pydantic_core import to_json
 
 from toolcrib._call import records
 from toolcrib._call.failures import failure_of, masked, traced, unexpected
-from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Rejected, hidden
+from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Recalled, Rejected, ToolBound, hidden
 from toolcrib._call.scheduler import Clock, SystemClock
 from toolcrib.catalog import Catalog
 from toolcrib.context import AgentScope, Context
@@ -67,6 +67,13 @@ def resolution(call: Admitted) -> dict[str, Any] | None:
     rules = rules_of(policy_of(call.request))
     found = () if rules is None else rules.resolved(call.request.asker(), call.tool, call.normalised)
     return {"resolved": list(found)} if found else None
+
+
+def _bound(request: CallRequest, tool: Tool) -> ToolBound:
+    """Return what holds back the calls of a tool; one that another call of it made has that call's seat already."""
+    if tool.id in request.origin.ancestors:
+        return ToolBound(None, False, tool.upstream)
+    return ToolBound(tool.limits.concurrency, tool.serial, tool.upstream)
 
 
 class _Refusal(Exception):
@@ -141,8 +148,10 @@ class Admission:
         shown, secrets = look.shown, look.secrets
         plain = options is PLAIN and request.origin is TOP and not (background or secrets or look.given or look.label)
         plain = plain and shown is None
+        bounded = tool.serial or tool.upstream is not None or tool.limits.concurrency is not None
+        bound = _bound(request, tool) if bounded else None
         return Admitted(
-            request, tool, parsed, verdict, timeout_s, background, look.label, shown, secrets, look.given, plain
+            request, tool, parsed, verdict, timeout_s, background, look.label, shown, secrets, look.given, plain, bound
         )
 
     async def charge(self, request: CallRequest, tool: Tool) -> Rejected | None:
@@ -192,6 +201,16 @@ class Admission:
             tool.renew()  # its source tells the catalog at once, which knows more of a tool than its source does
             tool = request.session.tool(request.name) if desk is None else desk.tool(request)
         return tool
+
+    def recall(self, request: CallRequest) -> Recalled:
+        """Return a call of the log with the tool of now, which may have secrets."""
+        tool = self.lookup(request, request.desk())
+        if tool is None:
+            return Recalled(request, None, request.name)
+        shown, secrets = None, tuple[str, ...]()
+        if tool.hidden is not None or (tool.keyed and suspect(request.arguments)):
+            shown, secrets = hidden(tool, request.arguments)
+        return Recalled(request, tool, request.name, self.timeout_s(request, tool), shown, secrets)
 
     def missing(self, request: CallRequest) -> Failure:
         """Return why the session does not have a tool."""

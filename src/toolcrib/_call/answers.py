@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +27,7 @@ from toolcrib.tool import Tool, canonical, digest_of
 from toolcrib.types import Answer, Failure, Question, Result
 
 if TYPE_CHECKING:
+    from toolcrib._call.host import CallHost
     from toolcrib.session import Session
 
 ENDED = "The question is no longer open: the call has ended"
@@ -308,7 +309,6 @@ async def _answered(session: Session, live: LiveCall, resumed: Write, given: Ans
     """The answer is written: the call goes on, here or wherever there is room."""
     assert live.history is not None
     live.history.take(given)
-    live.edited = live.history.edited
     await take_on(session, live, resumed, edited)
 
 
@@ -340,8 +340,10 @@ async def _secrets(session: Session, row: Row, history: History) -> tuple[bytes 
     return kept, SealedValue(GONE) if gone else None
 
 
-async def revive(session: Session, row: Row, history: History) -> LiveCall:
-    """A call of the log as a call in flight again, with the tool of now."""
+async def revive(
+    session: Session, row: Row, history: History, on_end: Callable[[LiveCall], None] | None = None
+) -> LiveCall:
+    """A call of the log as a call in flight again, with the tool of now; `on_end` where an engine brought it."""
     said, pipeline = history.accepted, session.pipeline
     kept, problem = await _secrets(session, row, history)
     options = CallOptions(
@@ -357,18 +359,11 @@ async def revive(session: Session, row: Row, history: History) -> LiveCall:
     parent = session.live.get(said.parent or "")
     within = tuple(said.within or ())
     origin = parent.origin() if parent is not None else Origin(said.parent, within, len(within))
-    live = LiveCall(
-        pipeline,
-        CallRequest(session, row.id, said.tool, kept or history.args, history.accepted_at, options, origin, problem),
-    )
-    live.row, live.history, live.durable = row, history, True
-    live.edited = history.edited
-    live.announce = history.started is None or history.paused is not None
-    live.started_at = history.started_at or 0.0
-    live.nested = origin.parent is not None  # its parent may hold the last seat while it waits for it
+    arguments = kept or history.args
+    request = CallRequest(session, row.id, said.tool, arguments, history.accepted_at, options, origin, problem)
+    live = LiveCall.revived(pipeline.admission.recall(request), row, history, on_end)
     if parent is not None:
         live.join(parent)
-    live.recall(pipeline.admission.lookup(live.request, live.desk), said.tool)
     return live
 
 
@@ -417,20 +412,20 @@ def _changed(live: LiveCall, call: Admitted, approval: Answer) -> str | None:
     return f"It changed after it was approved: {told}."
 
 
-async def child_before(parent: LiveCall, name: str, given: bytes) -> str | None:
+async def child_before(host: CallHost, name: str, given: bytes) -> str | None:
     """The call that an earlier pass of the parent made here: a body that runs again has nothing done twice."""
+    parent = host.live
     session = parent.session
 
-    async def earlier() -> list[History]:
+    async def read() -> list[History]:
         rows = await session.crib.store.calls(session.id, parent=parent.id, limit=100_000)
         return [await session.history(row) for row in rows]
 
-    if parent.earlier is None:
-        parent.remember(await patiently(session.crib, earlier))
+    earlier = await host.earlier_children(lambda: patiently(session.crib, read))
     tool = session.tool(name)
-    for history in parent.earlier or ():
+    for history in earlier:
         if history.accepted.tool == (name if tool is None else tool.id) and _same(history, tool, given):
-            parent.earlier = [other for other in parent.earlier or () if other is not history]
+            earlier.remove(history)
             return history.id
     return None
 

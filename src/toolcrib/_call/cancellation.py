@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from toolcrib._call.answers import end_waiting, revive
-from toolcrib._call.live_call import LiveCall
+from toolcrib._call.live_call import WITH_PARENT, LiveCall
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import Done, Event, StopWanted
 from toolcrib.store import Row
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib")
 
-WITH_PARENT = "Cancelled with the call that made it"
 OPEN = ("queued", "running", "waiting")
 LOOK_S = 1.0
 ASK_S = 0.5

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from toolcrib.errors import StoreError
 from toolcrib.schema.redaction import without
 from toolcrib.tool import Tool
 from toolcrib.types import CODES, RETRYABLE, Failure
 
 trace = logging.getLogger("toolcrib.trace")
+
+IN_DOUBT = "It may have been accepted: call it once more with the same key, which finds it if it was"
 
 
 def failure_of(  # noqa: PLR0913 - the parts of a failure
@@ -41,6 +44,11 @@ def failure_of(  # noqa: PLR0913 - the parts of a failure
     if retryable is None:
         retryable = code in RETRYABLE or (code == "timeout" and tool is not None and tool.does != "once")
     return Failure(code, message, retryable, hint, reason)
+
+
+def unavailable(error: StoreError, tool: Tool | None = None) -> Failure:
+    """Return the failure of a call that the store did not take, or of which nobody knows whether it did."""
+    return failure_of(tool, "unavailable", str(error), hint=IN_DOUBT if getattr(error, "in_doubt", False) else None)
 
 
 def masked(failure: Failure, secrets: Sequence[str]) -> Failure:

@@ -7,13 +7,23 @@ meets the runtime, whatever it catches. One that meets it no more runs to its en
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from toolcrib._call.output import CallOutput
 from toolcrib.context import Parked, Stopped
 from toolcrib.errors import StoreError
 from toolcrib.store import Conflict, Row, Write
+from toolcrib.types import Failure
+
+if TYPE_CHECKING:
+    from toolcrib._call.pipeline import Pipeline
+
+
+class StopRequest(NamedTuple):
+    """Why a call is to stop, and what its result says beside that."""
+
+    failure: Failure
+    metadata: Mapping[str, Any] | None = None
 
 
 class Maker(Protocol):
@@ -30,13 +40,31 @@ class Maker(Protocol):
         """Another process has it."""
 
 
-class Fence(CallOutput):
+class Fence:
     """The part of a call in flight that knows who has it. `maker` is what it is made on behalf of."""
 
+    pipeline: Pipeline
+    id: str
+    row: Row | None = None
+    in_body = False
+    concluding = False
+    finished = False
+    fenced = False
+    asked: dict[str, Any] | None = None
     maker: Maker | None = None
-    stopping: str | None = None
+    stop_request: StopRequest | None = None
     cut = False
     sure_at = 0.0
+
+    @property
+    def halted(self) -> bool:
+        """True if it was asked to stop."""
+        return self.stop_request is not None
+
+    @property
+    def stopping(self) -> str | None:
+        """The code of the failure for which it was asked to stop."""
+        return None if self.stop_request is None else self.stop_request.failure.code
 
     def warn(self) -> None:
         """Lets a body go on that waits to be stopped."""
@@ -49,7 +77,7 @@ class Fence(CallOutput):
     @property
     def broken_off(self) -> bool:
         """Whether its body was stopped or asked something, so that what it gave back counts for nothing."""
-        return self.stopping is not None or self.asked is not None or self.cut
+        return self.stop_request is not None or self.asked is not None or self.cut
 
     @property
     def given_away(self) -> bool:

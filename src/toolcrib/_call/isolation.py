@@ -75,7 +75,7 @@ async def run_isolated(live: LiveCall) -> Any:
 
 def _job(live: LiveCall) -> dict[str, Any]:
     """All that the process has to know."""
-    tool, state, facts = live.tool, live.snapshot(), live.facts
+    tool, state, facts = live.tool, live.snapshot(), live.host.facts
     assert tool is not None
     module, _, name = (tool.target or "").partition(":")
     if not name:
@@ -162,9 +162,9 @@ class Peer:
         while True:
             verb, id, body = await self._receive()
             if verb == "told":
-                live.told(*body)
+                live.output.told(*body)
             elif verb == "chunk":
-                live.chunk(body)
+                live.output.chunk(body)
             elif id in self._steps:
                 self._steps.pop(id).set_result((verb, body))
             elif id:
@@ -173,7 +173,7 @@ class Peer:
                 task.add_done_callback(self._answered)
             else:
                 return self._end(verb, body)
-            await live.room()
+            await live.output.room()
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         """What ends the whole pass, such as `Parked`, is for us and not for the process."""
@@ -203,18 +203,18 @@ class Peer:
 
     async def _answer(self, verb: str, id: int, body: Any) -> None:
         """Does what the process asks for, and says what came of it."""
-        live = self._live
+        host = self._live.host
         try:
             if verb == "ask":
-                self._send("value", id, await live.ask(body))
+                self._send("value", id, await host.ask(body))
             elif verb == "credential":
-                self._send("value", id, await live.credential(body))
+                self._send("value", id, await host.credential(body))
             elif verb == "schedule":
-                self._send("value", id, await live.schedule(msgspec.convert(body[0], Schedule), body[1]))
+                self._send("value", id, await host.schedule(msgspec.convert(body[0], Schedule), body[1]))
             elif verb == "step":
-                self._send("value", id, await live.step(body, lambda: self._run_step(id)))
+                self._send("value", id, await host.step(body, lambda: self._run_step(id)))
             else:
-                self._send("value", id, _packed(await live.child(*body)))
+                self._send("value", id, _packed(await host.child(*body)))
         except ToolFailure as error:
             self._send("failed", id, _fields(error))
         except Exception as error:  # noqa: BLE001 - the tool sees it where it asked

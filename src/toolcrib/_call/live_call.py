@@ -6,116 +6,146 @@ It is the only mutable thing of a call, and it is gone when the call is done or 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-from pydantic_core import to_json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib._call import lifecycle
-from toolcrib._call.credentials import find_credential
-from toolcrib._call.failures import failure_of, masked
-from toolcrib._call.fence import Fence
-from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Origin, Rejected, hidden
-from toolcrib.context import AgentScope, Context, Deps, Parked, ThreadContext, check_question
-from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
-from toolcrib.events import UNSET, Event, StepFailure, StepTaken
-from toolcrib.policy import CallPermissions
-from toolcrib.schema.redaction import suspect, without
+from toolcrib._call.failures import failure_of, masked, unavailable
+from toolcrib._call.fence import Fence, Maker, StopRequest
+from toolcrib._call.host import CallHost
+from toolcrib._call.output import CallOutput
+from toolcrib._call.request import TOP, Admitted, CallRequest, Origin, Recalled, Rejected, ToolBound
+from toolcrib.context import AgentScope, Context
+from toolcrib.errors import StoreError
+from toolcrib.events import Event
+from toolcrib.schema.redaction import without
 from toolcrib.state import Snapshot
-from toolcrib.store import Draft, Row, State, Write, draft
-from toolcrib.store.codec import LARGE, CompactWrite, decode, digest, encode, whole
+from toolcrib.store import Draft, Row, State, Write
+from toolcrib.store.codec import LARGE, CompactWrite, digest, whole
 from toolcrib.store.vault import secret_id
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, By, Failure, Result, Schedule, Wake
+from toolcrib.types import By, Failure, Result, Wake
 
 if TYPE_CHECKING:
     from toolcrib._call.history import History
     from toolcrib._call.pipeline import Pipeline
     from toolcrib.policy import Policy, Verdict
     from toolcrib.schema import ParsedArguments
-    from toolcrib.session import Session
+
+
+WITH_PARENT = "Cancelled with the call that made it"
+
+
+class Caller(NamedTuple):
+    """Whom a call is made for, in this process."""
+
+    awaited: bool = False
+    """Its caller waits for its end."""
+    durable: bool = False
+    """It is in the store before its caller hears of it."""
+    maker: Maker | None = None
+    """What holds it: it is refused once another process has that."""
+    parent: LiveCall | None = None
+    """The call that waits for it, and with which it stops."""
+
+
+NOBODY = Caller()
+AWAITED = Caller(awaited=True)
+DURABLE = Caller(durable=True)
 
 
 class LiveCall(Fence):
     """One call in flight. Its defaults stand on the class, so that a call that needs little costs little."""
 
-    tool: Tool | None = None
-    tool_id = ""
-    parsed: ParsedArguments | None = None
-    verdict: Verdict | None = None
-    by = By()
-    run: Any = None
-    label = ""
-    extra: dict[str, Any] | None = None
-    parent: LiveCall | None = None
-    parent_id: str | None = None
-    background = False
-    timeout_s = 0.0
-    concurrency: int | None = None
-    upstream: str | None = None
-    serial = False
-    nested = False
-    taken = False
-    wanted = left = False
-    outcome: asyncio.Future[Event] | None = None
-    on_end: Callable[[], None] | None = None
-    cancel_on_disconnect = False
-    durable = False
+    marks: Mapping[str, Any] | None = None
     history: History | None = None
-    edited: dict[str, Any] | None = None
-    shown: Any = None
-    base: Snapshot | None = None
+    secrets: tuple[str, ...] = ()
+    bound: ToolBound | None = None
+    nested = False
+    durable = False
+    awaited = False
+    outcome: asyncio.Future[Event] | None = None
+    on_end: Callable[[LiveCall], None] | None = None
+    parent: LiveCall | None = None
+    children: set[LiveCall] | None = None
     announce = True
+    base: Snapshot | None = None
     attached: tuple[tuple[str, bytes], ...] = ()
     started_at = 0.0
     retries = 0
-
     seated = False
     queued = False
-    behind: list[str] | None = None
     task: asyncio.Task[None] | None = None
-    _digest: tuple[bytes, Tool | None, str] | None = None
-    _waiters: set[asyncio.Future[None]] | None = None
     result: Result | None = None
-    stop_failure: Failure | None = None
     late_stop: Failure | None = None
     """What it was asked to stop for while its end was being written: whatever is tried again then is not."""
 
-    stop_metadata: dict[str, Any] | None = None
-    children: set[LiveCall] | None = None
-    earlier: list[History] | None = None
-    excused: Callable[[], Awaitable[bool]] | None = None
-
-    wishes: Callable[[Result], Result] | None = None
     _desk: AgentScope | None = None
-    _facts: dict[str, Any] | None = None
-    _stop_waiter: asyncio.Future[None] | None = None
+    _digest: tuple[Any, str] | None = None
+    _host: CallHost | None = None
+    _output: CallOutput | None = None
     _timer: Any = None
-    _asked: set[str] | None = None
-    _stepped: set[str] | None = None
-    _steps: dict[str, StepTaken] | None = None
+    _waiters: set[asyncio.Future[None]] | None = None
 
-    def __init__(self, pipeline: Pipeline, request: CallRequest) -> None:
+    def __init__(self, pipeline: Pipeline, admission: Admitted | Rejected | Recalled, caller: Caller = NOBODY) -> None:
+        request = admission.request
         self.pipeline = pipeline
-        self.request = request
         self.session = request.session
-        self.session_id = request.session.id
         self.id = request.id
-        self.accepted_at = request.at
-        self.name = request.name
-        self.given = request.arguments
-        options = request.options
         if request.origin is not TOP:
-            self.parent_id = request.origin.parent
-        if options is not PLAIN:
-            self.by, self.run = options.by, options.run
-            self.label = options.label
-            self.cancel_on_disconnect = options.cancel_on_disconnect
-            self.background = bool(options.background)
-            self.durable = self.background or options.key is not None
+            self.nested = request.origin.parent is not None  # its parent may hold the last seat while it waits for it
+        if request.options.key is not None or request.options.background:
+            self.durable = True
+        self.admit(admission)
+        if caller is not NOBODY:
+            self._belong(caller)
+
+    @classmethod
+    def revived(
+        cls, admission: Recalled, row: Row, history: History, on_end: Callable[[LiveCall], None] | None = None
+    ) -> LiveCall:
+        """A call of the log in flight again. `on_end` is called at its end where an engine brought it."""
+        live = cls(admission.request.session.pipeline, admission)
+        live.row, live.history, live.durable = row, history, True
+        live.nested, live.on_end = live.nested or on_end is not None, on_end
+        live.announce = history.started is None or history.paused is not None
+        live.started_at = history.started_at or 0.0
+        return live
+
+    @classmethod
+    def untaken(cls, request: CallRequest, error: StoreError) -> LiveCall:
+        """A call that the store did not take, or of which nobody knows whether it did."""
+        live = cls(request.session.pipeline, Rejected(request, unavailable(error), request.arguments))
+        live.fail_untaken(error)
+        return live
+
+    # What was wanted, and what the stages established
+
+    @property
+    def session_id(self) -> str:
+        """The id of its session."""
+        return self.session.id
+
+    @property
+    def accepted_at(self) -> float:
+        """When it was made."""
+        return self.request.at
+
+    @property
+    def name(self) -> str:
+        """What its caller called the tool."""
+        return whole(self.request.name)
+
+    @property
+    def by(self) -> By:
+        """Who called."""
+        return self.request.options.by
+
+    @property
+    def run(self) -> Any:
+        """The run of an agent that it belongs to, if there is one."""
+        return self.request.options.run
 
     @property
     def agent(self) -> str | None:
@@ -127,44 +157,71 @@ class LiveCall(Fence):
         """What its end does to the agent, where its caller said so."""
         return self.request.options.wake
 
-    def admit(self, admission: Admitted | Rejected) -> None:
+    @property
+    def parent_id(self) -> str | None:
+        """The id of the call that made it."""
+        return self.request.origin.parent
+
+    @property
+    def taken(self) -> bool:
+        """True if an engine brought it."""
+        return self.on_end is not None
+
+    @property
+    def tool(self) -> Tool | None:
+        """Its tool; None where there is none of that name."""
+        return self.admission.tool
+
+    @property
+    def tool_id(self) -> str:
+        """The id of its tool."""
+        return self.admission.tool_id
+
+    @property
+    def parsed(self) -> ParsedArguments | None:
+        """Its arguments as its tool takes them."""
+        return self.admission.parsed
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the policy says of it."""
+        return self.admission.verdict
+
+    @property
+    def timeout_s(self) -> float:
+        """How long it may run."""
+        return self.admission.timeout_s
+
+    @property
+    def label(self) -> str:
+        """What it is called where people see it."""
+        return self.admission.label or self.request.options.label
+
+    @property
+    def background(self) -> bool:
+        """True if its caller does not wait for it."""
+        return self.admission.background
+
+    @property
+    def shown(self) -> Any:
+        """Its arguments as they may be seen, where something of them is secret."""
+        return self.admission.shown
+
+    @property
+    def edited(self) -> dict[str, Any] | None:
+        """What an approver changed."""
+        return None if self.history is None else self.history.edited
+
+    def admit(self, admission: Admitted | Rejected | Recalled) -> None:
         """Takes what the stages have established."""
-        self.request, self.verdict, self.timeout_s = admission.request, admission.verdict, admission.timeout_s
-        if type(admission) is Rejected:
-            self._reject(admission)
-        else:
-            tool = admission.tool
-            self.tool, self.tool_id, self.parsed = tool, tool.id, admission.parsed
-            if tool.upstream is not None:
-                self.upstream = tool.upstream
-            self.given = admission.parsed.json
-            if admission.background:
-                self.background = self.durable = True
-            elif self.background:
-                self.background = False
-            if (tool.serial or tool.limits.concurrency is not None) and not self.within(tool):
-                self.concurrency, self.serial = tool.limits.concurrency, tool.serial
+        self.request, self.admission = admission.request, admission
+        if admission.bound is not self.bound:
+            self.bound = admission.bound
         if not admission.is_plain:
-            self.extra = admission.marks()
-            self.label = admission.label or self.label
-            self.shown, self.secrets = admission.shown, admission.secrets
-            if self.shown is not None:
-                self.durable = True  # whoever goes on with it finds in the log only that there was a secret
-
-    def _reject(self, rejected: Rejected) -> None:
-        self.tool, self.tool_id, self.parsed = rejected.tool, rejected.tool_id, rejected.parsed
-        self.given, self.name = rejected.arguments, whole(self.name)
-        self.background = False
-        self.stop_metadata = dict(rejected.metadata or {}) or None
-
-    def recall(self, tool: Tool | None, tool_id: str) -> None:
-        """Takes the tool of now for a call of the log, which may have secrets."""
-        self.tool, self.tool_id = tool, tool_id
-        if tool is not None:
-            self.upstream = tool.upstream
-            self.timeout_s = self.pipeline.admission.timeout_s(self.request, tool)
-            if tool.hidden is not None or (tool.keyed and suspect(self.given)):
-                self.shown, self.secrets = hidden(tool, self.given)
+            self.marks, self.secrets = admission.marks(), admission.secrets
+            # Whoever goes on with one that has a secret finds in the log only that there was one.
+            if admission.background or admission.shown is not None:
+                self.durable = True
 
     def rejected(self, failure: Failure) -> Rejected:
         """What it is when it may not run after all."""
@@ -187,36 +244,40 @@ class LiveCall(Fence):
         """The call at the beginning of the chain of calls that made this one."""
         return self if self.parent is None else self.parent.top
 
-    def within(self, tool: Tool) -> bool:
-        """Whether one of the calls that wait for this one is of that tool, and so has its seat already."""
-        return tool.id in self.lineage()
+    def fail_untaken(self, error: StoreError) -> None:
+        """The store did not take it, or nobody knows whether it did: that is its result, unless it has one."""
+        failure, doubt = unavailable(error, self.tool), getattr(error, "in_doubt", False)
+        self.result = self.result or Result(failure=failure, metadata={"in_doubt": True} if doubt else None)
 
-    def lineage(self) -> tuple[str, ...]:
-        """The tools of the calls that wait for this one, wherever they run."""
-        return self.request.origin.ancestors
+    def _belong(self, caller: Caller) -> None:
+        """Takes whom it is made for. One that is made for a call that was stopped meanwhile stops too."""
+        self.awaited, self.durable, self.maker = caller.awaited, self.durable or caller.durable, caller.maker
+        if caller.parent is not None:
+            self.join(caller.parent)
+            if caller.parent.halted:
+                self.stop(self.failure("cancelled", WITH_PARENT))
 
     def join(self, parent: LiveCall) -> None:
         """Makes it a child of a call in flight: it is stopped with its parent."""
         self.parent = self.maker = parent
-        self.nested = True
         parent.children = parent.children or set()
         parent.children.add(self)
+
+    def expect(self, outcome: asyncio.Future[Event] | None) -> None:
+        """Its end will be found in the log, where another process writes it."""
+        self.outcome = outcome
 
     def origin(self) -> Origin:
         """The origin of the calls that it makes."""
         above = self.request.origin
         return Origin(self.id, (self.tool_id, *above.ancestors), above.depth + 1)
 
-    def remember(self, made: list[History]) -> None:
-        """Takes the calls that earlier passes made, unless another child brought them while they were read."""
-        self.earlier = made if self.earlier is None else self.earlier
-
     # What is written of it
 
     @property
     def args(self) -> bytes:
         """The JSON text of the arguments that run."""
-        return self.given if self.parsed is None else self.parsed.json
+        return self.admission.arguments
 
     def normalised(self) -> Mapping[str, Any]:
         """The parsed arguments as plain JSON, defaults filled in."""
@@ -226,25 +287,19 @@ class LiveCall(Fence):
     @property
     def plain(self) -> bool:
         """Whether it ran at once and there is nothing special about it that the log would have to say."""
+        admission = self.admission
         return (
             self.row is None
-            and self.extra is None
-            and len(self.args) <= LARGE
-            and not self.label
-            and not self.secrets
-            and not self.durable
+            and type(admission) is Admitted
+            and len(admission.parsed.json) <= LARGE
+            and (admission.is_plain or not (self.marks or admission.label))
+            and not (self.secrets or self.durable)
         )
-
-    @property
-    def output_bytes(self) -> int:
-        """How large its output may be before it is spilled."""
-        assert self.tool is not None
-        return self.tool.limits.output_bytes or self.pipeline.limits.output_bytes
 
     @property
     def desk(self) -> AgentScope | None:
         """What the run of an agent gives to its calls; None where this is no call of a run."""
-        if self._desk is None and self.run is not None:
+        if self._desk is None and self.request.options.run is not None:
             self._desk = self.request.desk()
         return self._desk
 
@@ -261,41 +316,54 @@ class LiveCall(Fence):
 
     def digest(self) -> str:
         """The digest of what will run."""
-        args = self.args
-        if self._digest is None or self._digest[0] is not args or self._digest[1] is not self.tool:
-            fingerprint = "" if self.tool is None else self.tool.fingerprint
-            made = digest(self.session_id, self.id, fingerprint, args)
-            self._digest = (args, self.tool, made if self.shown is None else self.pipeline.vault.digest(made))
-        return self._digest[2]
+        call = self.admission
+        if self._digest is None or self._digest[0] is not call:
+            fingerprint = "" if call.tool is None else call.tool.fingerprint
+            made = digest(self.session.id, self.id, fingerprint, call.arguments)
+            self._digest = (call, made if call.shown is None else self.pipeline.vault.digest(made))
+        return self._digest[1]
 
     def new_row(self, state: State, attempt: int = 0) -> Row:
         """Its first row."""
-        tool = self.tool
+        request, admission = self.request, self.admission
+        tool = admission.tool
         row = Row(
             self.id,
-            self.session_id,
-            self.tool_id or self.name.replace("\0", "\N{REPLACEMENT CHARACTER}"),
+            self.session.id,
+            self.tool_id or self.name.replace("\0", "\N{REPLACEMENT CHARACTER}") if tool is None else tool.id,
             "once" if tool is None else tool.does,
             state,
             attempt,
             self.pipeline.worker,
-            self.accepted_at,
+            request.at,
         )
-        key = self.request.options.key
-        if self.background or self.parent_id is not None or key is not None:
-            row.background, row.parent, row.key = self.background, self.parent_id, key
+        if not admission.is_plain:
+            row.background, row.parent, row.key = self.background, self.parent_id, request.options.key
         return row
 
     def accepted(self, row: Row, events: list[Draft] | CompactWrite) -> Write:
         """Its first write, which holds only while this process holds who made it."""
         write = lifecycle.accept(row, events)
-        if self.shown is not None and row.state != "done":
+        if self.admission.shown is not None and row.state != "done":
             write.keeps = (self.pipeline.vault.sealed(self.session_id, secret_id(self.id), self.args),)
         if self.maker is not None:
             self.on_behalf(write, self.maker)
         else:  # nobody is kept waiting for what did not begin yet
             write.on_late = lambda: self.pipeline.retract(self, row)
         return write
+
+    def attach(self, id: str, data: bytes) -> None:
+        """Keeps bytes beside the log, written with the result."""
+        self.attached = (*self.attached, (id, data))
+
+    def wait_for(self, question: dict[str, Any]) -> None:
+        """Has it wait for the answer to a question when its body has ended this pass."""
+        self.asked = question
+
+    def learn_secret(self, value: str) -> None:
+        """Nothing of it tells this text from now on."""
+        if value not in self.secrets:
+            self.secrets = (*self.secrets, value)
 
     async def keep_secret(self, part: str, data: bytes) -> str:
         """Keeps a part of it that nobody may see until it is over; the id of that part."""
@@ -327,168 +395,46 @@ class LiveCall(Fence):
         """A text without the values of secret arguments."""
         return without(self.secrets, text) if self.secrets else text
 
-    # What its context does
+    # What its body meets
 
     def context(self) -> Context:
         """What the body sees."""
         assert self.tool is not None
-        if self.tool.mode in ("async", "stream"):
-            return Context(self)
-        return ThreadContext(self, self._wait_in_thread)
-
-    def _wait_in_thread(self, work: Any) -> Any:
-        async def waited() -> Any:
-            try:
-                return True, await work
-            except BaseException as signal:  # noqa: BLE001 - handed to the thread; a `SystemExit` here would end the loop
-                return False, signal
-
-        ok, value = asyncio.run_coroutine_threadsafe(waited(), self.pipeline.loop).result()
-        if not ok:
-            raise value
-        return value
+        return self.host.context(self.tool)
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """Who and where, as the body sees it."""
-        if self._facts is None:
-            assert self.tool is not None
-            attempt = 1 if self.row is None else max(1, self.row.attempt)
-            self._facts = self.request.facts(self.tool, attempt, self.started_at + self.timeout_s)
-            if self.desk is not None:
-                self._facts["run"] = self.desk.run(self)
-        return self._facts
+    def host(self) -> CallHost:
+        """What stands behind its context."""
+        if self._host is None:
+            self._host = CallHost(self)
+        return self._host
 
     @property
-    def deps(self) -> Deps:
-        """What the crib was made with."""
-        return self.pipeline.deps
+    def behind(self) -> Sequence[str] | None:
+        """The calls that it waits for, where its body was let go until one of them ends."""
+        return None if self._host is None else self._host.behind
+
+    @property
+    def output(self) -> CallOutput:
+        """What it tells its readers."""
+        if self._output is None:
+            self._output = CallOutput(self)
+        return self._output
+
+    def flush(self) -> None:
+        """Writes all that was put out and held back."""
+        if self._output is not None:
+            self._output.flush()
 
     def snapshot(self) -> Snapshot:
         """The state when this pass started."""
         return self.session.state.snapshot(self.run) if self.base is None else self.base
 
-    async def ask(self, question: dict[str, Any]) -> Answer:
-        """The recorded answer, or the end of this pass."""
-        await self.meet()
-        check_question(question)
-        key = question["key"]
-        if key is None:
-            what = [question["kind"], question["prompt"], question["schema"]]
-            key = hashlib.sha256(encode(what)).hexdigest()[:32]
-            self._asked = self._asked or set()
-            if key in self._asked:
-                raise DuplicateQuestion(
-                    f"Asked twice in one pass: {question['prompt']!r}. Give each question its own key."
-                )
-            self._asked.add(key)
-        answers = self.history.answers if self.history is not None else {}
-        if key in answers:
-            return answers[key]
-        self.asked = {**question, "key": key}
-        raise Parked
-
-    async def step(self, key: str, do: Callable[[], Any]) -> Any:
-        """The recorded value, or a new one that is durable before the body sees it."""
-        await self.meet()
-        self._stepped = self._stepped or set()
-        if key in self._stepped:
-            raise DuplicateStep(f"Step '{key}' was used twice in one pass. Give each step its own key.")
-        self._stepped.add(key)
-        if self._steps is None:
-            self._steps = {} if self.history is None else self.history.steps
-        recorded = self._steps.get(key)
-        if recorded is None:
-            recorded = self._steps[key] = await self._take_step(key, do)
-        if (failure := recorded.failure) is not None:
-            told: dict[str, Any] = {"retryable": failure.retryable, "hint": failure.hint, "reason": failure.reason}
-            raise ToolFailure(failure.code, failure.message, **told)
-        if recorded.kept is not None:
-            return decode(await self.pipeline.vault.kept(self.session_id, recorded.kept) or b"null")
-        return None if recorded.value is UNSET else recorded.value
-
-    async def _kept_step(self, key: str, value: Any) -> StepTaken:
-        """A value that tells a secret is kept beside the log, which shows it masked."""
-        shown = without(self.secrets, value) if self.secrets else value
-        if shown == value:
-            return StepTaken(key, value)
-        attempt = 1 if self.row is None else self.row.attempt  # what a pass writes that was fenced is not for the next
-        return StepTaken(key, shown, await self.keep_secret(f"step:{attempt}:{key}", encode(value)))
-
-    async def _take_step(self, key: str, do: Callable[[], Any]) -> StepTaken:
-        try:
-            value = do()
-            if inspect.isawaitable(value):
-                value = await value
-            data = await self._kept_step(key, decode(to_json(value)))
-        except ToolFailure as error:
-            hint = error.hint and self.masked(error.hint)
-            reason = error.reason and self.masked(error.reason)
-            failure = StepFailure(error.code, self.masked(error.message), error.retryable, hint, reason)
-            data = StepTaken(key, failure=failure)
-        self.pipeline.begin_behind(self)
-        self.flush_text()
-        assert self.row is not None
-        step = draft(self.pipeline.clock.now(), self.id, data)
-        conflict = await self.pipeline.durably(self, lifecycle.report(self.row, [step]))
-        if conflict is not None:
-            self.refused(conflict)
-            self.heed()
-        return data
-
-    async def child(self, tool: str, args: Any) -> Result:
-        """Another tool, through the whole pipeline."""
-        await self.meet()
-        return await self.session._call_child(self, tool, args)
-
-    async def schedule(self, wanted: Schedule, key: str) -> str:
-        """Makes a call later, once for that key."""
-        await self.meet()
-        return await self.session._schedule_for(self, wanted, key)
-
-    async def credential(self, name: str) -> str:
-        """What the owner of the session brings under that name."""
-        await self.meet()
-        found = await find_credential(self.pipeline.credentials, self.session.owner, name)
-        if found not in self.secrets:
-            self.secrets = (*self.secrets, found)
-        return found
-
-    @property
-    def this_session(self) -> Session:
-        """The session of the call."""
-        return self.session
-
-    @property
-    def permissions(self) -> CallPermissions:
-        """What the policy says of the call."""
-        assert self.tool is not None
-        return CallPermissions(self.policy, self.request.asker(), self.session.folders, self.tool, self.normalised())
-
-    def now(self) -> float:
-        """The time by the crib's clock."""
-        return self.pipeline.clock.now()
-
-    def has_step(self, key: str) -> bool:
-        """Whether an earlier pass recorded that step."""
-        return self.history is not None and key in self.history.steps
-
-    def attach(self, id: str, data: bytes) -> None:
-        """Keeps bytes beside the log, written with the result."""
-        self.attached = (*self.attached, (id, data))
-
-    async def drain(self) -> None:
-        """Returns when little enough of the output is still unwritten."""
-        await self.room()
-
-    async def stopped(self) -> None:
-        """Returns when the call is asked to stop."""
-        if self.stopping is None and not self.fenced:
-            if self._stop_waiter is None:
-                self._stop_waiter = self.pipeline.loop.create_future()
-            await asyncio.shield(self._stop_waiter)
-
     # How it is started, stopped and run again
+
+    def restart(self, row: Row | None = None) -> None:
+        """It starts anew after a process that is gone, and the log says so."""
+        self.row, self.announce = row or self.row, True
 
     def again(self) -> None:
         """The body runs from its start once more, on the state of now."""
@@ -496,17 +442,18 @@ class LiveCall(Fence):
         self.concluding = False
         self.announce = True
         if self.late_stop is not None:
-            self.stopping, self.stop_failure = self.late_stop.code, self.late_stop
-        self._facts = self._asked = self._stepped = None
+            self.give_in(self.late_stop)
+        if self._host is not None:
+            self._host.again()
 
     def watch_silence(self, seconds: float) -> None:
         """Stops it when nothing was put out for that long."""
-        seen = self.outputs
+        seen = self.output.outputs
 
         def look() -> None:
             if not self.in_body:
                 return
-            if self.outputs == seen:
+            if self.output.outputs == seen:
                 self.stop(self.failure("timeout", f"No output for {seconds:g} s"))
             else:
                 self.watch_silence(seconds)
@@ -542,28 +489,22 @@ class LiveCall(Fence):
     async def _overdue(self) -> None:
         if self.in_doubt:
             await self.make_sure()  # its time may have passed while this process stood still
-        if self.excused is not None and await self.excused():
+        excused = None if self._host is None else self._host.excused
+        if excused is not None and await excused():
             self.pipeline.scheduler.watch(self)
             return
         thread = self.tool is not None and self.tool.mode in ("thread", "thread_stream")
         hint = "It runs in a thread that cannot be stopped; it may still be at work." if thread else None
         self.stop(self.failure("timeout", f"Timed out after {self.timeout_s:g} s", hint=hint))
 
-    @property
-    def halted(self) -> bool:
-        """Whether it was asked to stop."""
-        return self.stopping is not None
-
     def stop(self, failure: Failure, **metadata: Any) -> bool:
         """Asks it to stop, and its children with it; whether that was news."""
-        if self.finished or self.concluding or self.stopping is not None:
+        if self.finished or self.concluding or self.halted:
             self.late_stop = self.late_stop or failure
             return False
-        self.stopping = failure.code
-        self.stop_failure = failure
         if self.row is not None and self.row.attempt > 0 and self.row.effect == "once":
             metadata.setdefault("may_have_run", True)
-        self.stop_metadata = metadata
+        self.stop_request = StopRequest(failure, metadata)
         self.warn()
         if not self.fenced:
             self.stop_children()
@@ -573,15 +514,23 @@ class LiveCall(Fence):
             self.pipeline.give_up(self)
         return True
 
+    def give_in(self, failure: Failure) -> None:
+        """Ends it with a failure that came while its end was being written."""
+        self.stop_request = StopRequest(failure)
+
+    def stopped_for(self, failure: Failure) -> bool:
+        """True if it was stopped for that very failure."""
+        return self.stop_request is not None and self.stop_request.failure is failure
+
     def warn(self) -> None:
         """Lets a body go on that waits to be stopped."""
-        if self._stop_waiter is not None and not self._stop_waiter.done():
-            self._stop_waiter.set_result(None)
+        if self._host is not None:
+            self._host.warn()
 
     def stop_children(self) -> None:
         """Has all that it called stop with it."""
         for child in list(self.children or ()):
-            child.stop(child.failure("cancelled", "Cancelled with the call that made it"))
+            child.stop(child.failure("cancelled", WITH_PARENT))
 
     def interrupt(self) -> None:
         """Cancels the body, which then has a while to clean up."""
@@ -592,7 +541,8 @@ class LiveCall(Fence):
     def end(self) -> None:
         """Lets go of timers and wakes whoever waits for it."""
         self.finished = True
-        self.hush()
+        if self._output is not None:
+            self._output.hush()
         if self._timer is not None:
             self._timer.cancel()
         if self.parent is not None and self.parent.children is not None:
@@ -601,9 +551,11 @@ class LiveCall(Fence):
             if not waiter.done():
                 waiter.set_result(None)
         if self.on_end is not None:
-            self.on_end()
-        if (self.run is not None or self.background) and self.session.crib.agents is not None:
-            self.session.crib.agents.news(self.session, self)
+            self.on_end(self)
+        if not self.admission.is_plain and (self.run is not None or self.background):
+            agents = self.session.crib.agents
+            if agents is not None:
+                agents.news(self.session, self)
 
     async def ended(self) -> None:
         """Returns when this process is through with it: done or parked."""
@@ -614,7 +566,12 @@ class LiveCall(Fence):
             await waiter
 
 
-def call_behind(ctx: Context) -> LiveCall:
-    """Return the call that a context belongs to, for the parts of the runtime that run calls themselves."""
-    assert isinstance(ctx._host, LiveCall)
+def host_of(ctx: Context) -> CallHost:
+    """Return what stands behind a context, for the parts of the runtime that run calls themselves."""
+    assert isinstance(ctx._host, CallHost)
     return ctx._host
+
+
+def call_behind(ctx: Context) -> LiveCall:
+    """Return the call that a context belongs to, for the same."""
+    return host_of(ctx).live

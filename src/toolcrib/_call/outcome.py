@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from toolcrib._call.failures import masked
 from toolcrib._call.live_call import LiveCall
-from toolcrib.errors import StoreError, ToolFailure
+from toolcrib.errors import ToolFailure
 from toolcrib.media import media_of, reference
 from toolcrib.schema.redaction import without
 from toolcrib.state import StateProblem
@@ -80,7 +80,7 @@ def _effects(given: Result) -> tuple[SideEffect, ...]:
 
 def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
     """The result as JSON that keeps the tool's promises: its schema and its size."""
-    tool = live.tool
+    tool, limits = live.admission.tool, live.pipeline.limits
     assert tool is not None
     try:
         json = to_json(value, inf_nan_mode="null")
@@ -95,12 +95,13 @@ def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
                 failure=Failure("internal", f"The tool ran, but its output does not match its schema: {problem}")
             )
     content = to_json(given.content) if given is not None and given.content else b""
-    if given is not None and len(json) + len(content) > live.output_bytes:
-        given = _without_files(live, given, len(json) + len(content))
+    size, most = len(json) + len(content), tool.limits.output_bytes or limits.output_bytes
+    if given is not None and size > most:
+        given = _without_files(live, given, size, most)
         content = to_json(given.content)
-    if len(json) + len(content) > live.output_bytes:
-        largest, size = live.pipeline.limits.largest_output, len(json) + len(content)
-        if size > largest:
+        size = len(json) + len(content)
+    if size > most:
+        if size > limits.largest_output:
             return Result(failure=live.failure("too_large", f"The output has {size} bytes, more than can be kept"))
         return _spilled(live, json if len(json) >= len(content) else content, given or Result())
     if given is None:
@@ -108,20 +109,12 @@ def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
     return given.but(json=json)
 
 
-def unavailable(live: LiveCall, error: StoreError) -> Result:
-    """The result of a call that the store did not take, or of which nobody knows whether it did."""
-    if not getattr(error, "in_doubt", False):
-        return Result(failure=live.failure("unavailable", str(error)))
-    hint = "It may have been accepted: call it once more with the same key, which finds it if it was"
-    return Result(failure=live.failure("unavailable", str(error), hint=hint), metadata={"in_doubt": True})
-
-
-def _without_files(live: LiveCall, given: Result, size: int) -> Result:
+def _without_files(live: LiveCall, given: Result, size: int, most: int) -> Result:
     """The same result, with the largest of its files kept beside the log until the rest is within the limit."""
     blocks = list(given.content)
     found = [(media.size, number, media) for number, one in enumerate(blocks) if (media := media_of(one)) is not None]
     for _, number, media in sorted(found, key=lambda item: -item[0]):
-        if size <= live.output_bytes or size > live.pipeline.limits.largest_output:
+        if size <= most or size > live.pipeline.limits.largest_output:
             break
         try:
             data = media.content()

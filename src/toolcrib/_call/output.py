@@ -12,12 +12,12 @@ from toolcrib._call import lifecycle
 from toolcrib.errors import ToolFailure
 from toolcrib.events import KINDS
 from toolcrib.schema.redaction import safe_length, without
-from toolcrib.store import Conflict, Row, draft
+from toolcrib.store import Conflict, draft
 from toolcrib.store.codec import LargeValue, decode, encode, raw
 from toolcrib.types import Failure, Result
 
 if TYPE_CHECKING:
-    from toolcrib._call.pipeline import Pipeline
+    from toolcrib._call.live_call import LiveCall
 
 JOIN_S = 0.05
 JOIN_BYTES = 4096
@@ -25,63 +25,40 @@ THIN_S = 0.1
 
 
 class CallOutput:
-    """The part of a call in flight that its readers hear. Nothing told ever fails or delays the body."""
+    """What the readers of a call in flight hear of it. Nothing told ever fails or delays the body."""
 
-    pipeline: Pipeline
-    id: str
-    row: Row | None = None
-    secrets: tuple[str, ...] = ()
-    in_body = False
-    concluding = False
-    finished = False
-    fenced = False
-    asked: dict[str, Any] | None = None
-    outputs = 0
-    unwritten = 0
-    unwritten_bytes = 0
-    flooded = False
-
-    _sent = 0
-    _heard = 0
-    _text: list[str] | None = None
-    _text_size = 0
-    _text_timer: asyncio.TimerHandle | None = None
-    _progress: dict[str, Any] | None = None
-    _progress_at = -1.0
-    _progress_timer: asyncio.TimerHandle | None = None
-    _room: asyncio.Future[None] | None = None
-
-    def failure(self, code: str, message: str) -> Failure:
-        """A failure of this call."""
-        raise NotImplementedError
-
-    def stop(self, failure: Failure, **metadata: Any) -> bool:
-        """Asks the call to stop."""
-        raise NotImplementedError
-
-    def refused(self, conflict: Conflict) -> None:
-        """A write was refused: another process has the call."""
-        raise NotImplementedError
-
-    def heed(self) -> None:
-        """Ends a body here that has nothing more to do."""
-        raise NotImplementedError
+    def __init__(self, live: LiveCall) -> None:
+        self._live = live
+        self._pipeline = live.pipeline
+        self.outputs = 0
+        self.unwritten = 0
+        self._unwritten_bytes = 0
+        self._flooded = False
+        self._sent = 0
+        self._heard = 0
+        self._text: list[str] | None = None
+        self._text_size = 0
+        self._text_timer: asyncio.TimerHandle | None = None
+        self._progress: dict[str, Any] | None = None
+        self._progress_at = -1.0
+        self._progress_timer: asyncio.TimerHandle | None = None
+        self._room: asyncio.Future[None] | None = None
 
     def told(self, kind: str, data: dict[str, Any]) -> None:
         """Takes what the body tells, from any thread; after the end it does nothing."""
-        if self.fenced:
-            self.heed()
+        if self._live.fenced:
+            self._live.heed()
         if type(data.get("delta")) is not str:
             data = _frozen(data)
-        if threading.get_ident() == self.pipeline.thread:
+        if threading.get_ident() == self._pipeline.thread:
             self.tell(kind, data)
             return
         size = _size(data)
-        if self._sent - self._heard + self.unwritten_bytes > self.pipeline.limits.unwritten_bytes:
+        if self._sent - self._heard + self._unwritten_bytes > self._pipeline.limits.unwritten_bytes:
             kind, data = "flood", {}  # the loop does not keep up; what is told from here on is lost with the call
         self._sent += size
         try:
-            self.pipeline.loop.call_soon_threadsafe(self._hear, kind, data, size)
+            self._pipeline.loop.call_soon_threadsafe(self._hear, kind, data, size)
         except RuntimeError:  # the loop has closed: nobody listens any more
             return
 
@@ -95,8 +72,14 @@ class CallOutput:
 
     def tell(self, kind: str, data: dict[str, Any]) -> None:
         """Joins text, thins progress, writes the rest at once; the order stays. Before the body runs nobody listens."""
-        if self.finished or self.concluding or self.flooded or not self.in_body or self.asked is not None:
-            self.pipeline.refused_after_done += self.finished or self.concluding
+        if (
+            self._live.finished
+            or self._live.concluding
+            or self._flooded
+            or not self._live.in_body
+            or self._live.asked is not None
+        ):
+            self._pipeline.refused_after_done += self._live.finished or self._live.concluding
         elif kind == "progress":
             self._tell_progress(data)
         elif "delta" in data:
@@ -111,7 +94,7 @@ class CallOutput:
         if self._text is None:
             self._text = []
         if self._text_timer is None:
-            self._text_timer = self.pipeline.loop.call_later(JOIN_S, self.flush_text)
+            self._text_timer = self._pipeline.loop.call_later(JOIN_S, self.flush_text)
         self._text.append(text)
         self._text_size += len(text)
         if self._text_size >= JOIN_BYTES:
@@ -124,19 +107,19 @@ class CallOutput:
             self._text_timer = None
         if self._text is not None:
             text, self._text, self._text_size = "".join(self._text), None, 0
-            if self.secrets and not last:
-                cut = safe_length(self.secrets, text)
+            if self._live.secrets and not last:
+                cut = safe_length(self._live.secrets, text)
                 text, self._text = text[:cut], [text[cut:]] if cut < len(text) else None
             if text:
                 self.put("output", {"delta": text}, len(text))
 
     def _tell_progress(self, data: dict[str, Any]) -> None:
-        wait = self._progress_at + THIN_S - self.pipeline.loop.time()
+        wait = self._progress_at + THIN_S - self._pipeline.loop.time()
         self._progress = data
         if wait <= 0:
             self.flush_progress()
         elif self._progress_timer is None:
-            self._progress_timer = self.pipeline.loop.call_later(wait, self.flush_progress)
+            self._progress_timer = self._pipeline.loop.call_later(wait, self.flush_progress)
 
     def flush_progress(self) -> None:
         """Writes the newest progress."""
@@ -145,7 +128,7 @@ class CallOutput:
             if self._progress_timer is not None:
                 self._progress_timer.cancel()
                 self._progress_timer = None
-            self._progress_at = self.pipeline.loop.time()
+            self._progress_at = self._pipeline.loop.time()
             self.flush_text()
             self.put("progress", data)
 
@@ -158,11 +141,11 @@ class CallOutput:
 
     def chunk(self, value: Any) -> None:
         """A value that a generator yielded: one event, never joined. A last `Result` shows its data."""
-        if self.finished or self.concluding:
-            self.pipeline.refused_after_done += 1
+        if self._live.finished or self._live.concluding:
+            self._pipeline.refused_after_done += 1
             return
-        if self.fenced:
-            self.heed()
+        if self._live.fenced:
+            self._live.heed()
         self.outputs += 1
         if isinstance(value, ToolFailure | Failure):
             return  # no output: it says how the call ends
@@ -173,46 +156,47 @@ class CallOutput:
 
     def put(self, kind: str, data: dict[str, Any], size: int = 0) -> None:
         """Writes one event behind what was written before."""
-        if self.finished or self.concluding:
+        live, pipeline = self._live, self._pipeline
+        if live.finished or live.concluding:
             return
-        self.pipeline.begin_behind(self)  # type: ignore[arg-type]  # a call in flight is what tells
-        assert self.row is not None
-        if self.secrets:
-            data = without(self.secrets, decode(encode(data)))
+        pipeline.begin_behind(live)
+        assert live.row is not None
+        if live.secrets:
+            data = without(live.secrets, decode(encode(data)))
         self.unwritten += 1
-        self.unwritten_bytes += size
-        write = lifecycle.report(self.row, [draft(self.pipeline.clock.now(), self.id, KINDS[kind](**data))])
+        self._unwritten_bytes += size
+        write = lifecycle.report(live.row, [draft(pipeline.clock.now(), live.id, KINDS[kind](**data))])
         write.on_commit = lambda: self._written(size)
         write.on_conflict = lambda conflict: self._refused(conflict, size)
-        self.pipeline.store.put(write)
-        if self.unwritten_bytes > self.pipeline.limits.unwritten_bytes:
+        pipeline.store.put(write)
+        if self._unwritten_bytes > pipeline.limits.unwritten_bytes:
             self._flood()
 
     def _flood(self) -> None:
-        if not self.flooded:
-            self.flooded = True
-            self.stop(self.failure("too_large", "The tool writes faster than its output can be kept"))
+        if not self._flooded:
+            self._flooded = True
+            self._live.stop(self._live.failure("too_large", "The tool writes faster than its output can be kept"))
 
     def _written(self, size: int) -> None:
         self.unwritten -= 1
-        self.unwritten_bytes -= size
+        self._unwritten_bytes -= size
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
 
     def _refused(self, conflict: Conflict, size: int) -> None:
         self._written(size)  # who waits for room goes on, and is stopped at the next contact
-        self.refused(conflict)
+        self._live.refused(conflict)
 
     @property
     def crowded(self) -> bool:
         """Whether so much is unwritten that a generator is not asked for more."""
-        limits = self.pipeline.limits
-        return self.unwritten >= limits.unwritten_chunks or self.unwritten_bytes > limits.unwritten_bytes // 2
+        limits = self._pipeline.limits
+        return self.unwritten >= limits.unwritten_chunks or self._unwritten_bytes > limits.unwritten_bytes // 2
 
     async def room(self) -> None:
         """Waits until few enough chunks are unwritten."""
         while self.crowded:
-            self._room = self.pipeline.loop.create_future()
+            self._room = self._pipeline.loop.create_future()
             await self._room
 
     def hush(self) -> None:

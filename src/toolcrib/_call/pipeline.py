@@ -10,7 +10,7 @@ import secrets
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from toolcrib._call import approvals, lifecycle, records, schedules
@@ -19,13 +19,13 @@ from toolcrib._call.bodies import run_body
 from toolcrib._call.cancellation import end_children
 from toolcrib._call.checks import CheckHost
 from toolcrib._call.eager_tasks import Starter
-from toolcrib._call.failures import trace, traced, unexpected
+from toolcrib._call.failures import failure_of, trace, traced, unexpected
 from toolcrib._call.history import question
-from toolcrib._call.live_call import LiveCall
-from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result, unavailable
+from toolcrib._call.live_call import NOBODY, Caller, LiveCall
+from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result
 from toolcrib._call.owner_turns import LoopTurns, OwnerTurns
 from toolcrib._call.remote import Engine, goes_elsewhere, version_of
-from toolcrib._call.request import CallRequest, Rejected
+from toolcrib._call.request import Admitted, CallRequest, Rejected
 from toolcrib._call.scheduler import Clock, Scheduler
 from toolcrib._call.suspension import child_ended, pause
 from toolcrib._call.waiting_calls import WaitingCalls
@@ -39,6 +39,9 @@ from toolcrib.store.codec import LARGE
 from toolcrib.store.vault import Vault
 from toolcrib.tool import Tool
 from toolcrib.types import NO_EXTRAS, Credentials, CribLimits, Failure, Layer, Result
+
+if TYPE_CHECKING:
+    from toolcrib.session import Session
 
 RETRY_S = 1.0
 QUIET = 30
@@ -111,15 +114,15 @@ class Pipeline:
         self.revision = getattr(self.store, "revision", None)
         self.lapsed = getattr(self.store, "lapsed", None)
 
-    async def accept(self, live: LiveCall) -> None:
+    async def accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """Takes a new call through its admission; then it runs, queues, or waits for somebody."""
-        gone = self._gone(live)
+        gone = self._gone(request)
         if gone is None:
-            admission = await self.admission.admit(live.request, self.check_context, new=True)
-            gone = None if type(admission) is Rejected else self._gone(live)
+            admission = await self.admission.admit(request, self.check_context, new=True)
+            gone = None if type(admission) is Rejected else self._gone(request)
         if gone is not None:
-            admission = Rejected(live.request, gone, live.given)
-        live.admit(admission)
+            admission = Rejected(request, gone, request.arguments)
+        live = LiveCall(self, admission, caller)
         if type(admission) is Rejected:  # `isinstance` takes four times as long for a Struct
             result = Result(failure=admission.failure, metadata=admission.metadata)
             await self._see_through(live, self.conclude(live, result))
@@ -131,13 +134,14 @@ class Pipeline:
             await self._see_through(live, self._hand_over(live, self.engine))
         elif live.durable:
             await self._see_through(live, self._take_durably(live))
-        elif self.revision is not None and await self._catch_up(live) and (gone := self._gone(live)) is not None:
+        elif self.revision is not None and await self._catch_up(live) and (gone := self._gone(request)) is not None:
             await self._see_through(live, self.conclude(live, Result(failure=gone)))
         elif self.scheduler.enter(live):
             self.start(live)
         else:
             live.session.live[live.id] = live
             self._put_first(live, live.new_row("queued"), [records.accepted(live)])
+        return live
 
     def check_context(self, request: CallRequest, tool: Tool, seconds: float, secrets: list[str]) -> Context:
         """The context of a tool's own checks."""
@@ -158,27 +162,27 @@ class Pipeline:
             self.release(live)
             raise
 
-    def _gone(self, live: LiveCall) -> Failure | None:
+    def _gone(self, request: CallRequest) -> Failure | None:
         """A session that closes takes no more calls, except those that what still runs has to make."""
-        session = live.session
-        if live.nested or not (self.stopping or session.closing or session.shut or self.scheduler.queued):
+        session = request.session
+        if not (self.stopping or session.closing or session.shut or self.scheduler.queued):
             return None
-        return self._refusal(live)
+        return None if request.origin.parent is not None else self._refusal(session)
 
-    def _refusal(self, live: LiveCall) -> Failure | None:
+    def _refusal(self, session: Session) -> Failure | None:
         if self.stopping:
-            return live.failure("unavailable", "The crib is closing")
-        if live.session.closing:
-            return live.failure("unavailable", "Session is closing")
-        if live.session.shut:
-            return self._closed(live)
-        many = self.scheduler.crowded(live.session.owner)
+            return failure_of(None, "unavailable", "The crib is closing")
+        if session.closing:
+            return failure_of(None, "unavailable", "Session is closing")
+        if session.shut:
+            return self._closed()
+        many = self.scheduler.crowded(session.owner)
         if many is None:
             return None
-        return live.failure("rate_limited", f"{many} calls of yours are queued already", hint=QUEUED)
+        return failure_of(None, "rate_limited", f"{many} calls of yours are queued already", hint=QUEUED)
 
-    def _closed(self, live: LiveCall) -> Failure:
-        return live.failure("unavailable", "Session is closed", retryable=False, hint="open it again first")
+    def _closed(self) -> Failure:
+        return failure_of(None, "unavailable", "Session is closed", retryable=False, hint="open it again first")
 
     async def _shut_out(self, live: LiveCall, conflict: Conflict | None) -> bool:
         """Ends a call whose session another process closed meanwhile; whether it did."""
@@ -186,7 +190,7 @@ class Pipeline:
             return False
         live.session.shut = True
         live.row, live.started_at, live.concluding = None, 0.0, False
-        failure = self._closed(live)
+        failure = self._closed()
         live.admit(live.rejected(failure))
         await self.conclude(live, Result(failure=failure))
         return True
@@ -203,7 +207,7 @@ class Pipeline:
         live.row = row if conflict is None else _standing(conflict)
         if conflict is not None:
             self.release(live)
-        elif live.stopping is not None:
+        elif live.stop_request is not None:
             await self.conclude(live, self._stopped(live))
         elif self.scheduler.enter(live):
             self.start(live)
@@ -212,8 +216,8 @@ class Pipeline:
         """Any node may run it: all that it takes is in the store before one is told."""
         row = live.new_row("queued")
         row.worker = None
-        live.extra = {**(live.extra or {}), **version_of(live)}
-        conflict = await live.session._awaited.submit(live, live.accepted(row, [records.accepted(live)]))
+        write = live.accepted(row, [records.accepted(live, **version_of(live))])
+        conflict = await live.session._awaited.submit(live, write)
         if await self._shut_out(live, conflict):
             return
         live.row = row if conflict is None else _standing(conflict)
@@ -231,13 +235,13 @@ class Pipeline:
         if not live.concluding:
             self.begin_behind(live)
         self.scheduler.watch(live)
-        if live.stopping is not None and live.in_body:
+        if live.stop_request is not None and live.in_body:
             live.interrupt()
 
     async def _perform(self, live: LiveCall) -> None:
         """Claims, executes, records. Nothing that a tool does escapes from here."""
         try:
-            if live.stopping is not None:
+            if live.stop_request is not None:
                 await self.conclude(live, self._stopped(live))
             elif (self.revision is None or live.row is None or await self._catch_up(live)) and (
                 self._needs_no_claim(live) or await self.claim(live)
@@ -248,7 +252,7 @@ class Pipeline:
                 elif live.row is not None or not self._over_at_once(live, result):
                     await self.conclude(live, result)
         except StoreUnavailable as error:
-            live.result = live.result or unavailable(live, error)
+            live.fail_untaken(error)
         except Exception as error:  # noqa: BLE001 - a fault of our own ends this call alone
             await self._end_of_fault(live, error)
         except asyncio.CancelledError:
@@ -299,7 +303,8 @@ class Pipeline:
             return True
         write.first = row.effect == "once" or live.history is not None
         # One that a call made has its parent's place: both would wait for each other.
-        write.bounded, write.serial = live.taken and live.parent_id is None, live.taken and live.serial
+        write.bounded = live.taken and live.parent_id is None
+        write.serial = live.taken and live.bound is not None and live.bound.serial
         live.row = row
         conflict = await self.durably(live, write)
         if old is not None:
@@ -324,7 +329,7 @@ class Pipeline:
 
     def _needs_no_claim(self, live: LiveCall) -> bool:
         """A new call that only reads writes nothing before it runs: after a kill it never happened."""
-        if live.row is not None or live.tool.does != "read":  # type: ignore[union-attr]
+        if live.row is not None or live.admission.tool.does != "read":  # type: ignore[union-attr]
             return False
         live.started_at = self.clock.now()
         return True
@@ -340,9 +345,10 @@ class Pipeline:
 
     async def execute(self, live: LiveCall) -> Result | None:
         """Runs the body from its start; its result, or None where it has to wait."""
-        if live.stop_failure is not None:
-            return self._stopped(live)
-        live.base = live.session.state.now if live.run is None else live.session.state.snapshot(live.run)
+        if (stop := live.stop_request) is not None:
+            return Result(failure=stop.failure, metadata=stop.metadata)
+        run = live.request.options.run
+        live.base = live.session.state.now if run is None else live.session.state.snapshot(run)
         live.in_body = True
         try:
             value = await self._body(live)
@@ -353,9 +359,9 @@ class Pipeline:
         except Stopped:
             return self._stopped(live)
         except asyncio.CancelledError:
-            if live.stopping is None and live.task is not None and live.task.cancelling():
+            if live.stop_request is None and live.task is not None and live.task.cancelling():
                 raise  # the loop is being shut down: what was running is left to recovery
-            if live.stopping is None:
+            if live.stop_request is None:
                 return Result(failure=self.unexpected(live, RuntimeError("the tool cancelled itself")))
             return self._stopped(live)
         except BaseException as error:  # noqa: BLE001 - SystemExit and the like are only a failed tool
@@ -363,7 +369,7 @@ class Pipeline:
             return self._broken_off(live) if live.broken_off else Result(failure=failure)
         finally:
             live.in_body = False
-            if live.stopping is not None:
+            if live.stop_request is not None:
                 await live.calm()
         return self._broken_off(live) if live.broken_off else self.converted(live, value)
 
@@ -375,13 +381,14 @@ class Pipeline:
             return Result(failure=self.unexpected(live, error))
 
     def _body(self, live: LiveCall) -> Awaitable[Any]:
-        tool = live.tool
-        assert tool is not None and tool.run is not None and live.parsed is not None
+        call = live.admission
+        assert type(call) is Admitted and call.tool.run is not None
+        tool = call.tool
         context = live.context() if tool.context or self.layer is not None else None
         if self.layer is not None:
             return self.layer(context, lambda: run_body(live, tool, context))
         if tool.mode == "async" and tool.limits.idle_timeout is None:
-            return tool.run(context, live.parsed.values)  # type: ignore[no-any-return]
+            return tool.run(context, call.parsed.values)  # type: ignore[no-any-return,misc]
         return run_body(live, tool, context)
 
     def _on_purpose(self, live: LiveCall, error: ToolFailure) -> Result:
@@ -391,10 +398,12 @@ class Pipeline:
 
     def _broken_off(self, live: LiveCall) -> Result | None:
         """What comes of a pass that was stopped, or asked, whatever the body made of that."""
-        return self._stopped(live) if live.stopping is not None or live.cut else None
+        return self._stopped(live) if live.stop_request is not None or live.cut else None
 
     def _stopped(self, live: LiveCall) -> Result:
-        return Result(failure=live.stop_failure or live.failure("cancelled", "Cancelled"), metadata=live.stop_metadata)
+        if live.stop_request is None:
+            return Result(failure=live.failure("cancelled", "Cancelled"))
+        return Result(failure=live.stop_request.failure, metadata=live.stop_request.metadata)
 
     def unexpected(self, live: LiveCall, error: BaseException) -> Failure:
         """The failure of an exception that nobody meant: its text goes to the trace alone."""
@@ -409,7 +418,7 @@ class Pipeline:
 
     async def conclude(self, live: LiveCall, result: Result) -> None:
         """Writes the one `done` of a call; the second of two that try does nothing."""
-        if live.children is not None and live.stopping is not None:
+        if live.children is not None and live.stop_request is not None:
             await end_children(live)
         if live.concluding or live.finished:
             return
@@ -440,8 +449,8 @@ class Pipeline:
 
     def _shown(self, live: LiveCall, result: Result) -> Result:
         """The result as its caller and the log are to have it."""
-        if live.wishes is not None:
-            result = live.wishes(result)
+        if live.desk is not None:
+            result = live.desk.finished(live, result)
         if live.edited or live.secrets:
             result = presentable(live, result)
         if live.by.kind == "agent" and live.session.loops is not None:
@@ -479,7 +488,7 @@ class Pipeline:
         ):
             return False
         live.flush()
-        if live.row is not None or live.session.loops is not None or live.by.kind == "agent":
+        if live.row is not None or live.session.loops is not None or live.request.options.by.kind == "agent":
             return False  # what was just flushed began it
         now = self.clock.now()
         row = live.new_row("done", 1)
@@ -567,7 +576,7 @@ class Pipeline:
         failure = live.late_stop
         if failure is None:
             failure = live.failure("unavailable", "The store and the log disagree about the state", hint=VERIFY)
-        live.stopping, live.stop_failure = failure.code, failure
+        live.give_in(failure)
         metadata: dict[str, Any] = {**result.metadata, "unsaved": result.data}
         if live.tool is not None and live.tool.does == "once":
             metadata["may_have_run"] = True
@@ -592,7 +601,7 @@ class Pipeline:
                 events.append(records.started(live, 1))
             events += records.ending(live, result, now, data)
             write = live.accepted(row, events)
-        if live.extra is not None or live.history is not None or live.secrets:
+        if live.marks is not None or live.history is not None or live.secrets:
             write.forgets = live.forgets
         if result.extras.planned:
             schedules.add(write, result.extras.planned)
@@ -680,7 +689,7 @@ class Pipeline:
             self.scheduler.leave(live)
         if self.observer is not None and live.result is not None:
             self.observer(live)
-        parent = live.parent_id
+        parent = live.request.origin.parent
         if parent is not None and live.result is not None and parent not in live.session.live and not self.stopping:
             self.aside(child_ended(live.session, parent))
 

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from toolcrib._call.history import History
 from toolcrib._call.live_call import LiveCall
+from toolcrib._call.request import Admitted
 from toolcrib.events import UNSET, Accepted, Done, EffectReported, Event, QuestionRecord, Started, StateRecord, Waiting
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
@@ -96,20 +97,22 @@ _RESUME: dict[str, Resume] = {"confirm": "run", "client": "use", "input": "pass"
 _labels: dict[str, str] = {}
 
 
-def accepted(live: LiveCall) -> Draft:
+def accepted(live: LiveCall, **more: Any) -> Draft:
     """Enough for a client to draw the card, and for another process to run the call."""
-    tool = live.tool
-    by: Any = Raw(_by(live.by))
+    call, request = live.admission, live.request
+    tool, label = call.tool, call.label or request.options.label
+    by: Any = Raw(_by(request.options.by))
     data = Accepted(
-        live.tool_id or live.name,
-        live.masked(live.label) or _label(live.name if tool is None else tool.name),
+        call.tool_id or live.name,
+        (label and live.masked(label)) or _label(live.name if tool is None else tool.name),
         arguments(live),
         by,
         live.digest(),
         "once" if tool is None else tool.does,
-        **(live.extra or {}),
+        **(live.marks or {}),
+        **more,
     )
-    return (live.accepted_at, live.id, "accepted", data)
+    return (request.at, live.id, "accepted", data)
 
 
 def call(live: LiveCall) -> Call:
@@ -129,16 +132,17 @@ def _label(name: str) -> str:
 
 def arguments(live: LiveCall) -> Any:
     """The arguments as they may be seen: the bytes that came where they are valid, secrets masked."""
-    if live.shown is not None:
-        return live.shown
-    if live.parsed is not None:
-        return raw(live.parsed.json)
-    if len(live.given) > live.pipeline.limits.arguments_bytes:
+    call = live.admission
+    if call.shown is not None:
+        return call.shown
+    if call.parsed is not None:
+        return raw(call.parsed.json)
+    if len(live.args) > live.pipeline.limits.arguments_bytes:
         return None
     try:
-        return decode(live.given)
+        return decode(live.args)
     except (ValueError, RecursionError):
-        return live.given.decode("utf-8", "replace")
+        return live.args.decode("utf-8", "replace")
 
 
 def final(live: LiveCall) -> dict[str, Any]:
@@ -152,12 +156,13 @@ def final(live: LiveCall) -> dict[str, Any]:
 
 def started(live: LiveCall, attempt: int) -> Draft:
     """What really runs, and why it may."""
-    data = Started(attempt, arguments(live), live.digest(), live.timeout_s, _verdict_of(live))
+    data = Started(attempt, arguments(live), live.digest(), live.admission.timeout_s, _verdict_of(live))
     return (live.started_at, live.id, "started", data)
 
 
 def _verdict_of(live: LiveCall) -> Any:
-    return None if live.verdict is None else Raw(_verdict(live.verdict))
+    verdict = live.admission.verdict
+    return None if verdict is None else Raw(_verdict(verdict))
 
 
 def done(
@@ -199,18 +204,18 @@ def ending(live: LiveCall, result: Result, now: float, data: Done) -> list[Draft
 
 def quick(live: LiveCall, result: bytes, now: float) -> QuickCall:
     """All that the log says of a plain call that is over."""
-    tool, parsed, verdict = live.tool, live.parsed, live.verdict
-    assert tool is not None and parsed is not None and verdict is not None
+    call, request = live.admission, live.request
+    assert type(call) is Admitted
     return QuickCall(
-        live.session_id,
+        live.session.id,
         live.id,
-        tool,
-        live.by,
-        parsed.json,
+        call.tool,
+        request.options.by,
+        call.parsed.json,
         result,
-        live.timeout_s,
-        verdict,
-        live.accepted_at,
+        call.timeout_s,
+        call.verdict,
+        request.at,
         live.started_at,
         now,
     )

@@ -73,7 +73,7 @@ def goes_elsewhere(live: LiveCall) -> bool:
     assert live.tool is not None
     if live.tool.namespace == "builtin":
         return False  # it works on what is at hand here: the session, and the run of an agent
-    if live.concurrency is not None or live.serial:
+    if live.bound is not None and live.bound.is_limit:
         return True
     return not live.nested and (live.durable or live.tool.does != "read")
 
@@ -98,8 +98,8 @@ class RemoteResults:
 
     async def submit(self, live: LiveCall, write: Write) -> Conflict | None:
         """Commits the first write of a call; where its caller waits, its end is looked for from there on."""
-        if live.wanted and not live.background:
-            live.outcome = self.expect(live.id)
+        if live.awaited and not live.background:
+            live.expect(self.expect(live.id))
         try:
             conflict = await self._store.commit(write)
         except BaseException:
@@ -107,7 +107,7 @@ class RemoteResults:
             raise
         if conflict is not None:
             self._waiting.pop(live.id, None)
-            live.outcome = None
+            live.expect(None)
         elif live.outcome is not None and write.row is not None:
             self.follow(write.row.accepted_seq)
         return conflict

@@ -149,6 +149,21 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
         }
 
 
+class ToolBound(NamedTuple):
+    """What holds back the calls of a tool: how many may run at once in the crib, whether those of a session follow each
+    other, and the server upstream that has places of its own.
+    """
+
+    concurrency: int | None
+    serial: bool
+    upstream: str | None = None
+
+    @property
+    def is_limit(self) -> bool:
+        """True if it limits the tool itself, on all nodes."""
+        return self.concurrency is not None or self.serial
+
+
 class Admitted(msgspec.Struct, frozen=True, gc=False):
     """A call that may run, or that only has to be confirmed before: all that the stages have established."""
 
@@ -165,6 +180,8 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
     """The digest of the arguments as the caller gave them, where the tool has shaped them since."""
     is_plain: bool = False
     """True if there is nothing to say of it but its tool and arguments."""
+    bound: ToolBound | None = None
+    """What holds back the calls of its tool, for this one."""
 
     @property
     def tool_id(self) -> str:
@@ -213,6 +230,7 @@ class Rejected(msgspec.Struct, frozen=True):
     fault: BaseException | None = None
     """What was raised where nobody meant it."""
     is_plain: bool = False
+    bound: ToolBound | None = None
 
     def marks(self) -> dict[str, Any] | None:
         """Return what the log says of the call beyond its tool and arguments, or None where there is nothing."""
@@ -226,6 +244,35 @@ class Rejected(msgspec.Struct, frozen=True):
     def background(self) -> bool:
         """False: it never runs, so its caller is told at once."""
         return False
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """A call of the log, with the tool that it means now: all that is known of it before it is admitted again."""
+
+    request: CallRequest
+    tool: Tool | None
+    tool_id: str
+    timeout_s: float = 0.0
+    shown: Any = None
+    secrets: tuple[str, ...] = ()
+    parsed: ParsedArguments | None = None
+    verdict: Verdict | None = None
+    label: str = ""
+    is_plain: bool = False
+    bound: ToolBound | None = None
+
+    @property
+    def arguments(self) -> bytes:
+        """The JSON text of its arguments."""
+        return self.request.arguments
+
+    @property
+    def background(self) -> bool:
+        """True if its caller did not wait for it."""
+        return bool(self.request.options.background)
+
+    def marks(self) -> None:
+        """Nothing more: it is in the log."""
 
 
 def _marks(call: Admitted | Rejected, *, background: bool) -> dict[str, Any] | None:

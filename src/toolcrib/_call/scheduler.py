@@ -11,10 +11,13 @@ import asyncio
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toolcrib._call.call_queue import CallQueue
 from toolcrib.types import CribLimits
+
+if TYPE_CHECKING:
+    from toolcrib._call.request import ToolBound
 
 K = TypeVar("K")
 QUEUED, WAITING = 5_000, 5_000
@@ -25,16 +28,23 @@ class ScheduledCall(Protocol):
     """What the scheduler needs to know of a call."""
 
     session: Any
-    tool_id: str
-    concurrency: int | None
-    upstream: str | None
-    serial: bool
     nested: bool
-    timeout_s: float
-    taken: bool
+    bound: ToolBound | None
     finished: bool
     seated: bool
     queued: bool
+
+    @property
+    def tool_id(self) -> str:
+        """The id of its tool."""
+
+    @property
+    def taken(self) -> bool:
+        """True if an engine brought it."""
+
+    @property
+    def timeout_s(self) -> float:
+        """How long it may run."""
 
     def begin(self) -> None:
         """Starts to run."""
@@ -112,7 +122,7 @@ class Scheduler:
             return True
         seat.queued, self.queued = True, self.queued + 1
         self._nested += seat.nested
-        self._queued_upstream += seat.upstream is not None
+        self._queued_upstream += _is_upstream(seat)
         self._queue.add(seat)
         return False
 
@@ -134,39 +144,45 @@ class Scheduler:
 
     def _fits(self, seat: ScheduledCall) -> bool:
         # What an engine brought is judged by limits that hold for all nodes, and keeps no slot while it waits for them.
-        if seat.taken:
+        if seat.nested and seat.taken:
             return True
-        limits, session = self._limits, seat.session
+        limits, session, bound = self._limits, seat.session, seat.bound
         # A call made by another call runs in its parent's seat: the parent does nothing but wait for it.
         if not seat.nested and (
             self._running >= limits.per_crib
-            or self._at_work(seat) >= limits.per_session
+            or (session.running if bound is None else self._at_work(session, bound)) >= limits.per_session
             or (self._counts_owners and self._has_share(session.owner))
         ):
             return False
-        if seat.serial and self._by_tool[f"{seat.session.id} {seat.tool_id}"]:
+        if bound is None:
+            return True
+        if bound.serial and self._by_tool[f"{session.id} {seat.tool_id}"]:
             return False
-        return seat.concurrency is None or self._by_tool[seat.tool_id] < seat.concurrency
+        return bound.concurrency is None or self._by_tool[seat.tool_id] < bound.concurrency
 
-    def _at_work(self, seat: ScheduledCall) -> int:
-        """How many calls of its session run where it would."""
-        if seat.upstream is None:
-            running: int = seat.session.running
-            return running
-        return self._upstream[seat.session.id, seat.upstream]
+    def _at_work(self, session: Any, bound: ToolBound) -> int:
+        """How many calls of a session run where one with that bound would."""
+        running: int = session.running if bound.upstream is None else self._upstream[session.id, bound.upstream]
+        return running
 
     def _sit(self, seat: ScheduledCall) -> None:
         seat.seated = True
         self._running += 1
-        if seat.upstream is None:
+        if seat.bound is None:
             seat.session.running += 1
         else:
-            self._upstream[seat.session.id, seat.upstream] += 1
+            self._count(seat, seat.bound)
         if self._counts_owners:
             self._by_owner[seat.session.owner] = self._by_owner.get(seat.session.owner, 0) + 1
-        if seat.concurrency is not None:
+
+    def _count(self, seat: ScheduledCall, bound: ToolBound) -> None:
+        if bound.upstream is None:
+            seat.session.running += 1
+        else:
+            self._upstream[seat.session.id, bound.upstream] += 1
+        if bound.concurrency is not None:
             self._by_tool[seat.tool_id] += 1
-        if seat.serial:
+        if bound.serial:
             self._by_tool[f"{seat.session.id} {seat.tool_id}"] += 1
 
     def leave(self, seat: ScheduledCall) -> None:
@@ -175,27 +191,33 @@ class Scheduler:
             self._unqueue(seat)
             return
         seat.seated = False
-        if (line := self._deadlines.get(seat.timeout_s)) is not None:
+        if self._deadlines and (line := self._deadlines.get(seat.timeout_s)) is not None:
             line.pop(seat, None)
         self._running -= 1
-        if seat.upstream is None:
+        if seat.bound is None:
             seat.session.running -= 1
         else:
-            _drop(self._upstream, (seat.session.id, seat.upstream))
+            self._uncount(seat, seat.bound)
         if self._counts_owners:
             _drop(self._by_owner, seat.session.owner)
-        if seat.concurrency is not None:
-            _drop(self._by_tool, seat.tool_id)
-        if seat.serial:
-            _drop(self._by_tool, f"{seat.session.id} {seat.tool_id}")
         if self.queued and not self._seating:
             self._seat_next()
+
+    def _uncount(self, seat: ScheduledCall, bound: ToolBound) -> None:
+        if bound.upstream is None:
+            seat.session.running -= 1
+        else:
+            _drop(self._upstream, (seat.session.id, bound.upstream))
+        if bound.concurrency is not None:
+            _drop(self._by_tool, seat.tool_id)
+        if bound.serial:
+            _drop(self._by_tool, f"{seat.session.id} {seat.tool_id}")
 
     def _unqueue(self, seat: ScheduledCall) -> None:
         seat.queued = False
         self.queued -= 1
         self._nested -= seat.nested
-        self._queued_upstream -= seat.upstream is not None
+        self._queued_upstream -= _is_upstream(seat)
         self._queue.remove(seat)
 
     def _seat_next(self) -> None:
@@ -275,6 +297,10 @@ class Scheduler:
             self._timer.cancel()
             self._timer = None
         self._deadlines.clear()
+
+
+def _is_upstream(seat: ScheduledCall) -> bool:
+    return seat.bound is not None and seat.bound.upstream is not None
 
 
 def _nothing() -> None:

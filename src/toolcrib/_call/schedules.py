@@ -85,14 +85,13 @@ async def plan(session: Session, wanted: Schedule, options: CallOptions, maker: 
     pipeline = session.pipeline
     if pipeline.waiting is not None and await pipeline.waiting.is_full(session.owner):
         raise Refused("rate_limited", f"{pipeline.waiting.most} calls of yours wait already", FULL)
-    live = session._new_call(wanted.tool, wanted.args, options)
-    request = live.request
+    request = judged = session._request(wanted.tool, wanted.args, options)
     if maker is not None and maker.run is not None:  # what an agent may not call, its tools do not schedule
-        request = msgspec.structs.replace(request, options=msgspec.structs.replace(options, run=maker.run))
-    admission = await pipeline.admission.admit(request, pipeline.check_context, new=True)
+        judged = msgspec.structs.replace(request, options=msgspec.structs.replace(options, run=maker.run))
+    admission = await pipeline.admission.admit(judged, pipeline.check_context, new=True)
     if isinstance(admission, Rejected):
         raise Refused(admission.failure.code, admission.failure.message, admission.failure.hint)
-    live.admit(msgspec.structs.replace(admission, request=live.request))
+    live = LiveCall(pipeline, msgspec.structs.replace(admission, request=request))
     told = await _times(session, live.id, wanted, maker)
     row = live.new_row("waiting")
     row.question, row.expires_at = f"{DUE}{live.id}", told.due or pipeline.clock.now() + LOOK_S
@@ -241,7 +240,7 @@ async def _go(session: Session, row: Row, history: History, following: float | N
         return
     if successor is not None:
         pipeline.expiry_changed(successor.look_at)
-    live.row = write.row
+    live.restart(write.row)
     refusal = await _refusal(live, first=row.id == plan.schedule)
     if refusal is not None:
         await pipeline.conclude(live, refusal)

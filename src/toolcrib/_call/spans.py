@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from toolcrib._call.live_call import call_behind
 from toolcrib.context import Parked, Stopped
 from toolcrib.errors import ToolFailure
 from toolcrib.types import Layer
@@ -66,8 +67,9 @@ def _span(tracer: Any, context: Any) -> Iterator[Any]:
 
 
 def _attributes(context: Any) -> dict[str, Any]:
-    live = context._host
+    live = call_behind(context)
     tool = live.tool
+    assert tool is not None
     said = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": tool.id,

@@ -16,9 +16,9 @@ async def drain_async(live: LiveCall, values: AsyncGenerator[Any, None]) -> Any:
     try:
         async for value in values:
             last = value
-            live.chunk(value)
-            if live.crowded:
-                await live.room()
+            live.output.chunk(value)
+            if live.output.crowded:
+                await live.output.room()
             if live.stopping is not None:
                 raise Stopped
     finally:
@@ -44,5 +44,5 @@ def drain_thread(live: LiveCall, context: Any) -> Any:
 
 
 async def _take(live: LiveCall, value: Any) -> None:
-    live.chunk(value)
-    await live.room()
+    live.output.chunk(value)
+    await live.output.room()

@@ -7,9 +7,11 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.answers import child_before
-from toolcrib._call.cancellation import WITH_PARENT, stop
-from toolcrib._call.live_call import LiveCall
+from toolcrib._call.cancellation import stop
+from toolcrib._call.host import CallHost
+from toolcrib._call.live_call import WITH_PARENT, Caller, LiveCall
 from toolcrib._call.remote import patiently
+from toolcrib._call.request import CallRequest
 from toolcrib.errors import Refused
 from toolcrib.types import By, Failure, Result
 
@@ -17,19 +19,18 @@ if TYPE_CHECKING:
     from toolcrib.session import Session
 
 
-async def call_child(session: Session, parent: LiveCall, tool: str, args: Any) -> Result:
+async def call_child(session: Session, host: CallHost, tool: str, args: Any) -> Result:
     """A call made by another call; one that an earlier pass of its parent made is not made again."""
-    assert parent.tool is not None
+    parent = host.live
     session.pipeline.begin_behind(parent)
-    parent.flush_text()  # what it put out before stands before what it calls
+    parent.output.flush_text()  # what it put out before stands before what it calls
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
-    live = session._new_call(tool, args, options, origin=parent.origin())
+    request = session._request(tool, args, options, origin=parent.origin())
     if parent.history is not None:
-        before = await child_before(parent, tool, live.given)
+        before = await child_before(host, tool, request.arguments)
         if before is not None:
-            return await _for(parent, _outcome(session, parent, before))
-    _join(live, parent)
-    return await _for(parent, _outcome(session, parent, live.id, live))
+            return await _for(parent, _outcome(host, before))
+    return await _for(parent, _outcome(host, request.id, request))
 
 
 async def _for(parent: LiveCall, outcome: Awaitable[Result]) -> Result:
@@ -46,11 +47,10 @@ async def _for(parent: LiveCall, outcome: Awaitable[Result]) -> Result:
 async def keyed_child(session: Session, parent: LiveCall, key: str, tool: str, args: Any) -> tuple[str, Result | None]:
     """The one call of that key that a call makes, in whichever pass; its id, and its result if it ended just now."""
     await parent.meet()
-    parent.flush_text()
+    parent.output.flush_text()
     options = {"by": By("tool", parent.tool_id), "background": False, "run": parent.run, "agent": parent.agent}
-    live = session._new_call(tool, args, {**options, "key": f"{parent.id}:{key}"}, origin=parent.origin())
-    _join(live, parent)
-    await session._accept(live)
+    request = session._request(tool, args, {**options, "key": f"{parent.id}:{key}"}, origin=parent.origin())
+    live = await session._accept(request, Caller(maker=parent, parent=parent))
     parent.heed()
     if live.row is not None and live.row.id != live.id:
         return live.row.id, None
@@ -70,34 +70,29 @@ async def end_child(session: Session, child: str) -> None:
         await stop(session, row, failure)
 
 
-def _join(live: LiveCall, parent: LiveCall) -> None:
-    live.join(parent)
-    if parent.stopping is not None:
-        live.stop(live.failure("cancelled", WITH_PARENT))
-
-
-async def _outcome(session: Session, parent: LiveCall, child: str, live: LiveCall | None = None) -> Result:
+async def _outcome(host: CallHost, child: str, request: CallRequest | None = None) -> Result:
     """Waits for a child; one that nobody runs here when its parent is stopped ends with it."""
+    parent, session = host.live, host.live.session
     try:
-        if live is not None:
-            await session._accept(live)
+        if request is not None:
+            live = await session._accept(request, Caller(maker=parent, parent=parent))
             if live.result is None:
                 await live.ended()
             if live.result is not None:
                 return live.result
-        parent.excused = lambda: _waits(session, child)
+        host.excused = lambda: _waits(session, child)
         return await patiently(session.crib, lambda: session.result(child))
     except asyncio.CancelledError:
         if session.crib.ending or parent.fenced:
             raise  # the parent is left to others, who go on with the child that it has
-        if live is not None and live.concluding:
-            await live.ended()  # its question may still be on the way to the store
+        for made in [one for one in parent.children or () if one.id == child and one.concluding]:
+            await made.ended()  # its question may still be on the way to the store
         row = await session.crib.store.call(child)
         if row is not None and (row.state == "waiting" or session.pipeline.engine is not None):
             await stop(session, row, Failure("cancelled", WITH_PARENT))
         raise
     finally:
-        parent.excused = None
+        host.excused = None
 
 
 async def _waits(session: Session, child: str) -> bool:

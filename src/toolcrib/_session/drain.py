@@ -66,7 +66,7 @@ async def _wait(session: Session, timeout: float) -> set[str]:
             await live.ended()
     finally:
         timer.cancel()
-    return late | {id for id, (live, failure) in unwritten.items() if live.stop_failure is failure}
+    return late | {id for id, (live, failure) in unwritten.items() if live.stopped_for(failure)}
 
 
 async def _wait_elsewhere(session: Session, after: int, timeout: float) -> set[str]:

@@ -78,7 +78,7 @@ def why(session: Session, tool: str, args: Any) -> Explanation:
     """
     from toolcrib.policy.explanation import Explanation
 
-    admission = session.pipeline.admission.explain(session._new_call(tool, args).request)
+    admission = session.pipeline.admission.explain(session._request(tool, args))
     verdict, rules = admission.verdict, rules_of(session.policy)
     if verdict is None:
         assert isinstance(admission, Rejected)

@@ -107,8 +107,8 @@ async def _take_over_aside(crib: Crib, session: Session, live: LiveCall) -> None
         crib.recovering.discard(live.id)
 
 
-async def take_over(crib: Crib, session: Session, live: LiveCall) -> None:
-    """Goes on with a call whose process is gone, or ends it."""
+async def take_over(crib: Crib, session: Session, live: LiveCall, *, left: bool = False) -> None:
+    """Goes on with a call whose process is gone, or ends it; one that was `left` in good order did not kill it."""
     row = live.row
     assert row is not None
     once = row.state == "running" and row.effect == "once" and not (live.tool is not None and live.tool.resumes)
@@ -120,16 +120,15 @@ async def take_over(crib: Crib, session: Session, live: LiveCall) -> None:
     elif once:
         await _end_children(crib, session, row)
         await _once(crib, live)
-    elif live.left or await _waits(crib, row):
-        live.announce = True
+    elif left or await _waits(crib, row):
+        live.restart()
         await go_on(session, live)
     elif row.crashes + 1 >= crib.pipeline.limits.attempts:
         message = f"Given up: the process died {row.crashes + 1} times while it ran"
         await _end_children(crib, session, row)
         await crib.pipeline.conclude(live, Result(failure=live.failure("failed", message)))
     else:
-        live.row = lifecycle.recover(row)
-        live.announce = True
+        live.restart(lifecycle.recover(row))
         await go_on(session, live)
 
 
@@ -184,7 +183,7 @@ async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
     if tool is None or tool.reconcile is None or live.request.problem is not None:
         return None
     try:
-        said = tool.reconcile(live.context(), **tool.parse(live.given).values)
+        said = tool.reconcile(live.context(), **tool.parse(live.args).values)
         if inspect.isawaitable(said):
             said = await asyncio.wait_for(said, live.timeout_s)
     except BaseException as error:  # whatever it raises, the call still ends

@@ -219,7 +219,7 @@ class Driver:
         """A call of this process has ended, or waits for somebody."""
         note = self.thread.calls.get(live.id)
         if note is None and live.background:
-            provider = (live.extra or {}).get("provider_id")
+            provider = (live.marks or {}).get("provider_id")
             note = self.thread.calls[live.id] = CallNote(live.id, live.tool_id, "", provider, live.run, 0)
         if note is None:
             return

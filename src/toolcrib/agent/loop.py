@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib._call.history import result
 from toolcrib._call.lifecycle import waits_for_children
+from toolcrib._call.live_call import Caller, LiveCall
 from toolcrib._call.request import TOP
 from toolcrib._call.suspension import look_after
 from toolcrib.agent import context_window, handovers
@@ -41,10 +42,9 @@ from toolcrib.store import Row
 from toolcrib.store.codec import encode
 from toolcrib.store.vault import SealedValue, secret_id
 from toolcrib.tool import Tool
-from toolcrib.types import By, Result
+from toolcrib.types import By
 
 if TYPE_CHECKING:
-    from toolcrib._call.live_call import LiveCall
     from toolcrib.agent.driver import Driver
 
 GIVEN = "model"
@@ -271,16 +271,12 @@ class Loop:
             args = (await self._given(note) or MASK.encode()).decode()
         joined = self.parent is not None and not background
         origin = self.parent.origin() if self.parent is not None and joined else TOP
-        live = session._new_call(note.tool, args, options, id=note.id, origin=origin)
-        live.wanted = True
-        live.wishes = self._gated
         if self.parent is not None:
             await self.parent.meet()
-        live.maker = self.parent or room.lease
-        if self.parent is not None and joined:
-            live.join(self.parent)
+        maker = self.parent or room.lease
+        request = session._request(note.tool, args, options, id=note.id, origin=origin)
         note.state = "open"
-        await session._accept(live)
+        live = await session._accept(request, Caller(awaited=True, maker=maker, parent=self.parent if joined else None))
         (self.parent or room.lease).heed()
         note.tool = live.tool_id or note.tool
         if live.result is not None:
@@ -296,10 +292,6 @@ class Loop:
         except SealedValue as error:
             log.error("arguments of call %s cannot be read: %s", note.id, error)
         return None
-
-    def _gated(self, result: Result) -> Result:
-        """What a tool returned, without a handover that may not be."""
-        return handovers.gated(self.room.desk(self.run, self.run.agent), result)
 
     async def _look(self) -> bool:
         """Looks up the calls that this process does not run; whether others are at work."""

@@ -32,6 +32,7 @@ class RunScope:
         self.now = run
         self.agent = agent
         self._offer: Toolset | None = None
+        self._view: RunView | None = None
 
     @property
     def offer(self) -> Toolset:
@@ -66,7 +67,14 @@ class RunScope:
 
     def run(self, call: LiveCall) -> RunView:
         """What a tool sees of the run."""
-        return RunView(self, call)
+        self._view = RunView(self, call)
+        return self._view
+
+    def finished(self, call: LiveCall, result: Result) -> Result:
+        """The result of one of its calls: with what the tool asked of the run, or a handover only where it may be."""
+        if self._view is not None and self._view.wishes:
+            return self._view.applied_to(result)
+        return handovers.gated(self, result) if call.by.kind == "agent" else result
 
 
 class NarrowedPolicy:
@@ -131,13 +139,11 @@ class RunView:
         """
         made = handovers.checked(self._desk, to, reason, message)
         self._handover = made.handover
-        self._call.wishes = self._wished
         return made
 
     def finish(self, answer: Any) -> None:
         """Ends the run with this answer when the turn is over."""
         self._finish = {"answer": answer}
-        self._call.wishes = self._wished
 
     def note(self, text: str) -> None:
         """Leaves a note in the history, which the model reads in its next turn."""
@@ -145,9 +151,14 @@ class RunView:
 
     def spawn(self, agent: str, prompt: str, mode: str = "wait") -> Awaitable[Result]:
         """Runs a sub-agent as `call_agent` does; its result."""
-        return self._call.child("builtin.call_agent", {"agent": agent, "prompt": prompt, "mode": mode})
+        return self._call.host.child("builtin.call_agent", {"agent": agent, "prompt": prompt, "mode": mode})
 
-    def _wished(self, result: Result) -> Result:
+    @property
+    def wishes(self) -> bool:
+        """True if the tool asked something of its run."""
+        return self._handover is not None or self._finish is not None
+
+    def applied_to(self, result: Result) -> Result:
         """What the tool asked of its run, as part of its result."""
         if result.failure is not None:
             return result

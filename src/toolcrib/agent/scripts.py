@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolcrib._call.live_call import call_behind
+from toolcrib._call.live_call import call_behind, host_of
 from toolcrib._session.children import end_child, keyed_child
 from toolcrib.agent.run_scope import scope_of
 from toolcrib.agent.selection import selects
@@ -219,7 +219,7 @@ class _Running:
                 return {id: await self._answer(id) for id in done}
             if self._waiting.issuperset(self._tasks):
                 await self._record()
-                self._call.behind = self._children()
+                host_of(self._ctx).behind = self._children()
                 raise Parked
             await self._bell.wait()
 

@@ -128,12 +128,10 @@ class Worker:
             return
         crib.recovering.add(row.id)
         try:
-            live = await revive(session, row, history)
-            live.taken = live.nested = True
-            live.on_end = lambda: self._ended(live, again)
-            live.left = row.state == "running" and await self._store.left(row.worker or "")
+            live = await revive(session, row, history, lambda ended: self._ended(ended, again))
+            left = row.state == "running" and await self._store.left(row.worker or "")
             free = row.state == "queued" and row.parent is None
-            await (go_on(session, live) if free else take_over(crib, session, live))
+            await (go_on(session, live) if free else take_over(crib, session, live, left=left))
         finally:
             crib.recovering.discard(row.id)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.outcome import on_purpose, presentable, to_result
-from toolcrib._call.request import Rejected
+from toolcrib._call.request import CallRequest, Rejected
 from toolcrib.context import Stopped
 from toolcrib.crib import Crib
 from toolcrib.errors import Refused, ToolFailure
@@ -34,9 +34,10 @@ async def run(
     made = tool if isinstance(tool, Tool) else _made(tool)
     recording = ctx or context()
     recording.again()
-    live = _live(made, args)
-    admission = await live.pipeline.admission.admit(live.request, lambda *_: recording, new=True)
-    live.admit(admission)
+    request = _request(made, args)
+    pipeline = request.session.pipeline
+    admission = await pipeline.admission.admit(request, lambda *_: recording, new=True)
+    live = LiveCall(pipeline, admission)
     if isinstance(admission, Rejected):
         if admission.fault is not None:
             raise admission.fault
@@ -64,11 +65,11 @@ def _made(function: Callable[..., Any]) -> Tool:
     return as_tool(function, description=inspect.getdoc(function) or "A function under test.")
 
 
-def _live(tool: Tool, args: Mapping[str, Any] | None) -> LiveCall:
-    """A call in flight in a crib that was never started, since that is what parses and judges."""
+def _request(tool: Tool, args: Mapping[str, Any] | None) -> CallRequest:
+    """A call in a crib that was never started, since that is what parses and judges."""
     crib = Crib(policy=_Anything())
     crib.catalog.add([tool])
-    return Session(crib, "session-1", "ada", (tool.namespace,))._new_call(tool.id, args, id="call-1")
+    return Session(crib, "session-1", "ada", (tool.namespace,))._request(tool.id, args, id="call-1")
 
 
 async def _body(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from toolcrib._call.live_call import LiveCall
+from toolcrib._call.live_call import AWAITED, LiveCall
 from toolcrib._call.request import CallOptions
 from toolcrib.errors import Refused
 from toolcrib.schema.redaction import MASK
@@ -19,7 +19,7 @@ from toolcrib.serve.api.pages import Seconds, Text
 from toolcrib.serve.api.request import ApiRequest, given
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.asgi import ClientDisconnected, gone
-from toolcrib.serve.principal import NotAdmitted, refused
+from toolcrib.serve.principal import refused
 from toolcrib.session import Session, queued
 from toolcrib.store import Row
 from toolcrib.store.codec import encode
@@ -67,15 +67,13 @@ async def make(request: ApiRequest) -> ApiReply:
     args = b"{}" if body.args is UNSET else bytes(body.args)
     if body.wait is False:
         return await _submitted(session, body.tool, args, {"by": plain.by, **options})
-    live = session._new_call(body.tool, args, {"by": plain.by, **options} if options else plain)
-    live.wanted = True
-    await session._accept(live)
+    call = session._request(body.tool, args, {"by": plain.by, **options} if options else plain)
+    live = await session._accept(call, AWAITED)
     id = live.id if live.row is None else live.row.id
     if live.background and live.row is not None:
         return ApiReply(forms.result(id, queued(id)))
     if live.result is not None:
         return ApiReply(forms.result(id, live.result))
-    live.cancel_on_disconnect = body.cancel_on_disconnect
     return await _outcome(request, session, live, id)
 
 
@@ -92,9 +90,9 @@ async def _outcome(request: ApiRequest, session: Session, live: LiveCall, id: st
     try:
         if await attend(work, request, None if wait is True else float(wait)):
             return ApiReply(forms.result(id, work.result()))
-        live.cancel_on_disconnect = False  # its caller did not leave, and may come back for it
-    except NotAdmitted:
-        live.cancel_on_disconnect = False  # nor did one whose key expired meanwhile
+    except (ClientDisconnected, asyncio.CancelledError):
+        if request.body.cancel_on_disconnect:
+            session._disconnected(live)
         raise
     finally:
         work.cancel()

@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw
 
 from toolcrib._call.eager_tasks import Starter
 from toolcrib._call.live_call import LiveCall
+from toolcrib._call.request import CallRequest
 from toolcrib.crib import Crib
 from toolcrib.serve.mcp.content import tool_result
 from toolcrib.serve.mcp.library import McpLibrary, completed
@@ -21,6 +22,7 @@ from toolcrib.serve.mcp.subscriptions import Hub
 from toolcrib.serve.mcp.tasks import Tasks
 from toolcrib.serve.mcp.tool_calls import CallRunner, Shape
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, LEGACY, NOT_FOUND, SUPPORTED, TASKS, ProtocolError, encode
+from toolcrib.session import Session
 from toolcrib.tool import Tool, canonical
 from toolcrib.types import Result
 
@@ -157,18 +159,18 @@ class McpServer:
         if self.crib.stock.pending and room.tool(request.needs("name")) is None:
             return None
         tool, arguments = self._tool(request, room)
-        live = self.running.new_call(request, room.session, tool, arguments)
-        task = starter.start(room.session._accept(live))
-        if live.result is not None and task is None:
-            return McpReply(tool_result(live.result, tool, modern=request.modern))
-        return self._go_on(request, live, tool, task)
+        call, made = self.running.call_request(request, room.session, tool, arguments), list[LiveCall]()
+        task = starter.start(_accepted(room.session, call, made))
+        if made and made[0].result is not None:
+            return McpReply(tool_result(made[0].result, tool, modern=request.modern))
+        return self._go_on(request, made, tool, task)
 
     async def _go_on(
-        self, request: McpRequest, live: LiveCall, tool: Tool, task: Awaitable[None] | None
+        self, request: McpRequest, made: list[LiveCall], tool: Tool, task: Awaitable[None] | None
     ) -> McpReply | Later:
         if task is not None:
             await task
-        return self.running.answer(request, live, tool, _tool_shape)
+        return self.running.answer(request, made[0], tool, _tool_shape)
 
     # Prompts, resources, completion
 
@@ -235,6 +237,11 @@ def _others(request: McpRequest) -> dict[str, str]:
     context = request.params.context
     given = {} if context is UNSET else context.get("arguments")
     return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+
+
+async def _accepted(session: Session, call: CallRequest, made: list[LiveCall]) -> None:
+    """Accepts a call, and puts it where a caller that is no task finds it."""
+    made.append(await session._accept(call))
 
 
 def _tool_shape(result: Result, tool: Tool | None, modern: bool) -> bytes:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 
 from toolcrib._call.history import result
 from toolcrib._call.live_call import LiveCall
-from toolcrib._call.request import CallOptions
+from toolcrib._call.request import CallOptions, CallRequest
 from toolcrib.crib import Crib
 from toolcrib.errors import Refused
 from toolcrib.events import Event
@@ -44,11 +44,10 @@ class CallRunner:
         """Calls a tool, or goes on with the call that an earlier request made."""
         if request.params.request_state is not UNSET:
             return await self._resume(request, session.crib, tool, shape)
-        live = self.new_call(request, session, tool, arguments)
-        await session._accept(live)
+        live = await session._accept(self.call_request(request, session, tool, arguments))
         return self.answer(request, live, tool, shape)
 
-    def new_call(self, request: McpRequest, session: Session, tool: Tool, arguments: bytes) -> LiveCall:
+    def call_request(self, request: McpRequest, session: Session, tool: Tool, arguments: bytes) -> CallRequest:
         """A call that nobody has looked at yet.
 
         Raises:
@@ -60,7 +59,7 @@ class CallRunner:
             if not tasks and request.modern and _needs_task(tool):
                 raise lacking(extension=TASKS)
             background = tasks if tool.background else None
-        return session._new_call(tool.id, arguments, CallOptions(by=request.by, background=background))
+        return session._request(tool.id, arguments, CallOptions(by=request.by, background=background))
 
     def answer(self, request: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
         """The answer of a call that was accepted, at once where it is over."""
