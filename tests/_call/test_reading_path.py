@@ -33,8 +33,8 @@ class Walk(NamedTuple):
 
 
 LIMITS = {
-    ("memory", "read"): Walk(18, 690, 38),
-    ("memory", "once"): Walk(20, 880, 68),
+    ("memory", "read"): Walk(18, 700, 38),
+    ("memory", "once"): Walk(20, 890, 68),
     ("sqlite", "read"): Walk(26, 960, 90),
     ("sqlite", "once"): Walk(27, 1160, 130),
 }
