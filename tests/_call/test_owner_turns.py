@@ -231,10 +231,11 @@ async def test_a_call_that_is_over_is_let_go_before_its_deadline() -> None:
 
     async with Crib([pause]) as crib:
         session = await crib.open(owner="ada")
-        await session.call("pause")
-        gc.collect()
         gc.disable()  # which would have to find them otherwise, while everybody waits
         try:
+            for _ in range(3):  # what earlier tests left goes first
+                await session.call("pause")
+                gc.collect()
             before = kept()
             for _ in range(20):
                 assert (await session.call("pause")).ok

@@ -34,7 +34,7 @@ class Walk(NamedTuple):
 
 LIMITS = {
     ("memory", "read"): Walk(18, 700, 38),
-    ("memory", "once"): Walk(20, 890, 68),
+    ("memory", "once"): Walk(20, 900, 70),
     ("sqlite", "read"): Walk(26, 960, 90),
     ("sqlite", "once"): Walk(27, 1160, 130),
 }
