@@ -765,6 +765,14 @@ FINDINGS: dict[str, str] = {
     "findings.agents.1": "A selector of an agent that selects nothing is found, and rules of agents are reviewed.",
     "findings.agents.2": "A namespace selects all its tools.",
     "findings.agents.3": "A permission section of Awaken's spec becomes rules or is refused.",
+    "findings.tools.1": "A key that is almost one that acts is found.",
+    "findings.tools.2": "Commands, arguments and things to run that a file names and does not have are found.",
+    "findings.tools.3": "Checks that only warn, verdicts that are no truth value and stray statements are found.",
+    "findings.tools.4": "What validators warn of is in the metadata of the result and in the log.",
+    "findings.tools.5": "A file that an edit broke keeps its last good version.",
+    "findings.tools.6": "A file that was rolled back has no new finding.",
+    "findings.tools.7": "Trying examples fills the templates of commands.",
+    "findings.tools.8": "Only to validate a command that does not exist fails.",
     "findings.keys.1": "A key for a namespace that no tool has is refused, or found where it was made before.",
 }
 

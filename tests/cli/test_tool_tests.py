@@ -233,3 +233,12 @@ def test_what_can_not_be_called_says_what_to_say_instead(tmp_path: Path) -> None
     )
     assert "is no JSON" in project.run("tools", "call", "greet.hello", "--args", "{", *ROOT, code=2).err
     assert "greet.hello" in project.run("tools", "call", "greet.helo", *ROOT, code=1).err
+
+
+@requirement("findings.tools.8")
+def test_only_to_validate_a_command_that_does_not_exist_fails(project: Project) -> None:
+    said = "{id: far, name: Far, type: mcp, version: 1.0.0, description: d, commands: [find], "
+    project.write("far/far.yaml", said + "mcp_specific: {server_command: a-server}}\n")
+    ran = project.run("tools", "call", "far.fnid", "--validate-only", "--root", "far", "--args", "{}", code=1)
+    assert "fnid" in ran.err
+    assert project.run("tools", "call", "far.find", "--validate-only", "--root", "far", "--args", "{}").out

@@ -13,7 +13,7 @@ from toolcrib.yaml import thaw
 
 def made(blocks: str, type: str = "mcp") -> ToolDefinition:
     core = f"id: case-tool\ntype: {type}\nname: Case\nversion: 1.0.0\ndescription: d\n"
-    return read(core + blocks)
+    return read(core + blocks + ("mcp_config: {server_command: a-server}\n" if type == "mcp" else ""))
 
 
 def command(blocks: str, name: str = "c", type: str = "mcp") -> Command:

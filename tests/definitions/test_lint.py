@@ -267,7 +267,7 @@ def test_checks_that_check_nothing_are_warned_of_beside_a_function_and_errors_al
     checks = "checks: [required_fields, {format: email}, {enumm: {a: [b]}}]"
     beside = made(f"executable_knowledge: {{validators: [{{id: v, validates: c, function: f, {checks}}}]}}\n")
     alone = made(f"executable_knowledge: {{validators: [{{id: v, validates: c, {checks}}}]}}\n")
-    assert (found(beside), beside.status) == ([("UNKNOWN_CHECK", "warning")] * 3, "ok")
+    assert (found(beside), beside.status) == ([("UNKNOWN_CHECK", "warning")] * 3 + [("SOFT_CHECKS", "warning")], "ok")
     assert (found(alone), alone.status) == ([("UNKNOWN_CHECK", "error")] * 3, "degraded")
     assert beside.problems[2].fix == "Write 'enum'"
 
@@ -319,6 +319,7 @@ def test_references_that_lead_somewhere_and_prose_are_fine() -> None:
         "executable_knowledge: {helpers: [{id: h, function: f}], processors: [{id: p, steps: [h]}]}\n"
         "api_complexity: {field_mappings: {f: {extraction: helpers.h}, g: {extraction: the first element}}}\n"
         "commands: [{name: c, processors: [p], validation: must have a name}]\n"
+        "mcp_specific: {server_command: a-server}\n"
     )
     assert definition.problems == ()
 

@@ -222,7 +222,7 @@ def test_blocks_of_version_2_do_not_act_in_version_1() -> None:
     assert "executable_knowledge" in definition.tool
     assert (only(definition).code, only(definition).severity) == ("VERSION_CONFLICT", "warning")
     assert (
-        made("  schema_version: 1.0\n  examples: {c: [{scenario: success}]}\n").problems[0].code == "VERSION_CONFLICT"
+        made("  schema_version: 1.0\n  examples: {c: [{scenario: failure_x}]}\n").problems[0].code == "VERSION_CONFLICT"
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 
+import msgspec
+
 from toolcrib.definitions.definition import Code, Helper, Language, Processor, ToolDefinition, Validator
 from toolcrib.definitions.examples import examples_of
 from toolcrib.definitions.executable_code import LocatedCode
@@ -61,6 +63,38 @@ def _problem(code: Code, fault: str) -> YamlProblem:
     )
 
 
+async def check_verdicts(definition: ToolDefinition, sandboxes: CodeSandboxes) -> ToolDefinition:
+    """The definition with a warning for each validator whose `valid` is neither true nor false."""
+    told: list[YamlProblem] = []
+    for validator in definition.validators:
+        code = validator.code
+        if not isinstance(code, LocatedCode) or code.fault is not None:
+            continue
+        for given in _inputs(validator, definition):
+            valid = await _valid(code, given, validator.id, sandboxes)
+            if not isinstance(valid, bool | None):
+                message = f"Validator '{validator.id}' returned {valid!r} as 'valid', which is neither true nor false"
+                place = code.path, code.line, code.column
+                told.append(YamlProblem("INVALID_VERDICT", "warning", message, *place, "Return true or false"))
+                break
+    return replace(definition, problems=(*definition.problems, *told)) if told else definition
+
+
+async def _valid(code: Code, data: bytes, name: str, sandboxes: CodeSandboxes) -> object:
+    """What a validator says of `valid`; None where it says nothing."""
+    try:
+        value = msgspec.json.decode((await sandboxes.run(code, data, name=name, role="validator")).value)
+    except (SandboxError, ValueError, RecursionError):
+        return None
+    return value.get("valid") if isinstance(value, dict) else None
+
+
+def _inputs(validator: Validator, definition: ToolDefinition) -> list[bytes]:
+    """The arguments of the first examples of its commands; without examples none."""
+    inputs = [written(thaw(one.input)) for one in examples_of(definition) if covers(validator, one.command)]
+    return inputs[:MOST_INPUTS] or [b"{}"]
+
+
 async def check_speed(definition: ToolDefinition, sandboxes: CodeSandboxes) -> ToolDefinition:
     """The definition with a warning for each validator that takes long, on what the examples give it."""
     told: list[YamlProblem] = []
@@ -80,9 +114,8 @@ async def _took(validator: Validator, definition: ToolDefinition, sandboxes: Cod
     code = validator.code
     if code is None or code.fault is not None:
         return 0.0
-    inputs = [written(thaw(one.input)) for one in examples_of(definition) if covers(validator, one.command)]
     least = 0.0
-    for given in inputs[:MOST_INPUTS] or [b"{}"]:
+    for given in _inputs(validator, definition):
         least, left = inf, TRIES
         while least > SLOW_MS and left:
             least, left = (

@@ -11,6 +11,7 @@ from toolcrib.definitions.argument_checks import same
 from toolcrib.definitions.blocks import is_steps
 from toolcrib.definitions.definition import ToolDefinition
 from toolcrib.definitions.reader import read
+from toolcrib.definitions.runners import BadTemplate, protocol, runner
 from toolcrib.definitions.validators import CodeSandboxes, ValidationVerdict, covers, helper, validate, written
 from toolcrib.definitions.values import mapping, text
 from toolcrib.errors import ToolFailure
@@ -103,6 +104,8 @@ async def try_examples(definition: ToolDefinition, sandboxes: CodeSandboxes, run
         verdict = await validate(definition, example.command, thaw(example.input), sandboxes)
         slow.extend(verdict.notes if checked else ())
         reason = _reason(example, verdict) if checked else None
+        if reason is None and not example.rejected:
+            reason = _unfilled(definition, example)
         if reason is None and run is not None and not example.rejected:
             reason = await run(example)
         if reason is not None:
@@ -113,6 +116,20 @@ async def try_examples(definition: ToolDefinition, sandboxes: CodeSandboxes, run
             unchecked += 1
     untouched = tuple(each.id for each in definition.validators if each.id not in touched)
     return ExampleReport(definition.id, passed, tuple(failed), unchecked, untouched, tuple(dict.fromkeys(slow)))
+
+
+def _unfilled(definition: ToolDefinition, example: CommandExample) -> str | None:
+    """Why the templates of the command cannot be filled with the arguments of an example."""
+    command = definition.command(example.command)
+    if command is None or command.broken is not None or definition.type not in ("cli", "http"):
+        return None
+    try:
+        made = runner(definition, command, protocol.RunnerSettings())
+        if made is not None and made.render is not None:
+            made.render(thaw(example.input))
+    except (BadTemplate, ToolFailure) as error:
+        return f"its templates cannot be filled: {error}"
+    return None
 
 
 def _reason(example: CommandExample, verdict: ValidationVerdict) -> str | None:

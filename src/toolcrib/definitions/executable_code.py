@@ -93,7 +93,14 @@ def _validator(index: int, entry: Any, findings: ToolProblems) -> Validator | No
         fix = "Add 'function' or 'checks'; until then every call is rejected"
         findings.error("MISSING_REQUIRED_FIELD", message, *where, "function", fix=fix)
     _review_checks(checks, where, findings.error if code is None else findings.warning)
-    return Validator(id, validates, code, checks, entry.get("enforce") is True)
+    enforce = entry.get("enforce")
+    if enforce is not None and not isinstance(enforce, bool):
+        findings.error("INVALID_TYPE", f"'enforce' must be true or false, not {kind(enforce)}", *where, "enforce")
+    if code is not None and checks and enforce is None:
+        message = f"Validator '{id}' has checks beside its function, which decides: they only warn"
+        fix = "Add 'enforce: true' if they are to reject too, 'enforce: false' if they are not"
+        findings.warning("SOFT_CHECKS", message, *where, "checks", fix=fix)
+    return Validator(id, validates, code, checks, enforce is True)
 
 
 def _checks(value: Any) -> tuple[Any, ...]:

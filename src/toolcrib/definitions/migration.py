@@ -34,6 +34,7 @@ from toolcrib.definitions.text_edits import (
     replace_value,
     unfit,
 )
+from toolcrib.definitions.values import texts
 from toolcrib.definitions.version import BLOCKS, explicit, features
 from toolcrib.errors import Refused
 from toolcrib.sandbox import Sandbox
@@ -140,8 +141,38 @@ def rolled_back(data: bytes) -> bytes:
         else:
             meant["examples"] = left[0]
             edits += left[1]
+    if "expose_helpers" in tool.children:
+        gone.add("expose_helpers")
+        del meant["expose_helpers"]
+    for key in ("commands", "tools"):
+        if isinstance(meant.get(key), tuple):
+            meant[key], changes = _without_references(text, tool.children[key])
+            edits += changes
     edits += remove(text, tool, gone)
     return _closed(edited(text, edits), encoding, document, meant)
+
+
+def _without_references(text: str, node: YamlNode) -> tuple[list[Any], list[TextEdit]]:
+    """Commands that no longer name validators and processors, which are gone; several words are prose and stay."""
+    left: list[Any] = []
+    edits: list[TextEdit] = []
+    for number, entry in enumerate(node.value):
+        named = [key for key in ("validation", "processors") if isinstance(entry, Mapping) and _refers(entry.get(key))]
+        left.append({key: value for key, value in entry.items() if key not in named} if named else entry)
+        edits += [edit for key in named for edit in _dropped(text, node.children[number], key)]
+    return left, edits
+
+
+def _dropped(text: str, holder: YamlNode, key: str) -> list[TextEdit]:
+    """The lines of a key, taken out; the first key of an entry of a list stands beside its dash."""
+    start = holder.keys[key].index
+    if holder.flow or text[line_start(text, start) : start].strip():
+        return remove(text, holder, [key])
+    return [line_of(text, start, len(text[: holder.children[key].end.index].rstrip()))]
+
+
+def _refers(value: Any) -> bool:
+    return bool(texts(value)) and not any(re.search(r"\s", one) for one in texts(value))
 
 
 def _opened(data: bytes) -> tuple[str, str, YamlDocument, YamlNode]:

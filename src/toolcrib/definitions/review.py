@@ -11,10 +11,12 @@ from toolcrib.definitions.blocks import refer_to_helper, review_blocks
 from toolcrib.definitions.commands import EFFECTS, split
 from toolcrib.definitions.definition import Command, ToolDefinition
 from toolcrib.definitions.executable_code import count
+from toolcrib.definitions.key_review import review_keys
 from toolcrib.definitions.lint import ToolProblems, kind, one_of
+from toolcrib.definitions.reference_review import review_references
 from toolcrib.definitions.runners import BadTemplate, protocol, runner
 from toolcrib.definitions.values import mapping, text, texts
-from toolcrib.definitions.version import BLOCKS, features, present
+from toolcrib.definitions.version import BLOCKS, present
 from toolcrib.policy import UnfitArgument, urls
 from toolcrib.yaml import Path, YamlNode
 
@@ -38,8 +40,7 @@ def review(definition: ToolDefinition, findings: ToolProblems) -> None:
     _review_identity(definition, findings)
     if definition.schema_version == 2:
         review_blocks(definition, findings)
-    elif features(definition.tool) and definition.reason == "explicit":
-        there = [name for name in (*BLOCKS, "examples") if present(definition.tool.get(name))]
+    elif definition.reason == "explicit" and (there := _of_version_2(definition.tool)):
         message = f"The file says schema_version 1.0 and has blocks of version 2, which do not act: {', '.join(there)}"
         findings.warning("VERSION_CONFLICT", message, "schema_version", fix="Write 'schema_version: 2.0'")
     _review_own_keys(definition, findings)
@@ -48,7 +49,22 @@ def review(definition: ToolDefinition, findings: ToolProblems) -> None:
         _review_server(definition, findings)
     if definition.type == "meta":
         _review_orchestration(definition, findings)
+    review_keys(definition, findings)
+    review_references(definition, findings)
     _review_secrets(findings)
+
+
+def _of_version_2(tool: Mapping[str, Any]) -> list[str]:
+    """The blocks that only version 2 has; examples of success alone are for people in either version."""
+    there = [name for name in BLOCKS if present(tool.get(name))]
+    return [*there, "examples"] if _tells_failures(tool.get("examples")) else there
+
+
+def _tells_failures(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        scenario = value.get("scenario")
+        return (isinstance(scenario, str) and scenario != "success") or any(map(_tells_failures, value.values()))
+    return isinstance(value, tuple) and any(map(_tells_failures, value))
 
 
 def _review_identity(definition: ToolDefinition, findings: ToolProblems) -> None:

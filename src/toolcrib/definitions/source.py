@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from toolcrib.definitions import examples, tool_builder, transforms, validators
-from toolcrib.definitions.code_checks import check_code, check_members, check_speed
+from toolcrib.definitions.code_checks import check_code, check_members, check_speed, check_verdicts
 from toolcrib.definitions.definition import Language, ToolDefinition
 from toolcrib.definitions.health import HealthMonitor, HealthReport
 from toolcrib.definitions.library import Library, UnresolvedTool
@@ -22,6 +22,7 @@ from toolcrib.definitions.registry import Registry, RegistryEntry
 from toolcrib.definitions.roots import DefinitionRoot
 from toolcrib.definitions.runners import meta, protocol
 from toolcrib.errors import ToolcribError, ToolFailure
+from toolcrib.findings import Finding
 from toolcrib.sandbox import Sandbox, Sandboxes
 from toolcrib.schema import nearest
 from toolcrib.sources import OK
@@ -80,6 +81,7 @@ class FileSource:
         self._changed: Callable[[Iterable[Tool]], None] | None = None
         self.definitions: dict[str, ToolDefinition] = {}
         self._tools: dict[str, dict[str, Tool]] = {}
+        self._broken: dict[Path, ToolDefinition] = {}
         self._taken = 0
         self._beside: dict[str, asyncio.Task[Any]] = {}
         self._checked: dict[Path | None, tuple[ToolDefinition, ToolDefinition]] = {}
@@ -171,8 +173,9 @@ class FileSource:
 
     def _take(self, definitions: Iterable[ToolDefinition]) -> bool:
         """Makes tools of what is new; whether there was anything."""
-        before = self.definitions
-        now = {one.id.lower(): one for one in definitions if one.status in ("ok", "degraded")}
+        before, found = self.definitions, list(definitions)
+        now = {one.id.lower(): one for one in found if one.status in ("ok", "degraded")}
+        self._keep_last_good(now, found)
         moved = [key for key, one in now.items() if before.get(key) is not one]
         gone = [key for key in before if key not in now]
         self.definitions = now
@@ -183,6 +186,18 @@ class FileSource:
         if moved or gone:
             self._make(moved)
         return bool(moved or gone)
+
+    def _keep_last_good(self, now: dict[str, ToolDefinition], found: Iterable[ToolDefinition]) -> None:
+        """A file that a change broke stays what it was until it is mended; that is told once for each change."""
+        known = {one.path: (key, one) for key, one in self.definitions.items() if one.path is not None}
+        broken = {one.path: one for one in found if one.status == "invalid" and one.path and one.path in known}
+        for path, one in broken.items():
+            key, last = known[path]
+            now.setdefault(key, last)
+            if self._broken.get(path) is not one:
+                told = next((each.message for each in one.problems if each.severity == "error"), "it cannot be read")
+                log.warning("%s is broken, so the tools of %s stay as they were: %s", path, last.id, told)
+        self._broken = broken
 
     def _make(self, keys: Iterable[str]) -> None:
         """Makes the tools of some files, and then those made of other tools, which are as grave as the gravest."""
@@ -287,7 +302,22 @@ class FileSource:
         there = await self.library.alist(all=True)
         if given:
             there = [one for each in given for one in await asyncio.to_thread(_chosen, each, there)]
-        return [await check_speed(one, self.sandboxes) for one in await self._whole(there)]
+        spoken = [await check_verdicts(one, self.sandboxes) for one in await self._whole(there)]
+        return [await check_speed(one, self.sandboxes) for one in spoken]
+
+    async def findings(self) -> Sequence[Finding]:
+        """What is wrong with the files, as findings; no function is run for that."""
+        return [
+            Finding(one.code, one.severity, self._told(definition, one), "tools", _shown(definition), one.line or None)
+            for definition in await self._whole(await self.library.alist(all=True))
+            if definition.status != "not_a_tool"
+            for one in definition.problems
+            if one.severity != "info"
+        ]
+
+    def _told(self, definition: ToolDefinition, problem: YamlProblem) -> str:
+        kept = definition.path in self._broken and problem.severity == "error"
+        return f"{problem.message} (its tools stay as they were)" if kept else problem.message
 
     async def _whole(self, definitions: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
         """With what a file alone cannot tell: of its functions, of the tools that it names, of its server."""
@@ -369,6 +399,15 @@ class FileSource:
         if definition.type == "mcp":
             await self._servers.ask(definition)
         return tool_builder.tools(definition, self.bench)
+
+
+def _shown(definition: ToolDefinition) -> str | None:
+    """A file as people name it: from the current folder, where it lies there."""
+    path = definition.path
+    if path is None:
+        return None
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _chosen(given: str | Path, there: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:

@@ -34,6 +34,9 @@ OPEN: Mapping[str, Any] = {"type": "object", "properties": {}}
 log = logging.getLogger("toolcrib.files")
 trace = logging.getLogger("toolcrib.trace")
 
+MOST_WARNED = 1000
+"""Of so many calls it is known what validators warned of, while they have not ended."""
+
 Gate = Callable[[ToolDefinition, Command, Context, Mapping[str, Any]], Awaitable[Result | None]]
 """What stands before a call: it raises where the tool is not well, and gives a result where another stepped in."""
 
@@ -45,7 +48,7 @@ class ToolResources:
     `gate` looks at the health of a tool before it runs, `entry` gives what a registry says of it. `begun` holds the
     programs of untrusted files that somebody agreed to, as long as this process lives: after a restart, and on every
     node of a cluster, it is asked once more, which is a nuisance and no danger. A list of them that outlived the
-    process would be one more thing that a stranger could write to.
+    process would be one more thing that a stranger could write to. `warned` has what validators warned of, by call.
     """
 
     settings: protocol.RunnerSettings
@@ -55,6 +58,13 @@ class ToolResources:
     renew: Callable[[str, str], Tool | None]
     entry: Callable[[str], RegistryEntry | None]
     begun: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    warned: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def warn(self, call: str, findings: list[dict[str, Any]]) -> None:
+        """Keeps what validators warn of until the result of the call is there; of calls that never run, the last."""
+        self.warned[call] = findings
+        if len(self.warned) > MOST_WARNED:
+            del self.warned[next(iter(self.warned))]
 
 
 def tools(definition: ToolDefinition, bench: ToolResources) -> list[Tool]:
@@ -224,7 +234,9 @@ def _validate(definition: ToolDefinition, command: Command, bench: ToolResources
             with _marking(definition):
                 raise validators.refusal(definition, command.name, verdict)
         for warning in verdict.findings:
-            trace.info("%s.%s: %s", definition.id, command.name, warning)
+            log.warning("%s.%s: %s", definition.id, command.name, warning)
+        if verdict.findings:
+            bench.warn(ctx.id, [finding.data() for finding in verdict.findings])
 
     return validate if any(validators.covers(one, command.name) for one in definition.validators) else None
 
@@ -236,7 +248,9 @@ def _body(definition: ToolDefinition, command: Command, made: Runner, bench: Too
             if other is not None:
                 return _marked(definition, other)
             await _agreed(definition, made, values, ctx, bench)
-            return await _finished(definition, command, _as_result(await made.run(ctx, values)), bench)
+            result = await _finished(definition, command, _as_result(await made.run(ctx, values)), bench)
+            warned = bench.warned.pop(ctx.id, None)
+            return result if warned is None else result.but(metadata={**result.metadata, "findings": warned})
 
     return run
 

@@ -33,6 +33,8 @@ TIMEOUT_MS: dict[Role, int] = {"validator": 500, "helper": 1000}
 MEMORY_MB = 8
 SLOW_MS = 50
 LINES = 10
+NOES = ("false", "no", "invalid", "off", "0", "null", "none")
+"""Texts that JavaScript takes for true and nobody else does."""
 
 _NAME = re.compile(r"[^\W\d][\w$-]*(?:\.[\w$-]+|\[\d+\])*")
 _TELLING = re.compile(r" is required| must | missing ")
@@ -185,6 +187,10 @@ def verdict_of(value: Any, id: str, command: str, args: Mapping[str, Any]) -> li
     given = value if isinstance(value, Mapping) else {}
     if "valid" not in given and given.get("errors") is None:
         message = f"Validator '{command}' returned invalid format. Expected {{valid: boolean, errors: array}}."
+        return [ArgumentFinding("", "bad_return", message, fault=True)]
+    if isinstance(given.get("valid"), str) and given["valid"].strip().lower() in NOES:
+        told = written(given["valid"]).decode()[:40]
+        message = f"Validator '{command}' returned {told} as 'valid', which is neither true nor false."
         return [ArgumentFinding("", "bad_return", message, fault=True)]
     errors = list(_items(given.get("errors"), args, "error"))
     warnings = [replace(each, severity="warning") for each in _items(given.get("warnings"), args, "warning")]

@@ -18,6 +18,9 @@ DECLARED = re.compile(r"(?:\bfunction\b\s*+\*?|\b(?:const|let|var)\b|,)\s*+([\w$
 The pattern never goes back, so that no source is slow to search.
 """
 
+LAST = re.compile(r"^(?:async[ \t]++)?function\b", re.MULTILINE)
+"""Where a declaration of a function begins that may be the last statement."""
+
 EXPECTED = ("validateCommand", "default", "run")
 
 
@@ -55,7 +58,9 @@ class JavaScript:
 def _setup(code: str, args: bytes, name: str, role: Role) -> bytes:
     given = b"{}" if args.strip() in (b"", b"null") else args
     seed = [getrandbits(32) for _ in range(4)]
-    known = msgspec.json.encode({"role": role, "names": _names(name), "declared": _declared(code), "seed": seed})
+    known = msgspec.json.encode(
+        {"role": role, "names": _names(name), "declared": _declared(code), "last": _last(code), "seed": seed}
+    )
     return known[:-1] + b',"args":' + given + b"}"
 
 
@@ -65,6 +70,13 @@ def _names(name: str) -> tuple[str, ...]:
     first, *others = re.split(r"[-_\s.]+", name)
     camel = first + "".join(part[:1].upper() + part[1:] for part in others)
     return tuple(dict.fromkeys((camel, name, *EXPECTED)))
+
+
+@lru_cache(maxsize=256)
+def _last(code: str) -> str:
+    """What stands from the last declaration of a function on; the value of a statement before it is not meant."""
+    starts = [found.start() for found in LAST.finditer(code)]
+    return code[starts[-1] :] if starts else ""
 
 
 @lru_cache(maxsize=256)

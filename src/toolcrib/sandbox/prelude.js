@@ -20,6 +20,7 @@
   let given;
   let names;
   let declared;
+  let last = '';
   let output = '';
   let outcome;
 
@@ -147,7 +148,17 @@
   function meant(value) {
     if (filled()) return exported() || null;
     if (typeof value === 'function') return value;
-    return value === undefined || value === 'use strict' ? topLevel() : undefined;
+    return value === undefined || value === 'use strict' || endsWithFunction() ? topLevel() : undefined;
+  }
+
+  // A script whose last statement declares a function has the value of a statement before it, which nobody means.
+  function endsWithFunction() {
+    if (last === '') return false;
+    try {
+      return typeof evaluate('(' + last + '\n)') === 'function';
+    } catch {
+      return false;
+    }
   }
 
   const entries = {
@@ -156,6 +167,7 @@
       globalThis.args = given;
       names = run.names;
       declared = run.declared;
+      last = run.last;
       [a, b, c, d] = run.seed;
     },
     finish(value) {

@@ -128,7 +128,7 @@ async def _checked(
     from toolcrib.schema import BadArguments
 
     tool = next((one for one in tool_builder.tools(definition, source.bench) if one.name == command), None)
-    if tool is None and definition.type != "mcp":
+    if tool is None and definition.command(command) is None:
         raise _no_command(definition, command)
     try:
         shaped = await transforms.before(definition, command, data, source.sandboxes)

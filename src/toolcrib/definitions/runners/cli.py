@@ -152,6 +152,7 @@ class ProgramRunner:
             protocol.effect(self.definition, self.command),
             protocol.timeout_s(self.command, self.definition),
             self.argv,
+            render=self.argv,
         )
 
     async def run(self, ctx: Context, values: Mapping[str, Any]) -> Any:

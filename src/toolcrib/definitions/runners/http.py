@@ -47,6 +47,7 @@ def runner(definition: ToolDefinition, command: Command, settings: RunnerSetting
         protocol.capabilities(definition, command, f"net:egress:{_resource(service.target)}"),
         service.effect,
         protocol.timeout_s(command, definition) + SPARE_S,
+        render=service.request.fill,
     )
 
 

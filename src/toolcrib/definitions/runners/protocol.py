@@ -24,7 +24,8 @@ Argv = Callable[[Mapping[str, Any]], list[str]]
 class Runner:
     """How a command runs; `run` is the body of an async tool.
 
-    `argv` gives the exact argument array of a call, for who has to agree to it. `resumes` says that the body does
+    `argv` gives the exact argument array of a call, for who has to agree to it; `render` fills all templates of a call
+    without running it. `resumes` says that the body does
     nothing but calls and recorded steps, so that it may go on after a crash whatever its effect.
     """
 
@@ -35,6 +36,7 @@ class Runner:
     timeout_s: float = TIMEOUT_S
     argv: Argv | None = None
     resumes: bool = False
+    render: Callable[[Mapping[str, Any]], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

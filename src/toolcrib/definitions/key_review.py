@@ -1,0 +1,96 @@
+"""Review of the keys of a file: those that look like a key that acts, and act not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
+from typing import Any
+
+from toolcrib.definitions.definition import ToolDefinition
+from toolcrib.definitions.lint import ToolProblems
+from toolcrib.definitions.values import mapping
+from toolcrib.yaml import Path
+
+TYPES = ("cli", "http", "local", "mcp", "meta")
+OF_TOOL = (
+    *("id", "type", "name", "description", "version", "schema_version", "effect", "requires", "expose", "timeout_ms"),
+    *("expose_helpers", "executable_knowledge", "api_complexity", "anti_patterns", "examples", "commands", "tools"),
+    *("command_groups", "health_check", "environment_variables", "dependencies", "tags", "category"),
+    *(f"{type}_{what}" for type in TYPES for what in ("specific", "config")),
+)
+OF_COMMAND = (
+    *("name", "id", "description", "input_schema", "parameters", "required_args", "optional_args", "effect"),
+    *("timeout_ms", "filter", "processors", "validation", "output", "requires", "mcp_tool", "cli_args"),
+    *("exec_template", "method", "path", "query", "headers", "body"),
+)
+OF_CODE = ("validators", "helpers", "processors")
+OF_ENTRY = {
+    "validators": ("id", "validates", "checks", "function", "language", "enforce", "timeout_ms", "memory_mb"),
+    "helpers": ("id", "function", "language", "description", "timeout_ms", "memory_mb"),
+    "processors": (
+        *("id", "function", "language", "steps", "stage", "applies_to", "input_schema", "output_schema"),
+        *("timeout_ms", "memory_mb"),
+    ),
+}
+OF_TYPE = {
+    "cli": ("executable", "install_check", "version_command", "install_guide"),
+    "local": ("entry_point", "runtime", "executables"),
+    "http": ("base_url", "headers", "auth"),
+    "mcp": ("server_command", "server_args", "connection", "transport", "query_parameters"),
+    "meta": ("aggregates", "orchestrates", "workflow", "orchestration"),
+}
+OF_ALL_TYPES = ("environment_variables", "health_check", "timeout_ms")
+OF_HEALTH = (
+    *("method", "args", "endpoint", "command", "function", "expected_response", "timeout_ms", "ttl_s", "enabled"),
+    *("required", "fallback", "on_failure", "unix", "windows"),
+)
+KNOWLEDGE = ("example", "example_ref", "example_refs", "notes", "usage", "uses_helpers", "common_flags", "subcommands")
+"""Keys that are close to one that acts, and are meant as they stand."""
+
+ALIKE = 0.8
+
+
+def review_keys(definition: ToolDefinition, findings: ToolProblems) -> None:
+    """Tell of each key that is almost one that acts; all others are what an author wants to be known."""
+    for where, given, known in _places(definition):
+        for key in given:
+            meant = _meant(str(key), known)
+            if meant is not None:
+                message = f"The key '{key}' is unknown and does nothing"
+                findings.warning("UNKNOWN_KEY", message, *where, str(key), fix=f"Write '{meant}'")
+
+
+def _places(definition: ToolDefinition) -> Iterator[tuple[Path, Mapping[str, Any], Iterable[str]]]:
+    tool = definition.tool
+    yield (), tool, OF_TOOL
+    for key in ("commands", "tools"):
+        yield from (((key, number), one, OF_COMMAND) for number, one in _entries(tool.get(key)))
+    for group, entries in mapping(tool.get("command_groups")).items():
+        of_line = (*OF_COMMAND, "command")
+        yield from ((("command_groups", group, number), one, of_line) for number, one in _entries(entries))
+    code = mapping(tool.get("executable_knowledge"))
+    yield ("executable_knowledge",), code, OF_CODE
+    for key, known in OF_ENTRY.items():
+        yield from ((("executable_knowledge", key, number), one, known) for number, one in _entries(code.get(key)))
+    if definition.type is not None:
+        for block in (f"{definition.type}_specific", f"{definition.type}_config"):
+            said = mapping(tool.get(block))
+            yield (block,), said, (*OF_TYPE[definition.type], *OF_ALL_TYPES)
+            yield (block, "health_check"), mapping(said.get("health_check")), OF_HEALTH
+    yield ("health_check",), mapping(tool.get("health_check")), OF_HEALTH
+
+
+def _entries(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, entry in enumerate(value if isinstance(value, tuple) else ()):
+        if isinstance(entry, Mapping):
+            yield number, entry
+
+
+def _meant(key: str, known: Iterable[str]) -> str | None:
+    """The known key that another one is almost."""
+    names = tuple(known)
+    if key in names or key in KNOWLEDGE:
+        return None
+    ratios = [(SequenceMatcher(None, key[:64].lower(), name).ratio(), name) for name in names]
+    ratio, name = max(ratios, default=(0.0, ""))
+    return name if ratio >= ALIKE else None
