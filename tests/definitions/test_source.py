@@ -90,7 +90,7 @@ async def test_a_broken_file_is_told_of_and_the_others_go_on(place: Place) -> No
     async with place.opened() as (source, session):
         assert (await session.call("other.greet", {})).ok
         path.write_text("tool: {id: other, type: cli, name: x")
-        assert code(await session.call("other.greet", {})) == "not_found"
+        assert (await session.call("other.greet", {})).ok  # by the last version that held
         assert (await session.call("say.greet", {})).data == {"args": ["hi"]}
         found = {one.id: one for one in await source.list()}
         assert (found["say"].status, found["other"].status) == ("ok", "invalid")
