@@ -729,7 +729,7 @@ SECURITY: dict[str, str] = {
     "security.shown.1": "The page on security counts its attacks and names its tests, and both are checked.",
     "security.fair.1": "Owners share seats, and take turns by their weights where calls queue.",
     "security.fair.2": "What of an owner queues or waits is bounded; one more is rate_limited.",
-    "security.fair.3": "What a list of open calls costs does not depend on what others have open.",
+    "security.fair.3": "What a list of calls costs does not depend on what others have.",
     "security.fair.4": "Requests, ends of calls and commits are taken in turns of their owners.",
     "security.fair.5": "The grants of a session are bounded before they are read.",
     "security.fair.6": "Scripts go on in turns of their owners; threads that cannot be stopped count.",

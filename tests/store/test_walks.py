@@ -143,6 +143,7 @@ async def test_a_walk_looks_at_so_many_calls_and_no_more_at_once(
     store: Store, forward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(walks, "SCAN", 10)
+    monkeypatch.setattr(walks, "OWN_EVENTS", 1)  # more than that is much of one's own
     await store.open("s", "ada", AT)
     await store.open("t", "bob", AT)
     for number in range(35):
@@ -155,6 +156,43 @@ async def test_a_walk_looks_at_so_many_calls_and_no_more_at_once(
         assert [spot.row.id for page in pages for spot in page.spots] == ["c17"]
         assert len(pages) == 4
     assert len(await walked(store, WalkFilter(oldest_first=forward), 7)) == 35
+
+
+@requirement("security.fair.3")
+@pytest.mark.parametrize("forward", [False, True])
+async def test_the_few_calls_of_an_owner_are_found_without_looking_at_those_of_others(
+    store: Store, forward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "SCAN", 10)
+    await store.open("s", "ada", AT)
+    for session in ("t", "u"):
+        await store.open(session, "bob", AT)
+    own = {3: "t", 17: "u", 34: "t"}
+    for number in range(35):
+        row = new(f"c{number}", own.get(number, "s")).but(accepted_at=AT + number // 4)
+        end = finish(await commit(store, submit(row, at=row.accepted_at)), "failed")
+        end.events = [(row.accepted_at, *end.events[0][1:])]
+        await store.commit(end)
+    expected = ["c3", "c17", "c34"] if forward else ["c34", "c17", "c3"]
+    for where in (WalkFilter(), WalkFilter("ended"), WalkFilter(states=("done",), codes=("failed",))):
+        page = await store.walk(where._replace(owner="bob", oldest_first=forward))
+        assert ([spot.row.id for spot in page.spots], page.next) == (expected, None)
+        assert {spot.owner for spot in page.spots} == {"bob"}
+        first = await store.walk(where._replace(owner="bob", oldest_first=forward), limit=2)
+        rest = await store.walk(where._replace(owner="bob", oldest_first=forward), first.next)
+        assert [spot.row.id for spot in first.spots + rest.spots] == expected
+
+
+@requirement("security.fair.3")
+def test_what_an_owner_has_is_looked_for_in_their_own_logs(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "log.db")) as db:
+        db.executescript("".join(text for _, text in migrations()))
+        for over in ("accepted", "ended"):
+            for text in nonempty(walks.statements("sqlite", WalkFilter(over, owner="bob"), few=True)):
+                plan = [line[3] for line in db.execute(f"EXPLAIN QUERY PLAN {text}", Anything())]
+                assert [line for line in plan if "events_accepted" in line or "events_ended" in line] == []
+                assert [line for line in plan if line.startswith("SEARCH o")]
+                assert [line for line in plan if line.startswith("SEARCH e USING INTEGER PRIMARY KEY")]
 
 
 class Unread(list[Any]):

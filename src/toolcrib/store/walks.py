@@ -1,7 +1,8 @@
 """Walks over the calls of all sessions by time: which index to go along, between which two places.
 
 A walk looks at `SCAN` entries at once and no more, whatever it looks for: first the entry so many further on is found,
-then what fits between the two. So a page costs the same in a small store and in a large one.
+then what fits between the two. So a page costs the same in a small store and in a large one. The calls of an owner who
+has few are looked for in their own logs: what it costs to list them does not depend on how many others have.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from toolcrib.store.sqlite.writer import to_row
 
 SCAN = 10_000
 """Calls that are looked at for one page."""
+
+OWN_EVENTS, OWN_SESSIONS = 10_000, 1_000
+"""How many events in how many sessions an owner has who has few."""
 
 SLACK_S = 60.0
 """How far clocks and the time of a session's last use may be apart."""
@@ -36,25 +40,34 @@ def listing(states: Collection[str]) -> str:
     return "calls_waiting" if len(set(states)) == 1 else "calls_open"
 
 
-def way(where: WalkFilter) -> str:
-    """The name of what to walk over: the smallest index that has all that is looked for."""
+def way(where: WalkFilter, few: bool = False) -> str:
+    """The name of what to walk over: the smallest index that has all that is looked for, or the logs of an owner with
+    `few` calls.
+    """
     if where.session is not None:
         return f"log_{where.over}"
+    whose = "" if where.owner is None else "_of"
+    if where.over == "accepted" and where.states == ("waiting",):
+        return f"over_waiting{whose}"
+    if where.over == "accepted" and where.states and BUSY.issuperset(where.states):
+        return f"over_busy{whose}"
+    if few:
+        return f"own_{where.over}"
     if where.over == "ended":
         return "over_ended"
     if where.codes == ("unknown",):
         return "over_unknown"
-    if where.codes and "" not in where.codes:
-        return "over_failed"
-    whose = "" if where.owner is None else "_of"
-    if where.states == ("waiting",):
-        return f"over_waiting{whose}"
-    return f"over_busy{whose}" if where.states and BUSY.issuperset(where.states) else "over_accepted"
+    return "over_failed" if where.codes and "" not in where.codes else "over_accepted"
 
 
-def statements(database: str, where: WalkFilter) -> tuple[str, str]:
+def has_few(sessions: int, events: int) -> bool:
+    """True if that is so little that all of it can be looked at."""
+    return sessions <= OWN_SESSIONS and events <= OWN_EVENTS
+
+
+def statements(database: str, where: WalkFilter, few: bool = False) -> tuple[str, str]:
     """What finds the place where to stop looking, and what finds the calls up to there."""
-    sql, over = queries(database), way(where)
+    sql, over = queries(database), way(where, few)
     direction = "log" if where.session is not None else "time"
     direction += "_forward" if where.oldest_first else "_back"
     parts = {name: sql[f"{direction}_{name}"] for name in ("past", "edge", "order")}
@@ -102,13 +115,15 @@ LAST = 2**63 - 1
 
 def in_file(db: sqlite3.Connection, where: WalkFilter, past: LogPosition | None, limit: int) -> Walk:
     """A page of calls."""
-    span = None
+    span, few = None, False
     if where.owner is not None:
         span = db.execute(queries()["span"], {"owner": where.owner}).fetchone()
         if span[0] is None:
             return Walk([], None)
+        owner = {"owner": where.owner, "most": OWN_SESSIONS + 1}
+        few = has_few(*db.execute(queries()["own_events"], owner).fetchone())
     where = times(where, span)
-    edge_of, page = statements("sqlite", where)
+    edge_of, page = statements("sqlite", where, few)
     begin, end = ends(where, past, (LAST >> 32, LAST & 0xFFFFFFFF))
     found = db.execute("SELECT n FROM sessions WHERE id = ?", (where.session,)).fetchone()
     values = {"since": where.since, "until": where.until, "n": found[0] if found else -1, "scan": SCAN - 1}

@@ -24,13 +24,15 @@ async def in_database(db: Connection, where: WalkFilter, past: LogPosition | Non
 
 
 async def _walk(db: Connection, where: WalkFilter, past: LogPosition | None, limit: int) -> Walk:
-    span = None
+    span, few = None, False
     if where.owner is not None:
         span = await db.fetchrow(queries("postgres")["span"], where.owner)
         if span[0] is None:
             return Walk([], None)
+        own = await db.fetchrow(queries("postgres")["own_events"], where.owner, walks.OWN_SESSIONS + 1)
+        few = walks.has_few(*own)
     where = times(where, span)
-    edge_of, page = statements("postgres", where)
+    edge_of, page = statements("postgres", where, few)
     begin, end = ends(where, past, (2**63 - 1, LAST))
     values: dict[str, Any] = {"since": where.since, "until": where.until, "id": where.session, "scan": walks.SCAN - 1}
     values |= {"owner": where.owner, **_place("", begin)}

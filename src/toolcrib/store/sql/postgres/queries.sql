@@ -296,6 +296,21 @@ FROM sessions o JOIN calls c ON c.session = o.n WHERE o.owner = :owner AND c.sta
 SELECT c.accepted_at AS at, c.session, c.accepted_seq AS seq, c.id AS call
 FROM sessions o JOIN calls c ON c.session = o.n WHERE o.owner = :owner AND c.state IN ('queued', 'running')
 
+-- name: own_events
+-- How many sessions an owner has and how many events these hold, as far as it is looked.
+SELECT count(*) AS sessions, coalesce(sum(seq), 0) AS events
+FROM (SELECT seq FROM sessions WHERE owner = $1 LIMIT $2) o
+
+-- name: own_accepted
+-- The calls of one owner, as they were accepted: nothing of others is looked at.
+SELECT e.at, e.session, e.seq, e.call FROM events e
+WHERE e.session = ANY (ARRAY(SELECT n FROM sessions WHERE owner = :owner)) AND (e.kind = 'accepted') IS TRUE
+
+-- name: own_ended
+-- The calls of one owner, as they ended or were settled.
+SELECT e.at, e.session, e.seq, e.call FROM events e
+WHERE e.session = ANY (ARRAY(SELECT n FROM sessions WHERE owner = :owner)) AND (e.kind IN ('done', 'settled')) IS TRUE
+
 -- name: log_accepted
 -- The calls of one session, as they were accepted; the kind is no condition that the other index could serve.
 SELECT at, session, seq, call FROM events

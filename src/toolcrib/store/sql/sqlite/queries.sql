@@ -200,6 +200,25 @@ SELECT c.accepted_at AS at, (c.session << 32) + c.accepted_seq AS key, c.id AS c
 FROM sessions o CROSS JOIN calls c INDEXED BY calls_busy ON c.session = o.n
 WHERE o.owner = :owner AND c.state IN ('queued', 'running')
 
+-- name: own_events
+-- How many sessions an owner has and how many events these hold, as far as it is looked.
+SELECT count(*) AS sessions, coalesce(sum(last), 0) AS events FROM (
+    SELECT (SELECT max(key) FROM events WHERE key > o.n << 32 AND key < (o.n + 1) << 32) & 4294967295 AS last
+    FROM sessions o WHERE o.owner = :owner LIMIT :most
+)
+
+-- name: own_accepted
+-- The calls of one owner, as they were accepted: nothing of others is looked at.
+SELECT e.at AS at, e.key AS key, e.call AS call
+FROM sessions o CROSS JOIN events e NOT INDEXED ON e.key > o.n << 32 AND e.key < (o.n + 1) << 32
+WHERE o.owner = :owner AND e.kind = 'accepted'
+
+-- name: own_ended
+-- The calls of one owner, as they ended or were settled.
+SELECT e.at AS at, e.key AS key, e.call AS call
+FROM sessions o CROSS JOIN events e NOT INDEXED ON e.key > o.n << 32 AND e.key < (o.n + 1) << 32
+WHERE o.owner = :owner AND e.kind IN ('done', 'settled')
+
 -- name: log_accepted
 -- The calls of one session, as they were accepted.
 SELECT at, key, call FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32 AND kind = 'accepted'
