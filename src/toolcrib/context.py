@@ -201,6 +201,9 @@ class AgentRunner(Protocol):
     def start(self, crib: Any) -> None:
         """A crib has started: what dead processes left of its runs is taken up, now and later."""
 
+    def take_over(self, other: Any) -> None:
+        """Goes on with the definitions and models of other agents; runs keep what they began with."""
+
     async def load(self, session: Any) -> None:
         """Takes in what the log of a session says of its runs."""
 

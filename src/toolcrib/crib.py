@@ -40,7 +40,7 @@ from toolcrib.events import Done, NamespacesChanged, Opened, RunEnded, SessionDe
 from toolcrib.keywords import ScheduleKeywords
 from toolcrib.policy import ANYWHERE, DataOrigin, DefaultPolicy, Policy
 from toolcrib.session import Session
-from toolcrib.sources import Fixed, as_source
+from toolcrib.sources import Fixed, Source, as_source
 from toolcrib.sources.session_tools import builtins
 from toolcrib.state import Key, Mode, declared
 from toolcrib.store import OWNER, SessionRow, Store, open_store
@@ -287,6 +287,35 @@ class Crib:
             await bounded(self.pipeline.engine.close(), PART_S, "the engine")
         if self.pipeline.threads is not None:
             self.pipeline.threads.shutdown(wait=False, cancel_futures=True)
+
+    async def take_over(self, other: Crib) -> None:
+        """Goes on with the sources, declarations, policy and agents of a crib that was made and not started.
+
+        Sources that both have stay; others are started before they are used, and what is gone stops when its calls have
+        ended. What runs goes on with what it began with. All other settings stay as they are.
+
+        Raises:
+            Refused: `conflict`, two tools have one id; nothing was changed.
+        """
+        sources = [self.stock.sources[0], *other.stock.sources[1:]]  # what is built in stays
+        for gone, tools in await self.stock.exchange(sources, other.stock.declared, self.patience):
+            self.pipeline.aside(self._retire(gone, tools))
+        self.pipeline.policy = other.pipeline.policy
+        if other.agents is not None and self.agents is not None:
+            self.agents.take_over(other.agents)
+        elif other.agents is not None:
+            self.agents = other.agents
+            self.agents.start(self)
+        for session in self._in_memory():
+            session._policy_changed()
+
+    async def _retire(self, source: Source, tools: Iterable[Tool]) -> None:
+        """Stops a source that is no longer there, when the calls of its tools have ended."""
+        gone = {id(tool) for tool in tools}
+        calls = [live for session in self._in_memory() for live in session.live.values() if id(live.tool) in gone]
+        if calls:
+            await asyncio.wait([asyncio.ensure_future(live.ended()) for live in calls])
+        await bounded(source.stop(), PART_S, f"source {source.name}")
 
     async def _leave_to_recovery(self, cleanup: float) -> None:
         """What still runs is cancelled without a word in the log, and has a while to clean up."""

@@ -218,6 +218,11 @@ class Session(Lists):
             self.judge = permissions.compose(self)
         return self.judge
 
+    def _policy_changed(self) -> None:
+        """Has the crib's policy of now judge its next call."""
+        self.judge = None
+        self._refresh()
+
     @property
     def folders(self) -> Any:
         """Where the paths of its calls start."""

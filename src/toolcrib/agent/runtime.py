@@ -137,6 +137,13 @@ class Agents:
         self._crib = crib
         take_over(self, crib)
 
+    def take_over(self, other: Any) -> None:
+        """Goes on with the definitions, models and default of other agents; runs keep what they began with."""
+        if not isinstance(other, Agents):
+            raise TypeError(f"agents are taken over from Agents, not from {type(other).__name__}")
+        self._shelf, self._default = other._shelf, other._default
+        self._model, self._models, self._providers = other._model, other._models, other._providers
+
     def retry(self, session: Session) -> None:
         """Goes on with a run of this process that could not go on while the store was away."""
         room = self.room(session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from toolcrib.catalog import Catalog
@@ -160,6 +160,63 @@ class SourceRegistry:
         if self._pins is not None:
             await self._pins.stop()
 
+    async def exchange(
+        self, sources: Sequence[Source], declare: Mapping[str, Any], patience: float = 10.0
+    ) -> list[tuple[Source, list[Tool]]]:
+        """Goes on with other sources and declarations; return the sources that are left over, with their tools.
+
+        Sources that it has already stay as they are. Others are started first, so that no tool is away meanwhile; one
+        that cannot be started is told, and has no tools. Whoever asked stops what is left over.
+
+        Raises:
+            Refused: `conflict`, two tools have one id; nothing was changed.
+        """
+        known = {id(source) for source in self.sources}
+        new = [source for source in sources if id(source) not in known]
+        given = {id(source): source.tools for source in new if isinstance(source, Fixed)}
+        beginning = [source for source in new if not isinstance(source, Fixed)]
+        told = await asyncio.gather(*(self._try_to_begin(source, patience) for source in beginning))
+        given |= {id(source): tools for source, tools in zip(beginning, told, strict=True)}
+        kept = {id(source) for source in sources} & known
+        given |= {key: self._given[key] for key in kept & self._given.keys()}
+        same = self._declared == dict(declare)
+        before, shown = self._shown, {key: self._shown[key] for key in kept & self._shown.keys() if same}
+        declared, self._declared = self._declared, dict(declare)
+        try:
+            shown |= {key: list(self._as_shown(tools)) for key, tools in given.items() if key not in shown}
+            self._catalog.exchange(_joined(before), _joined(shown))
+        except (Refused, BadTool):
+            self._declared = declared
+            await asyncio.gather(*(source.stop() for source in beginning), return_exceptions=True)
+            raise
+        gone = [(source, before.get(id(source), [])) for source in self.sources if id(source) not in kept]
+        self.sources, self._given, self._shown = list(sources), given, shown
+        telling = [source for source in self.sources if hasattr(source, "health_of")]
+        self._telling = {tool: source for source in telling for tool in shown.get(id(source), ())}
+        return gone
+
+    async def _try_to_begin(self, source: Source, patience: float) -> list[Tool]:
+        """Return the tools of a source that is new; none where it cannot be started, which is told."""
+        try:
+            async with asyncio.timeout(patience):
+                return list(await source.start(lambda tools: self._register(source, tools)))
+        except Exception as error:  # noqa: BLE001 - whatever one source does, the others are there
+            log.warning("%s could not be started: %s", source.name, str(error) or type(error).__name__)
+            await asyncio.gather(source.stop(), return_exceptions=True)
+            return []
+
+    def _as_shown(self, tools: Iterable[Tool]) -> Iterable[Tool]:
+        """Return tools as the catalog has them: marked where they changed, with what is declared of them."""
+        shown = list(tools)
+        if self._pins is not None and self._aside is not None:  # before the start nobody knows what was accepted
+            shown = self._pins.marked(shown, self._aside)
+        return self._declare(shown) if self._declared else shown
+
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """What the operator says of tools, by id or glob."""
+        return self._declared
+
     def keep_in(self, store: Store) -> None:
         """Names another store for what it keeps, before the start."""
         if self._pins is not None:
@@ -191,11 +248,8 @@ class SourceRegistry:
 
     def _register(self, source: Source, tools: Iterable[Tool]) -> None:
         """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
-        given = shown = list(tools)
-        if self._pins is not None and self._aside is not None:  # before the start nobody knows what was accepted
-            shown = self._pins.marked(shown, self._aside)
-        if self._declared:
-            shown = list(self._declare(shown))
+        given = list(tools)
+        shown = list(self._as_shown(given))
         before = self._shown.get(id(source), ())
         self._catalog.exchange(before, shown)
         if hasattr(source, "health_of"):
@@ -247,3 +301,7 @@ class SourceRegistry:
 
 def _is_background(source: Source) -> bool:
     return bool(getattr(source, "background", False))
+
+
+def _joined(tools: Mapping[int, list[Tool]]) -> list[Tool]:
+    return [tool for some in tools.values() for tool in some]

@@ -19,6 +19,7 @@ from toolcrib.cli.store_choice import opened
 from toolcrib.cli.terminal import Choice, CommandError
 
 if TYPE_CHECKING:
+    from toolcrib.cli.config.loader import SourceCache
     from toolcrib.crib import Crib
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -41,13 +42,15 @@ RETRY_S = 0.5
 log = logging.getLogger("toolcrib.cli")
 
 
-def chosen(choice: Choice) -> Crib:
+def chosen(choice: Choice, cache: SourceCache | None = None) -> Crib:
     """The crib that `--crib` names, with the store and the engine that were named instead of its own; not started yet.
 
+    The sources of a `crib.yaml` are kept in the `cache`, for who reads it again later.
+
     Raises:
-        Trouble: there is none, or it does not hold.
+        CommandError: there is none, or it does not hold.
     """
-    crib = _named(choice.crib)
+    crib = _named(choice.crib, cache)
     if choice.store is not None:
         from toolcrib.store import open_store
 
@@ -61,14 +64,14 @@ def chosen(choice: Choice) -> Crib:
     return crib
 
 
-def _named(choice: str | None) -> Crib:
+def _named(choice: str | None, cache: SourceCache | None) -> Crib:
     from toolcrib.cli.config.document import NAME
     from toolcrib.cli.config.loader import load
 
     path = Path(choice or NAME)
     if path.is_file():
         trust.check(path)
-        return load(path)
+        return load(path, cache)
     if choice is None:
         advice = f"make one, go to its folder, or name a crib; this one always works: --crib {DEMO}"
         raise CommandError(f"There is no {NAME} in {Path.cwd()}", advice)
@@ -118,6 +121,7 @@ async def at_work(
     serves: bool = False,
     waits: bool = True,
     prepare: Callable[[Crib], object] | None = None,
+    cache: SourceCache | None = None,
 ) -> AsyncIterator[Crib]:
     """The crib, started: it takes up what a crash left behind, and runs calls. In a cluster, workers do that.
 
@@ -125,7 +129,7 @@ async def at_work(
     its sources do, and waits for a store and an engine that are not there yet. A command that does not wait for sources
     waits for that of its tool, by `arrive`.
     """
-    crib = chosen(choice)
+    crib = chosen(choice, cache)
     if prepare is not None:
         prepare(crib)
     if crib.pipeline.engine is not None:

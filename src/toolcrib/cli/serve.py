@@ -23,6 +23,7 @@ from toolcrib.cli.root_permission import AllowRoot, check_root
 from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
+    from toolcrib.cli.config.loader import SourceCache
     from toolcrib.cli.config.server import ServeConfig
     from toolcrib.crib import Crib
     from toolcrib.serve.http import Site
@@ -44,6 +45,29 @@ Namespaces = Annotated[
         "--namespace", "-n", help="Open only these to clients. Without it: default_namespaces of the crib, else all."
     ),
 ]
+
+
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format", metavar="text|json", help="How the log is written. Without it: serve.log_format, else text."
+    ),
+]
+
+
+def begin_log(terminal: Terminal, form: str) -> None:
+    """Begins the log of a server.
+
+    Raises:
+        CommandError: there is no such form.
+    """
+    from toolcrib.cli.server_log import FORMATS, start_log
+
+    if form not in FORMATS:
+        raise CommandError(f"There is no --log-format {form}", f"it is {' or '.join(FORMATS)}")
+    start_log(terminal.crib, "json" if form == "json" else "text", debug=terminal.debug)
+    if form == "json":
+        terminal.log_remarks(log)
 
 
 async def stdio(terminal: Terminal, namespace: Namespaces = None) -> None:
@@ -145,15 +169,20 @@ async def serve(  # noqa: PLR0913 - the options of a command
     ] = False,
     allow_root: AllowRoot = False,
     namespace: Namespaces = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Read crib.yaml and the code again when they change, to develop.")
+    ] = False,
+    log_format: LogFormat = None,
 ) -> None:
     """Serve the crib over HTTP: API, MCP, console and agents.
 
-    Until Ctrl-C or SIGTERM. Agents are there as AG-UI, AI SDK and A2A.
+    Until Ctrl-C or SIGTERM. SIGHUP reads crib.yaml again. Agents are there as AG-UI, AI SDK and A2A.
     """
     if auth not in (None, "off", "keys"):
         raise CommandError(f"There is no --auth {auth}", "it is off or keys")
     check_root(allow_root)
-    said = _said(terminal)
+    said = configured(terminal)
+    begin_log(terminal, log_format or said.log_format)
     said = said._replace(
         host=host or said.host,
         port=said.port if port is None else port,
@@ -168,10 +197,15 @@ async def serve(  # noqa: PLR0913 - the options of a command
         from toolcrib.serve.origins import LOCAL
     from toolcrib.cli.announcement import Announcement
     from toolcrib.cli.crib_choice import at_work
+    from toolcrib.cli.reload import reloading
     from toolcrib.serve.start_token import StartToken
     from toolcrib.toolkits.shell.protections import probe_protections
 
-    async with at_work(terminal.crib, serves=True) as crib:
+    cache: SourceCache = {}
+    async with (
+        at_work(terminal.crib, serves=True, cache=cache) as crib,
+        reloading(crib, terminal.crib, cache, code=reload),
+    ):
         guard = None if auth == "off" else await _guard(crib, said, known, asked=auth == "keys")
         local = _is_local(said.host)
         if not local and guard is None and not insecure:
@@ -216,7 +250,7 @@ def _reached_at(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _said(terminal: Terminal) -> ServeConfig:
+def configured(terminal: Terminal) -> ServeConfig:
     """What the crib's file says about serving."""
     from toolcrib.cli.config.document import NAME
     from toolcrib.cli.config.loader import hosting

@@ -7,6 +7,7 @@ standard error, so that a pipe carries the result alone.
 from __future__ import annotations
 
 import json as jsonlib
+import logging
 import os
 import re
 import shlex
@@ -93,6 +94,11 @@ class Terminal:
         self.debug = debug
         self.together = together
         self._results: TextIO | None = None
+        self._log: logging.Logger | None = None
+
+    def log_remarks(self, log: logging.Logger) -> None:
+        """Has remarks logged from now on, where standard error is read by a program."""
+        self._log = log
 
     def keep_output(self) -> None:
         """Keeps standard output for results: whatever else is printed from now on goes to standard error.
@@ -172,7 +178,10 @@ class Terminal:
         self.out.print(what)
 
     def say(self, text: str, style: str = "") -> None:
-        """A remark on standard error."""
+        """A remark on standard error, or in the log."""
+        if self._log is not None:
+            self._log.info("%s", text)
+            return
         self.err.print(styled(text, style), soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.cli.root_permission import AllowRoot, check_root
+from toolcrib.cli.serve import LogFormat, begin_log, configured
 from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
+    from toolcrib.cli.config.loader import SourceCache
     from toolcrib.crib import Crib
 
 ROLES = ("worker", "api")
 
 
-async def worker(
+async def worker(  # noqa: PLR0913 - the options of a command
     terminal: Terminal,
     label: Annotated[
         str | None, typer.Option("--label", help="What people call it; its name is unique anyway.")
@@ -27,14 +29,18 @@ async def worker(
     slots: Annotated[int, typer.Option("--slots", min=1, help="How many calls it runs at once.")] = 256,
     grace: Annotated[float, typer.Option("--grace", min=0, help="Seconds for what runs when told to stop.")] = 30.0,
     allow_root: AllowRoot = False,
+    log_format: LogFormat = None,
 ) -> None:
     """Run calls of the cluster: one more node. Ctrl-C or SIGTERM lets it finish what it has."""
     from toolcrib.cli.crib_choice import chosen, started
+    from toolcrib.cli.reload import reloading
 
     if role not in ROLES:
         raise CommandError(f"There is no role '{role}'", f"--role is {' or '.join(ROLES)}")
     check_root(allow_root)
-    crib = chosen(terminal.crib)
+    begin_log(terminal, log_format or configured(terminal).log_format)
+    cache: SourceCache = {}
+    crib = chosen(terminal.crib, cache)
     _prepare(crib, label, role, slots)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -51,11 +57,12 @@ async def worker(
     _calm()
     sweeping = asyncio.ensure_future(crib._sweep_hourly())
     try:
-        if terminal.json:
-            terminal.data({"ready": crib.pipeline.worker, "role": role})
-        else:
-            terminal.text(f"ready {crib.pipeline.worker}")
-        await stop.wait()
+        async with reloading(crib, terminal.crib, cache):
+            if terminal.json:
+                terminal.data({"ready": crib.pipeline.worker, "role": role})
+            else:
+                terminal.text(f"ready {crib.pipeline.worker}")
+            await stop.wait()
         terminal.say(f"{crib.pipeline.worker} takes no more calls, and leaves within {grace:g} s", "dim")
     finally:
         sweeping.cancel()

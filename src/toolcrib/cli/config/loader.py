@@ -36,13 +36,17 @@ _KEPT = ("store", "retention", "default_namespaces")
 _PLAIN = ("engine", "retention", "namespace_aliases", "state_keys")
 
 
-def load(path: Path) -> Crib:
-    """The crib that a file describes.
+SourceCache = dict[str, list[Any]]
+"""Sources by the entry that they were made of, so that what did not change is not made anew."""
+
+
+def load(path: Path, cache: SourceCache | None = None) -> Crib:
+    """The crib that a file describes; sources of entries in a `cache` are taken from there, and others put into it.
 
     Raises:
         BadConfig: something in it does not hold.
     """
-    return _Project(path).crib()
+    return _Project(path, cache).crib()
 
 
 def load_without_sources(path: Path, store: str | None = None) -> Crib:
@@ -105,7 +109,8 @@ class _Project:
         BadConfig: it is no YAML, or no mapping.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cache: SourceCache | None = None) -> None:
+        self._cache = {} if cache is None else cache
         self.path, self.folder = path, path.resolve().parent
         self.text, self.document = read(path)
         self.problems = [ConfigProblem(one.line, _AGAIN.sub(_SECOND, one.message)) for one in self.document.problems]
@@ -240,17 +245,25 @@ class _Project:
 
     def _sources(self) -> list[Any]:
         from toolcrib.errors import BadTool, Refused
-        from toolcrib.sources import as_source
 
         importable(self.folder)
         items: list[Any] = []
         for index, entry in self.sources:
             try:
-                items += [as_source(one) for one in self._source(entry, index)]
+                items += self._cached(entry, index)
             except (Mistake, BadSource, BadTool, Refused) as error:
                 log.debug("a source does not load", exc_info=error)
                 self.tell(error if isinstance(error, Mistake) else Mistake(str(error), ("sources", index)))
         return items
+
+    def _cached(self, entry: Any, index: int) -> list[Any]:
+        """Return the sources of an entry: those that were made of it before, unless they are Python's own."""
+        from toolcrib.sources import Fixed, as_source
+
+        key = f"{index if isinstance(entry, str) else ''} {entry!r} in {self.workspace}"
+        if key not in self._cache or any(isinstance(one, Fixed) for one in self._cache[key]):
+            self._cache[key] = [as_source(one) for one in self._source(entry, index)]
+        return self._cache[key]
 
     def _source(self, entry: Any, index: int) -> list[Any]:
         place = ("sources", index)

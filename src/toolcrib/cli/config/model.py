@@ -353,6 +353,7 @@ class ServeSection(Section):
     hosts: Texts = Field(default=[])
     origins: Texts = Field(default=[])
     namespaces: Texts = Field(default=[])
+    log_format: Literal["text", "json"] = "text"
     auth: AuthSection = Field(default=AuthSection())
     limits: ServeLimitsSection = Field(default=ServeLimitsSection())
 

@@ -10,6 +10,7 @@ serve:
     keys: store                                 # `toolcrib keys add` makes them; or a file of lines NAME KEY
     jwt: {issuer: "https://login.example", audience: "https://crib.example", owner: email}
   limits: {rate: 600/min}
+  log_format: json                              # lines of the log: text, unless said
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class ServeConfig(NamedTuple):
     keys: Path | str | None = None
     jwt: dict[str, Any] | None = None
     limits: Mapping[str, Any] = MappingProxyType({})
+    log_format: str = "text"
 
     def provider(self) -> OAuth | None:
         """The guard that takes tokens of a provider, where one is named."""
@@ -70,4 +72,5 @@ def hosting_of(section: ServeSection, folder: Path) -> ServeConfig:
         keys if keys in (None, STORE) else folder / keys,
         None if jwt is None else jwt.model_dump(exclude_unset=True),
         section.limits.model_dump(exclude_unset=True),
+        section.log_format,
     )
