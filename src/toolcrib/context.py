@@ -167,6 +167,10 @@ class AgentScope(Protocol):
     def policy(self) -> Policy:
         """What judges a call: the session's policy, narrowed by the agent's."""
 
+    @property
+    def instructions(self) -> str:
+        """What the agent was told by whoever wrote it."""
+
     def tool(self, call: Any) -> Tool | None:
         """The tool that the name of a call means here."""
 

@@ -80,6 +80,7 @@ class ToolKeywords(TypedDict, total=False):
     name: str | None
     description: str
     namespace: str
+    labels: tuple[str, ...]
     title: str | None
     category: str | None
     tags: Sequence[str]

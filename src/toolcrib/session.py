@@ -46,6 +46,7 @@ from toolcrib.tool import Tool
 from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result, Schedule, ScheduleEntry
 
 if TYPE_CHECKING:
+    from toolcrib._session.origin_log import OriginLog
     from toolcrib.crib import Crib
 
 LOOK_S = 0.25
@@ -78,6 +79,7 @@ class Session(Lists):
         self.offers: tuple[str, ...] = ()
         self.judge: Policy | None = None
         self.loops: RepeatedCalls | None = None
+        self.origin_log: OriginLog | None = None
         self.seen = 0
         self.news = self.known = 0  # what others changed of it, and how much of that was looked up
         self._cached_lock: asyncio.Lock | None = None
@@ -240,6 +242,14 @@ class Session(Lists):
             Refused: `not_found`, `invalid_arguments`.
         """
         return permissions.why(self, tool, args)
+
+    async def _trace_origins(self, instructions: str | None = None) -> None:
+        """Takes in what its log says of where values come from, up to now."""
+        if self.origin_log is None:
+            from toolcrib._session.origin_log import OriginLog
+
+            self.origin_log = OriginLog(self)
+        await self.origin_log.catch_up(instructions)
 
     async def narrow(self, *, namespaces: Sequence[str] | None = None, grants: Any = None) -> None:
         """Takes rights away, from the next call on. To give more, open the session anew.

@@ -12,6 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from toolcrib.errors import BadTool
+from toolcrib.origins.labels import problem_of
+from toolcrib.origins.roles import ROLES, unknown
 from toolcrib.schema import ParsedArguments, Parser, SchemaError, nearest, output_check, schema_parser
 from toolcrib.schema.parser import LateParser
 from toolcrib.schema.redaction import SecretFields, holds_secrets, may_hold_keys
@@ -70,6 +72,7 @@ class Tool(metaclass=_Checked):
     output_schema: Mapping[str, Any] | None = None
     annotations: Annotations | None = None
     capabilities: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     effect: Effect | None = None
     primary: str | None = None
     limits: Limits = Limits()
@@ -216,6 +219,7 @@ class _Derived:
         self._names()
         self.id = f"{self.namespace}.{tool.name}"
         self.input_schema = self._schema("input_schema", tool.input_schema)
+        self._flow()
         self.output_schema = None if tool.output_schema is None else self._schema("output_schema", tool.output_schema)
         self.parser = self._parser()
         self.check_output = self._output()
@@ -254,6 +258,14 @@ class _Derived:
             raise self._bad("wake", f"{tool.wake!r} is not wake, next_turn or silent")
         if tool.deliver not in ("final", "all"):
             raise self._bad("deliver", f"{tool.deliver!r} is not final or all")
+
+    def _flow(self) -> None:
+        """Labels and roles that nobody knows would let values pass as something that they are not."""
+        problem = problem_of(self.tool.labels)
+        if problem is not None:
+            raise self._bad("labels", problem)
+        for role in unknown(self.input_schema):
+            raise self._bad("x-toolcrib-role", f"{role!r} is none of {', '.join(ROLES)}")
 
     def _parser(self) -> Parser:
         if self.tool.parser is not None:

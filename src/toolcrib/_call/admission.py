@@ -59,7 +59,9 @@ def confirm(call: Admitted) -> dict[str, Any]:
     demands = [demand.data() for demand in call.verdict.demands]
     prompt = f"Allow {call.tool.id}?{why}"
     asked = {"kind": "confirm", "key": records.CONFIRM, "prompt": prompt, "demands": demands, "offer": offer}
-    return {**asked, "data": resolution(call)}
+    doubts = [] if rules is None else rules.doubts(request.asker(), call.tool, call.normalised)
+    data = {**(resolution(call) or {}), **({"origins": doubts} if doubts else {})}
+    return {**asked, "data": data or None}
 
 
 def resolution(call: Admitted) -> dict[str, Any] | None:
@@ -135,8 +137,8 @@ class Admission:
             if context is not None and tool.prepare is not None and new:
                 await self._prepare(look, tool, context)
             look.parsed = parsed = self._validate(look, tool)
-            if context is not None and tool.validate is not None:
-                await self._check(look, tool, parsed, context)
+            if context is not None and (tool.validate is not None or options.agent is not None):
+                await self._look_further(look, tool, parsed, context, desk)
             verdict = self._decide(request, tool, parsed, desk)
             if new and (tool.limits.rate is not None or self._rated or request.session.loops is not None):
                 await self._charge(request, tool, parsed)
@@ -386,7 +388,23 @@ class Admission:
         if isinstance(value, str) and value:
             raise _Refusal(failure_of(tool, "invalid_arguments", value))
 
+    async def _look_further(
+        self, look: _Look, tool: Tool, parsed: ParsedArguments, context: MakeContext, desk: AgentScope | None
+    ) -> None:
+        """Let the tool check the arguments, and find out where those of an agent come from."""
+        if tool.validate is not None:
+            await self._check(look, tool, parsed, context)
+        if look.request.agent is not None:
+            await self._trace_origins(look.request, tool, desk)
+
     # 4. decide
+
+    async def _trace_origins(self, request: CallRequest, tool: Tool, desk: AgentScope | None) -> None:
+        """Take in what the log says of where values come from, if a rule on this tool needs it."""
+        policy = request.session.policy if desk is None else desk.policy
+        needs = getattr(policy, "needs_origins", None)
+        if needs is not None and needs(tool):
+            await request.session._trace_origins(None if desk is None else desk.instructions)
 
     def _decide(self, request: CallRequest, tool: Tool, parsed: ParsedArguments, desk: AgentScope | None) -> Verdict:
         """Ask the policy, once, about the parsed arguments."""

@@ -404,9 +404,9 @@ def _changed(live: LiveCall, call: Admitted, approval: Answer) -> str | None:
     if approval.arguments is not None:
         return None
     now, before = without(live.secrets, resolution(call)), live.history.questions[approval.question].data
-    if now == before:
-        return None
     were, are = (dict(one or {}).get("resolved") or [] for one in (before, now))
+    if were == are:
+        return None
     gone, new = [one for one in were if one not in are], [one for one in are if one not in were]
     told = f"{', '.join(gone) or 'nothing'} became {', '.join(new) or 'nothing'}"
     return f"It changed after it was approved: {told}."

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from toolcrib.session import Session
 
 LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s")
+SCRIPT = "builtin.run_script"
+"""The tool whose calls are chosen by the model that wrote the script."""
 OPTIONS = ("by", "label", *LOGGED, "cancel_on_disconnect")
 
 
@@ -86,6 +88,10 @@ class Asker(NamedTuple):
     namespaces: tuple[str, ...]
     folders: Any
     agent: str
+    origins: Any = None
+    """The index of where values come from, once a rule needs it."""
+    direct: bool = True
+    """True if the model chose the arguments, and not the code of a tool."""
 
 
 class CallRequest(msgspec.Struct, frozen=True, gc=False):
@@ -118,9 +124,12 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
     def asker(self) -> Any:
         """Return who asks for it: the session, or an agent in it."""
         session, agent = self.session, self.options.agent
-        return (
-            session if agent is None else Asker(session.id, session.owner, session.namespaces, session.folders, agent)
-        )
+        if agent is None:
+            return session
+        log, by = session.origin_log, self.options.by
+        direct = by.kind != "tool" or by.name == SCRIPT
+        origins = None if log is None else log.index
+        return Asker(session.id, session.owner, session.namespaces, session.folders, agent, origins, direct)
 
     def desk(self) -> AgentScope | None:
         """Return what the run of an agent gives to its calls; None where this is no call of a run."""

@@ -46,6 +46,11 @@ class RunScope:
         """The session's policy, narrowed by that of the agent."""
         return self.room.policy(self.agent)
 
+    @property
+    def instructions(self) -> str:
+        """What the agent was told by whoever wrote it."""
+        return self.agent.instructions
+
     def tool(self, request: CallRequest) -> Tool | None:
         """What the agent selected and its session allows; a tool that it runs may also call what the session has."""
         if request.by.kind == "tool":
@@ -86,6 +91,10 @@ class NarrowedPolicy:
     def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
         """The strictest verdict."""
         return strictest([policy.decide(session, tool, arguments) for policy in self._both])
+
+    def needs_origins(self, tool: Tool) -> bool:
+        """True if one of them asks where values come from."""
+        return any(needs(tool) for policy in self._both if (needs := getattr(policy, "needs_origins", None)))
 
 
 def narrowed(outer: Policy, agent: Agent, folders: Any) -> Policy:

@@ -53,6 +53,12 @@ def pinned(pin: Pin | None, tool: Tool) -> Verdict | None:
     return Verdict("deny", "rule", f"Denied: {told}", "pin") if pin == "deny" else Verdict("ask", "rule", told, "pin")
 
 
+def asks_anyway(tool: Tool, believed: bool) -> bool:
+    """True if a call of the tool asks by default whatever its arguments are."""
+    confirms = tool.annotations is not None and tool.annotations.requires_confirmation
+    return confirms or not (tool.run is None or tool.trusted or tool.vouched or believed)
+
+
 def _auto(tool: Tool, granted: bool, believed: bool) -> Verdict:
     """A grant is consent, but neither to what asks for confirmation nor to a stranger."""
     said = tool.annotations or Annotations()

@@ -6,11 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolcrib.origins.index import leaves
 from toolcrib.policy import expressions, globs, paths, shell, urls
+from toolcrib.policy.origin_conditions import came_from
 from toolcrib.policy.patterns import Condition, Op, Step, steps
 from toolcrib.tool import canonical
+
+if TYPE_CHECKING:
+    from toolcrib.origins.index import OriginIndex
 
 _OPERATOR = re.compile(r"\|\||&&|\|&|[|;&<>`\n]|\$\(")
 _SPACED = re.compile(r"(\|\||&&|\|&|>>|<<|[|;&<>])")
@@ -42,6 +47,8 @@ class CallArguments:
     primary: str | None
     folders: paths.Folders
     trusted: frozenset[str] = shell.TRUSTED
+    origins: OriginIndex | None = None
+    by_agent: bool = False
     unit: Unit | None = None
     _evasive: bool | None = None
     _real: dict[str, str] = field(default_factory=dict)
@@ -82,6 +89,11 @@ class CallArguments:
             if group:
                 yield group
 
+    def leaves(self, condition: Condition) -> Iterator[Any]:
+        """The single values at the path of a condition, as they were given."""
+        for _, value in _walk(self.args, condition.steps, ""):
+            yield from (one for one in leaves(value) if one is not None)
+
     def _group(self, path: str, value: Any) -> list[Value]:
         if self.kinds.get(path) == "argv":
             return self._segments(shell.line(_words(value)))
@@ -121,6 +133,8 @@ def holds(condition: Condition, call: CallArguments, every: bool = False) -> boo
     Raises:
         Unfit: a value is none of its kind.
     """
+    if condition.op == "from":
+        return came_from(condition.value, call.leaves(condition), call.origins, call.by_agent, every)
     some = all if every else any
     return any(
         some(_test(condition, value.kind, call.folders, every)(value.text) is not condition.negated for value in group)

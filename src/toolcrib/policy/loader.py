@@ -11,9 +11,10 @@ from toolcrib.policy.auto_policy import Default, Pin
 from toolcrib.policy.data_origin import ANYWHERE, DataOrigin
 from toolcrib.policy.errors import BadRule
 from toolcrib.policy.grants import GrantTexts
+from toolcrib.policy.origin_conditions import EXPOSURES
 from toolcrib.policy.paths import NOWHERE, Folders
 from toolcrib.policy.patterns import Pattern, parse
-from toolcrib.policy.presets import PRESETS
+from toolcrib.policy.presets import GUARDED, PRESETS
 from toolcrib.policy.rule_policy import RulePolicy
 from toolcrib.policy.rules import Effect, Fact, FactMatch, Rule
 from toolcrib.policy.shell import TRUSTED
@@ -67,6 +68,7 @@ def load(
             pin=pin,
             origin=place,
             written=_written(data),
+            guarded=name == GUARDED,
         )
     except BadRule as error:  # of a grant
         raise place.bad(error.what, error.problem, position=error.position) from None
@@ -172,6 +174,9 @@ def _when(data: Any, number: int, place: DataOrigin) -> Iterable[FactMatch]:
             raise place.bad(f"rules[{number - 1}].when.{fact}", "has no value and would never hold", number)
         for text in texts:
             globs.text(text)
+            if fact == "session" and text not in EXPOSURES:
+                problem = f"{text!r} is none of {', '.join(EXPOSURES)}"
+                raise place.bad(f"rules[{number - 1}].when.session", problem, number)
         yield FactMatch(fact, texts)
 
 

@@ -3,6 +3,7 @@
     name   search_*   github.create_issue   github.*   /regex/
     shell(git *)                                the primary argument, by its kind
     edit(path ~ "docs/**", mode != "append")    any argument: ~ glob, = equal, =~ regex, and !~ != !=~
+    mail.send(to from untrusted)                where a value of an agent comes from
 
 A pattern without a dot is about names, one with a dot about ids too. This module reads patterns; what a condition says
 of a value is in `conditions`.
@@ -18,19 +19,22 @@ from typing import Literal, NamedTuple
 
 from toolcrib.policy import expressions, globs
 from toolcrib.policy.errors import BadRule
+from toolcrib.policy.origin_conditions import ORIGINS
+from toolcrib.schema import nearest
 from toolcrib.tool import Tool
 
-Op = Literal["~", "=", "=~"]
+Op = Literal["~", "=", "=~", "from"]
 Step = str | int | None
 """A key, an index, or None for all elements; the key `*` stands for every key."""
 
-PRECISION: dict[Op, int] = {"=": 3, "~": 2, "=~": 1}
+PRECISION: dict[Op, int] = {"=": 3, "~": 2, "=~": 1, "from": 1}
 
 _NAME = re.compile(r"(?:\\.|\[[!^]?\]?[^\]]*\]|[^\s()\"',/=~])+")
 _EXPRESSION = re.compile(r"/((?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\[])*)/")
 _PATH = re.compile(r"(?:\*|[^\W\d][\w-]*)(?:\.(?:\*|[\w-]+)|\[(?:\*|\d+)\])*")
 _STEP = re.compile(r"\[(\*|\d+)\]|\.?([\w*-]+)")
 _OP = re.compile(r"\s*(!?)(=~|~|=)\s*")
+_FROM = re.compile(r"\s+from\s+([\w-]+)\s*(?=,|\)$)")
 _STRING = re.compile(r"\"((?:\\.|[^\"\\])*)\"|'((?:\\.|[^'\\])*)'", re.DOTALL)
 _QUOTED = re.compile(r"[^\s\"'~=!]*\s*!?(?:=~|~|=)\s*[\"']")
 _BLANK = re.compile(r"\s*")
@@ -50,6 +54,8 @@ class Condition(NamedTuple):
         """How many characters of its value stand for themselves."""
         if self.op == "=":
             return len(self.value)
+        if self.op == "from":
+            return 0
         return globs.literal(self.value) if self.op == "~" else expressions.literal(self.value)
 
 
@@ -174,6 +180,8 @@ def _opens_condition(text: str, at: int) -> bool:
     if _QUOTED.match(text, at):
         return True
     path = _PATH.match(text, at)
+    if path is not None and _FROM.match(text, path.end()):
+        return True
     op = _OP.match(text, path.end()) if path else None
     if path is None or op is None:
         return False
@@ -201,6 +209,9 @@ def _condition(text: str, at: int) -> tuple[Condition, int]:
     path = _PATH.match(text, at)
     if path is None:
         raise BadRule(text, "the path of an argument is missing", position=at)
+    source = _FROM.match(text, path.end())
+    if source is not None:
+        return Condition(path[0], steps(path[0]), "from", False, _origin(text, source)), _blanks(text, source.end())
     op = _OP.match(text, path.end())
     if op is None:
         raise BadRule(text, "one of ~ = =~ !~ != !=~ is missing", position=path.end())
@@ -212,6 +223,15 @@ def _condition(text: str, at: int) -> tuple[Condition, int]:
     if kind == "=~":
         _checked(text, op.end() + 1, value)
     return Condition(path[0], steps(path[0]), kind, bool(op[1]), value), _blanks(text, string.end())
+
+
+def _origin(text: str, source: re.Match[str]) -> str:
+    if source[1] in ORIGINS:
+        return source[1]
+    close = nearest(source[1], ORIGINS, 1)
+    hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(ORIGINS)}"
+    problem = f"{source[1]!r} is no origin, {hint} (before a primary value put '\\')"
+    raise BadRule(text, problem, position=source.start(1))
 
 
 def _value(string: re.Match[str], op: Op) -> str:

@@ -18,6 +18,9 @@ class Preset(NamedTuple):
     calls_per_turn: int | None
 
 
+GUARDED = "guarded"
+"""The preset that asks by where the values of an agent come from."""
+
 PRESETS: dict[str, Preset] = {
     "default": Preset(
         GrantTexts(allow=(_READ, "fs:write:${workspace}/artifacts/**", "exec:cmd:git"), ask=("payments:initiate",)),
@@ -35,5 +38,6 @@ PRESETS: dict[str, Preset] = {
     ),
     "pro": Preset(GrantTexts(allow=("*",)), 60, 50),
     "enterprise": Preset(GrantTexts(allow=("*",)), 120, 200),
+    GUARDED: Preset(GrantTexts(allow=(_READ,), ungranted="ask"), None, 64),
     "developer": Preset(GrantTexts(allow=(_READ,), ungranted="ask"), None, 64),
 }

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from toolcrib.findings import Finding
 from toolcrib.policy import capabilities, globs, grant_offers, review, shell
 from toolcrib.policy.approvers import ANYBODY, Approvers
-from toolcrib.policy.auto_policy import Default, Pin, by_default, pinned
+from toolcrib.policy.auto_policy import Default, Pin, asks_anyway, by_default, pinned
 from toolcrib.policy.conditions import CallArguments, Unit, lines
 from toolcrib.policy.data_origin import ANYWHERE, DataOrigin
 from toolcrib.policy.errors import BadRule
@@ -48,6 +48,8 @@ class _ToolFacts(NamedTuple):
     kinds: Mapping[str, str]
     families: tuple[str, ...]
     believed: bool
+    guarded: bool
+    origins: bool
     verdict: Verdict | None  # where it is the same for every call
 
 
@@ -59,7 +61,8 @@ class RulePolicy:
     globs of sources or namespaces whose annotations count though they are not trusted. `approved` are capabilities
     that a person allowed where a grant asks; they count for the calls that were approved alone. `preset` names the one
     it began with, for the limits that it has. A program in `trusted_folders` is known by its name alone. `written` are
-    the grants without those of the preset, and `origin` is where all of it stands, for whoever reviews it.
+    the grants without those of the preset, and `origin` is where all of it stands, for whoever reviews it. Where it
+    is `guarded`, calls of agents ask by where their values come from.
     """
 
     default: Default = "auto"
@@ -74,6 +77,7 @@ class RulePolicy:
     pin: Pin | None = None
     origin: DataOrigin = ANYWHERE
     written: GrantTexts = NO_GRANTS
+    guarded: bool = False
     _set: RuleSet = field(init=False, repr=False)
     _known: dict[Tool, _ToolFacts] = field(init=False, repr=False, default_factory=dict)
     _bound: dict[Folders, Grants] = field(init=False, repr=False, default_factory=dict)
@@ -106,6 +110,8 @@ class RulePolicy:
             BadRule: a pattern does not fit the kind of an argument.
         """
         known = self._known.get(tool) or self.known(tool)
+        if known.guarded and _is_agent(session):
+            return self._guard(session, tool, known, arguments()).verdict
         return known.verdict or self._judge(session, tool, known, arguments()).verdict
 
     def explain(self, session: Subject, tool: Tool, arguments: Arguments) -> Explanation:
@@ -118,8 +124,22 @@ class RulePolicy:
         refusal = self.authorize(session, tool)
         if refusal is not None:
             return Explanation(refusal)
-        found = self._judge(session, tool, self.known(tool), arguments())
-        return found._replace(notes=tuple(_notes(found.needs)))
+        known = self.known(tool)
+        judge = self._guard if known.guarded and _is_agent(session) else self._judge
+        found = judge(session, tool, known, arguments())
+        return found._replace(notes=(*found.notes, *_notes(found.needs)))
+
+    def needs_origins(self, tool: Tool) -> bool:
+        """True if what it says of a tool's calls depends on where their values come from."""
+        return (self._known.get(tool) or self.known(tool)).origins
+
+    def doubts(self, session: Subject, tool: Tool, arguments: Arguments) -> list[dict[str, Any]]:
+        """What the guard asks about, value by value, for whoever shows the question."""
+        if not (self.known(tool).guarded and _is_agent(session)):
+            return []
+        from toolcrib.policy.guard import told
+
+        return told(tool, arguments(), getattr(session, "origins", None))
 
     def hides(self, tool: Tool, session: Subject | None = None) -> bool:
         """True if every call of the tool is denied by a rule, so that a model need not see it."""
@@ -173,7 +193,13 @@ class RulePolicy:
     def call(self, session: Subject, tool: Tool, args: Mapping[str, Any]) -> CallArguments:
         """A call as rules see it."""
         return CallArguments(
-            args, self.known(tool).kinds, tool.primary, _folders(session, self.folders), self.trusted_folders
+            args,
+            self.known(tool).kinds,
+            tool.primary,
+            _folders(session, self.folders),
+            self.trusted_folders,
+            getattr(session, "origins", None),
+            getattr(session, "agent", None) is not None,
         )
 
     def granted(self, folders: Folders) -> Grants | None:
@@ -199,11 +225,14 @@ class RulePolicy:
     def _work_out(self, tool: Tool) -> _ToolFacts:
         plan = self._set.plan(tool)
         names = (tool.source, tool.namespace)
+        guarded = self.guarded and _concerns(tool)
         known = _ToolFacts(
             plan.rules,
             capabilities.kinds_of(tool.capabilities, tool.input_schema),
             tuple(capabilities.families(tool.capabilities)),
             any(globs.text(glob)(name) for glob in self.believed for name in names),
+            guarded,
+            guarded or any(bound.needs_origins for bound in plan.rules),
             None,
         )
         varies = not plan.constant or "command" in known.kinds.values()  # whose segments are told
@@ -213,6 +242,19 @@ class RulePolicy:
         part = _LookedAt(None, plan.rules, winner(plan.rules)).part(default, tool.name)
         verdict = strictest([part.verdict, *self._pinned(tool)])
         return known._replace(verdict=verdict._replace(detail=detail((), (part,))))
+
+    def _guard(self, session: Subject, tool: Tool, known: _ToolFacts, args: Mapping[str, Any]) -> Explanation:
+        """The same for a call of an agent: where no rule speaks, it depends on where its values come from."""
+        found = self._judge(session, tool, known, args)
+        said = found.verdict
+        if said.by != "default" or self.default not in ("auto", "allow") or asks_anyway(tool, known.believed):
+            return found
+        from toolcrib.policy.guard import verdict
+
+        guarded = verdict(tool, args, getattr(session, "origins", None))
+        return found._replace(
+            verdict=guarded._replace(detail=(*said.detail, *guarded.detail)), notes=(*found.notes, *guarded.detail)
+        )
 
     def _pinned(self, tool: Tool) -> tuple[Verdict, ...]:
         found = pinned(self.pin, tool)
@@ -244,6 +286,17 @@ class RulePolicy:
                 yield Need(wanted.text, "allow", "approved by a person")
             else:
                 yield Need(wanted.text, judged.effect, judged.pattern, _message(wanted, judged, grants))
+
+
+def _is_agent(session: Subject) -> bool:
+    """True if a model chose the arguments of the call."""
+    return getattr(session, "agent", None) is not None and getattr(session, "direct", True)
+
+
+def _concerns(tool: Tool) -> bool:
+    from toolcrib.policy.guard import concerns
+
+    return concerns(tool)
 
 
 def _folders(session: Subject, otherwise: Folders) -> Folders:
@@ -385,6 +438,14 @@ class Layers:
             tuple(part for one in said for part in one.parts),
             tuple(dict.fromkeys(note for one in said for note in one.notes)),
         )
+
+    def needs_origins(self, tool: Tool) -> bool:
+        """True if what a layer says of a tool's calls depends on where their values come from."""
+        return any(layer.needs_origins(tool) for layer in self.layers)
+
+    def doubts(self, session: Subject, tool: Tool, arguments: Arguments) -> list[dict[str, Any]]:
+        """What the guard of a layer asks about, value by value."""
+        return [doubt for layer in self.layers for doubt in layer.doubts(session, tool, arguments)]
 
     def hides(self, tool: Tool, session: Subject | None = None) -> bool:
         """True if a layer hides the tool."""

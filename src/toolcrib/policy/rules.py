@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from toolcrib.policy import globs
 from toolcrib.policy.approvers import ApprovalRequirement
 from toolcrib.policy.conditions import CallArguments, holds, holds_operator, same_operators
+from toolcrib.policy.origin_conditions import exposures
 from toolcrib.policy.patterns import Pattern
 from toolcrib.policy.verdicts import Subject
 from toolcrib.tool import Tool
@@ -16,8 +17,8 @@ from toolcrib.tool import Tool
 Effect = Literal["allow", "ask", "deny"]
 STRICTNESS: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
 
-Fact = Literal["agent", "owner", "source", "namespace", "category", "tag", "effect"]
-OF_SESSION = ("agent", "owner")
+Fact = Literal["agent", "owner", "source", "namespace", "category", "tag", "effect", "session"]
+OF_SESSION = ("agent", "owner", "session")
 
 
 class FactMatch(NamedTuple):
@@ -79,13 +80,20 @@ class BoundRule(NamedTuple):
     whole_line: bool
 
     @property
+    def needs_origins(self) -> bool:
+        """True if it asks where values come from, or what the session has read."""
+        return any(fits.fact == "session" for fits in self.when) or any(
+            condition.op == "from" for pattern in (self.rule.pattern, *self.excepts) for condition in pattern.conditions
+        )
+
+    @property
     def constant(self) -> bool:
         """True if it matches every call of the tool."""
         return not (self.conditional or self.excepts or self.when)
 
     def fits(self, session: Subject) -> bool:
         """True if it speaks of this agent and owner."""
-        return all(fits.any_of((getattr(session, fits.fact, None),)) for fits in self.when)
+        return all(fits.any_of(_of_subject(session, fits.fact)) for fits in self.when)
 
     def matches(self, call: CallArguments) -> bool:
         """True if it speaks of this call, or of the segment of it that is looked at.
@@ -176,6 +184,12 @@ def _holds(pattern: Pattern, call: CallArguments, loosens: bool) -> bool:
     if loosens and call.unit is not None and call.unit.whole and not same_operators(pattern.conditions, call.unit.text):
         return False
     return all(holds(condition, call, every=loosens) for condition in pattern.conditions)
+
+
+def _of_subject(session: Subject, fact: Fact) -> tuple[str | None, ...]:
+    if fact != "session":
+        return (getattr(session, fact, None),)
+    return exposures(getattr(session, "origins", None), getattr(session, "agent", None) is not None)
 
 
 def facts_of(tool: Tool, fact: Fact) -> Iterator[str | None]:

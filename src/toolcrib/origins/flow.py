@@ -1,0 +1,64 @@
+"""What the flow of values through a tool is: which arguments choose, and what its results are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolcrib.origins.labels import named_untrusted
+from toolcrib.origins.roles import Role, by_name, role_of
+
+if TYPE_CHECKING:
+    from toolcrib.tool import Tool
+
+
+class Argument(NamedTuple):
+    """One value of a call: its path, its role, and the default of the argument that it is in."""
+
+    path: str
+    role: Role
+    value: Any
+
+
+def trusted(tool: Tool) -> bool:
+    """Return True if no stranger writes into what a tool returns."""
+    if "trusted" in tool.labels or "untrusted" in tool.labels:
+        return "trusted" in tool.labels
+    if not (tool.trusted or tool.vouched) or tool.namespace == "builtin":
+        return False
+    reaches = tool.annotations is not None and tool.annotations.open_world
+    return not reaches and not named_untrusted(tool.name) and not named_untrusted(tool.namespace)
+
+
+def private(tool: Tool) -> bool:
+    """Return True if what a tool returns is not for everybody."""
+    return "public" not in tool.labels
+
+
+def arguments(tool: Tool, values: Any) -> Iterator[Argument]:
+    """Yield every value of a call with its role; what is left at its default or says nothing is left out."""
+    if not isinstance(values, Mapping):
+        return
+    properties = tool.input_schema.get("properties", {})
+    for name, value in values.items():
+        schema = properties.get(name, {})
+        if isinstance(schema, Mapping) and "default" in schema and schema["default"] == value:
+            continue
+        yield from _leaves(name, role_of(name, schema), value)
+
+
+def chosen(tool: Tool, values: Any) -> list[Any]:
+    """Return the values of a call that chose what it is about: of one that only reads, all; else no content."""
+    reads = tool.does == "read"
+    return [one.value for one in arguments(tool, values) if reads or one.role not in ("content", "option")]
+
+
+def _leaves(path: str, role: Role, value: Any) -> Iterator[Argument]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(f"{path}.{name}", by_name(str(name)) or role, inner)
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from _leaves(f"{path}[{place}]", role, inner)
+    elif value is not None and not isinstance(value, bool) and value != "":
+        yield Argument(path, role, value)

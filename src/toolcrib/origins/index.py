@@ -1,0 +1,255 @@
+"""The index of a session's origins: where each value that its log tells was seen, and how it was come by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from toolcrib.origins.normal_forms import bare, day, days, decoded, fold, invisible, number, numbers, tokens
+from toolcrib.origins.roles import is_content
+from toolcrib.origins.words import TrustedWords
+
+Kind = Literal["user", "instructions", "field", "prose", "agent", "nowhere"]
+
+LONGEST_FIELD = 200
+LONGEST_LINE = 60
+SIGHTINGS = 8
+SIBLINGS = 40
+MOST_PASSAGES = 20_000
+MOST_CHARACTERS = 4_000_000
+MOST_FIELDS = 100_000
+MOST_WORDS = 500_000
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """One object of a result.
+
+    `led` says that nothing of the lookup that found it came from elsewhere than the user or what they led to, `queried`
+    that words of the user were looked up.
+    """
+
+    call: str
+    tool: str
+    trusted: bool
+    led: bool
+    queried: bool
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def part(self) -> Record:
+        """Return a record within this one, as yet without fields."""
+        return Record(self.call, self.tool, self.trusted, self.led, self.queried)
+
+
+class Passage(NamedTuple):
+    """One text of a result, of another agent, or of what an agent wrote somewhere."""
+
+    kind: Kind
+    record: Record
+    path: str
+    text: str
+    folded: str
+    written: bool = False
+
+
+class Sighting(NamedTuple):
+    """One place where a value was seen: trusted words, a whole field of a record, or a part of a passage."""
+
+    kind: Kind
+    call: str = ""
+    tool: str = ""
+    path: str = ""
+    trusted: bool = False
+    led: bool = False
+    named: bool = False
+    described: bool = False
+    passage: str = ""
+
+
+class OriginIndex:
+    """What a session's log says of where values come from. It grows with the log and never searches it."""
+
+    def __init__(self) -> None:
+        self.user = TrustedWords()
+        self.instructions = TrustedWords()
+        self.complete = True
+        self.read_private = False
+        self.read_untrusted = False
+        self._fields: dict[str, list[tuple[Record, str]]] = {}
+        self._words: dict[str, list[int]] = {}
+        self._passages: list[Passage] = []
+        self._characters = 0
+
+    # What the log tells
+
+    def add_result(self, call: str, tool: str, arguments: Any, data: Any, *, trusted: bool) -> None:
+        """Take the result of a call, with those of its arguments that chose what it is about."""
+        led = self.led(arguments)
+        queried = led and any(isinstance(value, str) and self.user.contain(value) for value in leaves(arguments))
+        self.read_untrusted |= not trusted
+        self._take(Record(call, tool, trusted, led, queried), "", "", data)
+
+    def add_text(self, kind: Kind, call: str, tool: str, path: str, text: str, *, written: bool = False) -> None:
+        """Take a text in which values may stand: of another agent, or what an agent wrote somewhere."""
+        self._add_passage(kind, Record(call, tool, False, False, False), path, text, written)
+
+    def _take(self, record: Record, path: str, name: str, data: Any) -> None:
+        if isinstance(data, Mapping):
+            inner = record.part()
+            for key, value in data.items():
+                self._add_field(inner, path, str(key))
+                self._take(inner, f"{path}.{key}" if path else str(key), str(key), value)
+        elif isinstance(data, list | tuple):
+            for place, value in enumerate(data):
+                self._take(record, f"{path}[{place}]", name, value)
+        elif isinstance(data, str):
+            self._take_text(record, path, name, data)
+        elif isinstance(data, int | float) and not isinstance(data, bool):
+            self._add_field(record, path, str(data))
+
+    def _take_text(self, record: Record, path: str, name: str, text: str) -> None:
+        """A text that somebody wrote is no field, and neither is the whole of what an untrusted tool returns."""
+        if not is_content(name) and (path or record.trusted):
+            for item in _items(text, record.trusted):
+                self._add_field(record, path, item)
+        if name and len(record.texts) < SIBLINGS and len(text) <= LONGEST_FIELD:
+            record.texts.setdefault(path, text)
+        self._add_passage("prose", record, path, text)
+
+    def _add_field(self, record: Record, path: str, text: str) -> None:
+        key = _key(text)
+        if key not in self._fields and len(self._fields) >= MOST_FIELDS:
+            self.complete = False
+            return
+        if record.led and not self.user.contain(text) and any(one.written for one in self._holding(text)):
+            record = Record(record.call, record.tool, False, False, False)  # an agent wrote it there before
+        seen = self._fields.setdefault(key, [])
+        if len(seen) >= SIGHTINGS:
+            worse = next((place for place, (one, _) in enumerate(seen) if record.led and not one.led), None)
+            if worse is None:
+                return
+            del seen[worse]
+        seen.append((record, path))
+
+    def _add_passage(self, kind: Kind, record: Record, path: str, text: str, written: bool = False) -> None:
+        full = len(self._passages) >= MOST_PASSAGES or self._characters + len(text) > MOST_CHARACTERS
+        if full or len(self._words) > MOST_WORDS:
+            self.complete = False
+            return
+        place, folded = len(self._passages), fold(text)
+        self._passages.append(Passage(kind, record, path, text, folded, written))
+        self._characters += len(text)
+        for found in (folded, *map(fold, decoded(text))):
+            for word in tokens(found):
+                self._note(word, place)
+                if (short := bare(word)) != word:
+                    self._note(short, place)
+            for plain in numbers(found):
+                self._note(f"#{plain}", place)
+            for date in days(found):
+                self._note(f"@{date}", place)
+
+    def _note(self, word: str, place: int) -> None:
+        places = self._words.setdefault(word, [])
+        if len(places) < SIGHTINGS and (not places or places[-1] != place):
+            places.append(place)
+
+    # What is asked of it
+
+    def sightings(self, value: Any) -> list[Sighting]:
+        """Return where a value was seen, what is trusted most first; what nobody said was seen nowhere."""
+        found: list[Sighting] = []
+        if self.user.contain(value):
+            found.append(Sighting("user", trusted=True))
+        if self.instructions.contain(value):
+            found.append(Sighting("instructions", trusted=True))
+        found += sorted(self._whole(value), key=lambda one: (not one.named, not one.led, not one.trusted))
+        for one in self._holding(value):
+            if not one.written:
+                record = one.record
+                found.append(
+                    Sighting(
+                        one.kind,
+                        record.call,
+                        record.tool,
+                        one.path,
+                        record.trusted,
+                        described=record.led and self._described(record),
+                        passage=one.text,
+                    )
+                )
+        return found or [Sighting("nowhere")]
+
+    def led(self, arguments: Any) -> bool:
+        """Return True if nothing that a call was given came from elsewhere than the user, or from what they led to."""
+        return all(
+            self.user.contain(value) or self.instructions.contain(value) or any(one.led for one in self._whole(value))
+            for value in leaves(arguments)
+            if isinstance(value, str) and value.strip()
+        )
+
+    def _whole(self, value: Any) -> Iterator[Sighting]:
+        """Yield the records of which a value is a whole field."""
+        text = value if isinstance(value, str) else str(value)
+        if invisible(text):
+            return
+        for record, path in self._fields.get(_key(text), ()):
+            named = record.led and (record.queried or self._named(record, text))
+            yield Sighting("field", record.call, record.tool, path, record.trusted, record.led, named)
+
+    def _named(self, record: Record, value: str) -> bool:
+        """Return True if another field of the record stands in the user's words."""
+        return any(text != value and len(text) >= 3 and self.user.contain(text) for text in record.texts.values())
+
+    def _described(self, record: Record) -> bool:
+        """Return True if the user's words name every field that says which record it is, and there are several."""
+        short = [text for path, text in record.texts.items() if not is_content(path.rpartition(".")[2])]
+        return len(short) > 1 and all(map(self.user.contain, short))
+
+    def _holding(self, value: Any) -> Iterator[Passage]:
+        """Yield the texts that hold a value as a part."""
+        text = value if isinstance(value, str) else str(value)
+        if (plain := number(text)) is not None:
+            places = self._words.get(f"#{plain}", [])
+        elif (date := day(text)) is not None:
+            places = self._words.get(f"@{date}", [])
+        else:
+            word = bare(text)
+            places = self._words.get(word) or (self._phrase(word) if " " in word else [])
+        for place in places:
+            yield self._passages[place]
+
+    def _phrase(self, phrase: str) -> list[int]:
+        places = min((self._words.get(word, []) for word in tokens(phrase)), key=len, default=[])
+        return [place for place in places if phrase in self._passages[place].folded]
+
+
+def _items(text: str, trusted: bool) -> Iterator[str]:
+    """Yield a text that is a field as a whole, or each line of one that is a list of names."""
+    if "\n" not in text:
+        if len(text) <= LONGEST_FIELD:
+            yield text
+        return
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    if trusted and all(len(line) <= LONGEST_LINE for line in lines):
+        for line in lines:
+            yield line
+            if ": " in line:
+                yield line.partition(": ")[2]
+
+
+def _key(text: str) -> str:
+    return number(text) or bare(text)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield every value of nested data that is no list or object."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from leaves(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from leaves(inner)
+    else:
+        yield value

@@ -1,0 +1,139 @@
+"""The guard of the preset `guarded`: which calls of an agent need no question, by where their values come from.
+
+A call that acts needs none where whom, where and which come from the user's own words, or from records that those words
+led to, and where the words ask for such a deed or give every such value themselves. What is merely said, its content,
+is free, except for links and addresses that only strangers wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from toolcrib.origins import deeds
+from toolcrib.origins.flow import Argument, arguments
+from toolcrib.origins.index import OriginIndex, Sighting
+from toolcrib.origins.roles import role_of
+from toolcrib.policy.verdicts import Verdict
+from toolcrib.tool import Tool
+
+_ADDRESS = re.compile(r"@|://|^www\.|^\S+\.[a-z]{2,}(?:/\S*)?$|(?:\d[ -]?){8,}", re.IGNORECASE)
+_LINK = re.compile(
+    r"(?:https?://|www\.)[^\s<>\"')\]]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s<>\"')\]]*",
+    re.IGNORECASE,
+)
+_AROUND = 60
+
+
+class Doubt(NamedTuple):
+    """Why a value of a call needs a question: the place where it was seen, or None for the deed itself."""
+
+    argument: str
+    value: str
+    sighting: Sighting | None
+    text: str
+
+    def data(self) -> dict[str, Any]:
+        """Return it as plain data, for whoever shows the question."""
+        seen = self.sighting
+        if seen is None:
+            return {"text": self.text}
+        said = {"argument": self.argument, "value": self.value, "seen": seen.kind, "text": self.text}
+        more = {"call": seen.call, "tool": seen.tool, "path": seen.path, "passage": _around(seen.passage, self.value)}
+        return {**said, **{name: value for name, value in more.items() if value}}
+
+
+def concerns(tool: Tool) -> bool:
+    """Return True if calls of a tool are looked at: those that act, and those that fetch from an address."""
+    if tool.namespace == "builtin":
+        return False
+    return tool.does != "read" or "destination" in _roles(tool)
+
+
+def verdict(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> Verdict:
+    """Return what the guard says of a call of an agent; without an index nothing is trusted."""
+    found = list(doubts(tool, values, index or OriginIndex()))
+    if not found:
+        return Verdict("allow", message="its values come from the user's words")
+    detail = tuple(f"origin: {doubt.text}" for doubt in found)
+    return Verdict("ask", "rule", found[0].text, "guarded", detail=detail)
+
+
+def told(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> list[dict[str, Any]]:
+    """Return what is asked about as plain data, for whoever shows the question."""
+    return [doubt.data() for doubt in doubts(tool, values, index or OriginIndex())]
+
+
+def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterator[Doubt]:
+    """Yield everything about a call that needs a question."""
+    acts = tool.does != "read"
+    own, others = 0, 0
+    leaves = not {"recipient", "destination"}.isdisjoint(_roles(tool))
+    for one in arguments(tool, values):
+        if one.role == "option" or not (acts or (one.role == "destination" and _ADDRESS.search(str(one.value)))):
+            continue
+        if one.role == "content":
+            if leaves:
+                yield from _links(one, index)
+            continue
+        seen = index.sightings(one.value)
+        if seen[0].kind in ("user", "instructions"):
+            own += one.role != "amount"
+            continue
+        others += one.role != "amount" or seen[0].kind == "field"
+        if not _passes(one, seen, index, acts):
+            yield _doubt(one.path, str(one.value), seen)
+    if acts and (others or not own) and deeds.asked_by(tool.name, tool.description).isdisjoint(index.user.stems):
+        yield Doubt("", "", None, f"nothing in your words asks for {tool.id}")
+
+
+def _passes(one: Argument, seen: list[Sighting], index: OriginIndex, acts: bool) -> bool:
+    """Return True if a value that the user did not say needs no question."""
+    led = [where for where in seen if where.kind == "field" and where.led]
+    if one.role == "amount":
+        return bool(led) or (seen[0].kind == "nowhere" and index.complete)
+    if one.role == "identifier" or not _ADDRESS.search(str(one.value)):
+        return bool(led)
+    if not acts and seen[0].kind == "prose" and seen[0].described:
+        return True
+    return any(where.named or where.trusted for where in led)
+
+
+def _links(one: Argument, index: OriginIndex) -> Iterator[Doubt]:
+    """Yield the links and addresses in a content that only strangers wrote."""
+    for link in dict.fromkeys(found.rstrip(".,;:!?") for found in _LINK.findall(str(one.value))):
+        seen = index.sightings(link)
+        if seen[0].kind in ("prose", "agent") and not seen[0].trusted and not seen[0].described:
+            yield _doubt(one.path, link, seen)
+
+
+def _doubt(argument: str, value: str, seen: list[Sighting]) -> Doubt:
+    where = seen[0]
+    shown = value if len(value) <= 80 else f"{value[:79]}…"
+    said = f"`{argument}` = {shown} "
+    if where.kind == "nowhere":
+        said += "was seen nowhere, neither in your words nor in a result"
+    elif where.kind == "agent":
+        said += "was only said by another agent, not by you"
+    elif where.kind == "field":
+        said += (
+            f"is a field of a record that your words do not lead to (call {where.call}, {where.tool}, `{where.path}`)"
+        )
+    else:
+        said += f"was only seen inside the text of {where.tool} (call {where.call}, `{where.path}`), not in your words"
+    return Doubt(argument, value, where, said)
+
+
+def _around(passage: str, value: str) -> str:
+    """Return the part of a passage in which a value stands."""
+    at = passage.casefold().find(value.casefold())
+    if at < 0:
+        return passage[: 2 * _AROUND]
+    start, end = max(0, at - _AROUND), at + len(value) + _AROUND
+    return ("…" if start else "") + passage[start:end] + ("…" if end < len(passage) else "")
+
+
+def _roles(tool: Tool) -> set[str]:
+    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    return {role_of(name, schema) for name, schema in properties.items()}
