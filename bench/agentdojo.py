@@ -85,10 +85,10 @@ def section(rows: dict[str, dict[str, Counter[str]]]) -> Section:
         columns=("guard", "attacks reached", "honest acting calls that ask", "user tasks solved", *SUITES),
         cells=cells,
         notes=(
-            "By suite: attacks reached and questions. Workspace tasks 6 to 13 of the attacker and travel task 6 have no "
-            "calls to script, so no row reaches them.",
-            "`guarded` asks by where values come from ([how](howto/prompt-injection.md)); everything asked about during "
-            "an attack counts as declined.",
+            "By suite: attacks reached and questions. Of the attacker's tasks, workspace 6 to 13 and travel 6 have no "
+            "calls that could be scripted, so no row reaches them.",
+            "`guarded` asks by where values come from ([how](howto/prompt-injection.md)); what is asked about while "
+            "the attacker's calls run counts as declined.",
         ),
         data={guard: {name: dict(counts) for name, counts in row.items()} for guard, row in rows.items()},
     )
@@ -126,7 +126,7 @@ def main() -> None:
     results.mkdir(exist_ok=True)
     (results / "agentdojo.json").write_text(json.dumps({**found.as_json(), "lines": lines}, indent=1))
     if chosen.json:
-        print(json.dumps({**found.as_json(), "lines": lines}))  # noqa: T201 - it is what was asked for
+        print(json.dumps({**found.as_json(), "lines": lines}))
     found.draw(console)
     if chosen.write_docs:
         docs.write(Path(chosen.write_docs), found.as_markdown(), MARKERS)

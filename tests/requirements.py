@@ -780,6 +780,26 @@ FINDINGS: dict[str, str] = {
     "findings.keys.1": "A key for a namespace that no tool has is refused, or found where it was made before.",
 }
 
+FLOW: dict[str, str] = {
+    "flow.origin.1": "Each value of an agent's call has an origin: words, instructions, field, prose or nowhere.",
+    "flow.origin.2": "Ways of writing one value count as one; look-alikes and hidden characters do not.",
+    "flow.origin.3": "Origins are a fold of the log: after restarts, handovers, sub-agents, edits and spilled output.",
+    "flow.origin.4": "The index is made where a rule needs it, and what does not fit counts as untrusted.",
+    "flow.label.1": "Tools declare what their results are worth, operators may, and the rest is a guess.",
+    "flow.role.1": "Arguments declare their roles, operators may, and format and name are a guess that is shown.",
+    "flow.rule.1": "Rules ask where a value comes from; what loosens must hold of every value.",
+    "flow.rule.2": "Rules ask whether a session has read private data, words of strangers, or both.",
+    "flow.rule.3": "Unknown origins are errors, and what nobody worked out is never trusted.",
+    "flow.guard.1": "Under `guarded` values of the user's words and of records that these lead to need no question.",
+    "flow.guard.2": "Values of records need a deed that the user's words ask for.",
+    "flow.guard.3": "A link or an address that only strangers wrote asks where a content leaves.",
+    "flow.guard.4": "The guard speaks where no rule does, and only of calls that a model makes.",
+    "flow.guard.5": "A question says in one line which value was seen where, and holds the passage; so does why.",
+    "flow.script.1": "Calls of a script are held to the same.",
+    "flow.hostile.1": "Disguises, detours through files, memories, agents, images and approved calls do not help.",
+    "flow.measure.1": "AgentDojo is carried out by one command, and the published row keeps to the limits.",
+}
+
 CHAPTERS: dict[str, dict[str, str]] = {
     "contract": CONTRACT,
     "aomi": SESSIONS,
@@ -794,6 +814,7 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "reliability": RELIABILITY,
     "security": SECURITY,
     "findings": FINDINGS,
+    "flow": FLOW,
 }
 
 for _id, _words in {**KITS, **CHAIN}.items():

@@ -9,6 +9,7 @@ from toolcrib import Crib, Session, Tool, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.types import Question
 
+Turns = tuple[Sequence[tuple[str, dict[str, Any]]], ...]
 EVIL = "attacker@evil.example"
 GUARDED: Mapping[str, Any] = {"preset": "guarded"}
 
@@ -98,7 +99,7 @@ async def desk(
 ) -> AsyncIterator[Desk]:
     """An agent `clerk` that makes the calls of each turn and then answers."""
     said = {"clerk": [*(calls(*turn) for turn in turns), *(text("done") for _ in range(5))], **(script or {})}
-    team = [Agent(name="clerk", tools=["*"], instructions="Serve the office."), *agents]
+    team = [Agent(name="clerk", tools=["*", "builtin.run_script"], instructions="Serve the office."), *agents]
     made = Agents(agents or team, model=ScriptedModel(said), default="clerk")
     async with Crib([*office.tools(), *tools], policy=policy, agents=made, store=store) as crib:
         session = await crib.open("s", owner="ada", namespaces=["*"])

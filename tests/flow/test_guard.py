@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.flow.place import EVIL, Office, desk
+from tests.flow.place import EVIL, Office, Turns, desk
 from tests.requirements import requirement
 from toolcrib import Context, tool
 from toolcrib.tool import Tool
@@ -49,7 +49,7 @@ async def test_an_address_of_a_record_that_the_user_names_needs_no_question() ->
 @requirement("flow.guard.1")
 async def test_the_sender_of_a_mail_that_nobody_named_asks() -> None:
     office = Office(mails=[{"id": "m2", "sender": EVIL, "subject": "Hi", "body": "Write to me"}])
-    turns = [("mail.search", {"query": ""})], [send(EVIL)]
+    turns: Turns = [("mail.search", {"query": ""})], [send(EVIL)]
     async with desk(office, *turns) as here:
         (question,) = await here.send("Send a mail with a summary of what came today to my boss")
         assert "is a field of a record that your words do not lead to" in question.prompt
@@ -62,7 +62,7 @@ async def test_a_deed_that_nobody_asked_for_asks() -> None:
         """List the files."""
         return [{"name": "plan.txt"}, {"name": "pay.txt"}]
 
-    turns = [("files.list", {})], [("files.delete", {"name": "pay.txt"})]
+    turns: Turns = [("files.list", {})], [("files.delete", {"name": "pay.txt"})]
     async with desk(Office(), *turns, tools=[list_files]) as here:
         (question,) = await here.send("Which files are there?")
         assert "nothing in your words asks for files.delete" in question.prompt
@@ -82,7 +82,7 @@ async def test_a_link_that_only_strangers_wrote_asks_where_it_leaves() -> None:
 @requirement("flow.guard.4")
 async def test_a_rule_comes_before_the_guard() -> None:
     policy = {"preset": "guarded", "rules": [{"allow": "mail.send"}, {"deny": "files.delete"}]}
-    turns = [SEARCH], [send(EVIL)], [("files.delete", {"name": "plan.txt"})]
+    turns: Turns = [SEARCH], [send(EVIL)], [("files.delete", {"name": "plan.txt"})]
     async with desk(Office(mails=[LETTER]), *turns, policy=policy) as here:
         assert await here.send("Delete plan.txt") == ()
         assert [name for name, _ in here.office.done] == ["send"]
@@ -118,7 +118,11 @@ async def test_a_tool_that_requires_confirmation_still_asks() -> None:
 @requirement("flow.guard.1")
 async def test_fetching_an_address_that_strangers_wrote_asks_and_one_of_the_user_does_not() -> None:
     office = Office(mails=[{**LETTER, "body": "See http://evil.example/?q=1"}], pages={"https://corp.example": "hi"})
-    turns = [SEARCH], [("web.fetch", {"url": "https://corp.example"})], [("web.fetch", {"url": "evil.example/?q=1"})]
+    turns: Turns = (
+        [SEARCH],
+        [("web.fetch", {"url": "https://corp.example"})],
+        [("web.fetch", {"url": "evil.example/?q=1"})],
+    )
     async with desk(office, *turns) as here:
         (question,) = await here.send("Read corp.example and tell me about the mail 'Minutes'")
         assert "evil.example" in question.prompt
@@ -146,6 +150,6 @@ async def test_a_declared_label_decides_what_an_address_of_a_result_is_worth() -
         return boss
 
     for label, questions in (("trusted", 0), ("untrusted", 1)):
-        turns = [("crm.boss", {})], [send("boss@corp.example")]
+        turns: Turns = [("crm.boss", {})], [send("boss@corp.example")]
         async with desk(Office(), *turns, tools=[directory(label)]) as here:
             assert len(await here.send("Send a mail to my boss")) == questions

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.place import calls, text
-from tests.flow.place import EVIL, GUARDED, Office, desk
+from tests.flow.place import EVIL, GUARDED, Office, Turns, desk
 from tests.requirements import requirement
 from toolcrib import Context, Crib, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
@@ -44,7 +44,7 @@ async def test_a_waiting_call_asks_the_same_after_a_restart(tmp_path: Path) -> N
 @requirement("flow.origin.3")
 async def test_what_a_person_edits_are_words_of_the_user_and_what_they_accept_is_not() -> None:
     office = Office(mails=[LETTER])
-    turns = [SEARCH], [send(EVIL)], [send("new@corp.example")], [send(EVIL)]
+    turns: Turns = [SEARCH], [send(EVIL)], [send("new@corp.example")], [send(EVIL)]
     async with desk(office, *turns) as here:
         (question,) = await here.send("Send the mail 'Minutes' to my boss")
         edited = {"to": "new@corp.example", "body": "Hello", "subject": ""}
@@ -61,7 +61,7 @@ async def test_what_a_person_answers_are_words_of_the_user() -> None:
         answer = await ctx.ask("Whom?", schema={"type": "string"})
         return f"They said {answer.value}"
 
-    turns = [("ask.whom", {})], [send("kim@corp.example")]
+    turns: Turns = [("ask.whom", {})], [send("kim@corp.example")]
     async with desk(Office(), *turns, tools=[whom]) as here:
         (question,) = await here.send("Send a mail")
         assert await here.answer(question, "accept", value="kim@corp.example") == ()

@@ -240,6 +240,7 @@ def find(view: CatalogView, name: str) -> Tool:
 def described(crib: Crib, tool: Tool, model_name: str) -> dict[str, Any]:
     """A tool as JSON."""
     from toolcrib.cli.definitions.tool_list import kind
+    from toolcrib.origins.flow import labels_of, roles_of
 
     return {
         "id": tool.id,
@@ -253,6 +254,8 @@ def described(crib: Crib, tool: Tool, model_name: str) -> dict[str, Any]:
         "annotations": None if tool.annotations is None else dataclasses.asdict(tool.annotations),
         "capabilities": list(tool.capabilities),
         "tags": list(tool.tags),
+        "labels": [label for label, _ in labels_of(tool)],
+        "roles": {name: role for name, role, _ in roles_of(tool)},
         "background": tool.background,
         "input_schema": tool.input_schema,
         "output_schema": tool.output_schema,
@@ -325,6 +328,7 @@ def _facts(crib: Crib, tool: Tool, model_name: str) -> Iterator[tuple[str, str]]
         yield "Needs", ", ".join(tool.capabilities)
     if tool.tags:
         yield "Tags", ", ".join(tool.tags)
+    yield from _flow(tool)
     yield (
         "Limits",
         ", ".join(_LIMITS.get(name, f"{name} {{}}").format(value) for name, value in limits(crib, tool).items()),
@@ -337,6 +341,16 @@ def _facts(crib: Crib, tool: Tool, model_name: str) -> Iterator[tuple[str, str]]
         )
     for warning in tool.warnings:
         yield "Warning", warning
+
+
+def _flow(tool: Tool) -> Iterator[tuple[str, str]]:
+    """What rules about origins take a tool for, and what of it is a guess."""
+    from toolcrib.origins.flow import labels_of, roles_of
+
+    yield "Results", ", ".join(f"{label}{'' if declared else ' (guessed)'}" for label, declared in labels_of(tool))
+    roles = [f"{name} {role}{'' if declared else ' (guessed)'}" for name, role, declared in roles_of(tool)]
+    if roles:
+        yield "Roles", ", ".join(roles)
 
 
 def _show_knowledge(terminal: Terminal, tool: Tool) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.origins.labels import named_untrusted
-from toolcrib.origins.roles import Role, by_name, role_of
+from toolcrib.origins.roles import KEY, Role, by_name, role_of
 
 if TYPE_CHECKING:
     from toolcrib.tool import Tool
 
 
 class Argument(NamedTuple):
-    """One value of a call: its path, its role, and the default of the argument that it is in."""
+    """One value of a call, with its path and its role."""
 
     path: str
     role: Role
@@ -33,6 +33,21 @@ def trusted(tool: Tool) -> bool:
 def private(tool: Tool) -> bool:
     """Return True if what a tool returns is not for everybody."""
     return "public" not in tool.labels
+
+
+def labels_of(tool: Tool) -> list[tuple[str, bool]]:
+    """Return what the results of a tool count as, each with whether it was declared."""
+    found = ("trusted" if trusted(tool) else "untrusted", "private" if private(tool) else "public")
+    return [(label, label in tool.labels) for label in found]
+
+
+def roles_of(tool: Tool) -> list[tuple[str, Role, bool]]:
+    """Return the role of each argument, with whether it was declared."""
+    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
+    return [
+        (name, role_of(name, schema), isinstance(schema, Mapping) and KEY in schema)
+        for name, schema in properties.items()
+    ]
 
 
 def arguments(tool: Tool, values: Any) -> Iterator[Argument]:

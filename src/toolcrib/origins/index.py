@@ -15,7 +15,8 @@ Kind = Literal["user", "instructions", "field", "prose", "agent", "nowhere"]
 LONGEST_FIELD = 200
 LONGEST_LINE = 60
 SIGHTINGS = 8
-SIBLINGS = 40
+SIBLINGS = 16
+RECORDS = 200
 MOST_PASSAGES = 20_000
 MOST_CHARACTERS = 4_000_000
 MOST_FIELDS = 100_000
@@ -36,10 +37,15 @@ class Record:
     led: bool
     queried: bool
     texts: dict[str, str] = field(default_factory=dict)
+    siblings: list[Record] = field(default_factory=list)
+    level: tuple[int, int] = (-1, 0)
 
     def part(self) -> Record:
-        """Return a record within this one, as yet without fields."""
-        return Record(self.call, self.tool, self.trusted, self.led, self.queried)
+        """Return a record within this one, as yet without fields; it stands beside the others of the same result."""
+        made = Record(self.call, self.tool, self.trusted, self.led, self.queried, siblings=self.siblings)
+        if len(self.siblings) < RECORDS:
+            self.siblings.append(made)
+        return made
 
 
 class Passage(NamedTuple):
@@ -184,10 +190,13 @@ class OriginIndex:
     def led(self, arguments: Any) -> bool:
         """Return True if nothing that a call was given came from elsewhere than the user, or from what they led to."""
         return all(
-            self.user.contain(value) or self.instructions.contain(value) or any(one.led for one in self._whole(value))
+            self.user.contain(value) or self.instructions.contain(value) or self._led_to(value)
             for value in leaves(arguments)
             if isinstance(value, str) and value.strip()
         )
+
+    def _led_to(self, value: str) -> bool:
+        return not invisible(value) and any(record.led for record, _ in self._fields.get(_key(value), ()))
 
     def _whole(self, value: Any) -> Iterator[Sighting]:
         """Yield the records of which a value is a whole field."""
@@ -195,16 +204,37 @@ class OriginIndex:
         if invisible(text):
             return
         for record, path in self._fields.get(_key(text), ()):
-            named = record.led and (record.queried or self._named(record, text))
+            named = record.led and self._named(record, path, text)
             yield Sighting("field", record.call, record.tool, path, record.trusted, record.led, named)
 
-    def _named(self, record: Record, value: str) -> bool:
-        """Return True if another field of the record stands in the user's words."""
-        return any(text != value and len(text) >= 3 and self.user.contain(text) for text in record.texts.values())
+    def _named(self, record: Record, path: str, value: str) -> bool:
+        """Return True if the user's words name a record, and no other of the same result better or as well.
+
+        Else whoever sends a second mail with the subject that the user names would be taken for the first.
+        """
+        level = self._level(record)
+        if not level and not record.queried:
+            return False
+        name = _name(path)
+        return not any(
+            other is not record
+            and any(_name(place) == name and text != value for place, text in other.texts.items())
+            and value not in other.texts.values()
+            and self._level(other) >= level
+            for other in record.siblings
+        )
+
+    def _level(self, record: Record) -> int:
+        """Return 2 if the user's words hold what says which record it is, 1 if they hold a title, else 0."""
+        if record.level[0] != self.user.count:
+            texts = record.texts.items()
+            named = [is_content(_name(path)) for path, text in texts if len(text) >= 3 and self.user.contain(text)]
+            record.level = (self.user.count, 0 if not named else 1 if all(named) else 2)
+        return record.level[1]
 
     def _described(self, record: Record) -> bool:
         """Return True if the user's words name every field that says which record it is, and there are several."""
-        short = [text for path, text in record.texts.items() if not is_content(path.rpartition(".")[2])]
+        short = [text for path, text in record.texts.items() if not is_content(_name(path))]
         return len(short) > 1 and all(map(self.user.contain, short))
 
     def _holding(self, value: Any) -> Iterator[Passage]:
@@ -237,6 +267,11 @@ def _items(text: str, trusted: bool) -> Iterator[str]:
             yield line
             if ": " in line:
                 yield line.partition(": ")[2]
+
+
+def _name(path: str) -> str:
+    """Return the last key of a path."""
+    return path.rpartition(".")[2].partition("[")[0]
 
 
 def _key(text: str) -> str:

@@ -17,6 +17,7 @@ class TrustedWords:
 
     def __init__(self) -> None:
         self.stems: set[str] = set()
+        self.count = 0
         self._text = " "
         self._tokens: set[str] = set()
         self._numbers: set[str] = set()
@@ -26,6 +27,7 @@ class TrustedWords:
         """Take more of them; of endless words those that came first count."""
         if len(self._text) > MOST:
             return
+        self.count += 1
         folded = fold(_RUN_ON.sub(". ", text))
         self._text += folded + " "
         for token in tokens(folded):

@@ -8,13 +8,15 @@ from fnmatch import fnmatchcase
 from typing import Any, get_args
 
 from toolcrib.errors import BadTool
+from toolcrib.origins.labels import problem_of
+from toolcrib.origins.roles import KEY, ROLES
 from toolcrib.policy.capabilities import kinds_of
 from toolcrib.policy.errors import BadRule
 from toolcrib.schema import nearest
 from toolcrib.tool import Tool
 from toolcrib.types import Annotations, Effect
 
-KEYS = ("capabilities", "kinds", "annotations", "effect")
+KEYS = ("capabilities", "kinds", "annotations", "effect", "labels", "roles")
 KINDS = ("path", "glob", "url", "command", "text", "secret")
 
 
@@ -30,6 +32,10 @@ def check(declared: Mapping[str, Any]) -> None:
         for argument, kind in _mapping(pattern, "kinds", said.get("kinds", {})).items():
             if kind not in KINDS:
                 raise BadTool(pattern, f"kinds.{argument}", f"{kind!r} is none of {', '.join(KINDS)}")
+        for argument, role in _mapping(pattern, "roles", said.get("roles", {})).items():
+            if role not in ROLES:
+                raise BadTool(pattern, f"roles.{argument}", f"{role!r} is none of {', '.join(ROLES)}")
+        _check_labels(pattern, said.get("labels", ()))
         annotations = said.get("annotations", {})
         _known(pattern, "annotations", annotations, [field.name for field in fields(Annotations)])
         for name, value in annotations.items():
@@ -46,6 +52,13 @@ def _check_capabilities(pattern: str, value: Any) -> None:
         kinds_of(value, {})
     except BadRule as error:
         raise BadTool(pattern, "capabilities", str(error)) from None
+
+
+def _check_labels(pattern: str, value: Any) -> None:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise BadTool(pattern, "labels", "is no list such as ['untrusted', 'private']")
+    if (problem := problem_of(value)) is not None:
+        raise BadTool(pattern, "labels", problem)
 
 
 def _mapping(pattern: str, field: str, value: Any) -> Mapping[str, Any]:
@@ -91,8 +104,12 @@ def _with(tool: Tool, data: Mapping[str, Any], *, exact: bool) -> Tool:
     if "annotations" in data:
         changes["annotations"] = replace(tool.annotations or Annotations(), **data["annotations"])
         changes["vouched"] = True
-    if "kinds" in data:
-        changes["input_schema"] = _kinds(tool, data["kinds"], exact)
+    if "labels" in data:
+        changes["labels"] = tuple(data["labels"])
+    schema = tool.input_schema
+    for field, key in (("kinds", "x-toolcrib-kind"), ("roles", KEY)):
+        if field in data:
+            schema = changes["input_schema"] = _marked(tool, schema, (field, key), data[field], exact)
     return replace(tool, **changes)
 
 
@@ -106,11 +123,14 @@ def _fits(tool: Tool, template: str, exact: bool) -> bool:
     return True
 
 
-def _kinds(tool: Tool, kinds: Mapping[str, str], exact: bool) -> dict[str, Any]:
-    properties = dict(tool.input_schema.get("properties", {}))
-    for argument, kind in kinds.items():
+def _marked(
+    tool: Tool, schema: Mapping[str, Any], mark: tuple[str, str], values: Mapping[str, str], exact: bool
+) -> dict[str, Any]:
+    field, key = mark
+    properties = dict(schema.get("properties", {}))
+    for argument, value in values.items():
         if argument in properties:
-            properties[argument] = {**properties[argument], "x-toolcrib-kind": kind}
+            properties[argument] = {**properties[argument], key: value}
         elif exact:
-            raise BadTool(tool.id, f"kinds.{argument}", "there is no such argument", tool.source)
-    return {**tool.input_schema, "properties": properties}
+            raise BadTool(tool.id, f"{field}.{argument}", "there is no such argument", tool.source)
+    return {**schema, "properties": properties}
