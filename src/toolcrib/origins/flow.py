@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from toolcrib.tool import Tool
 
 
-class Argument(NamedTuple):
+class ArgumentValue(NamedTuple):
     """One value of a call, with its path and its role."""
 
     path: str
@@ -50,7 +50,7 @@ def roles_of(tool: Tool) -> list[tuple[str, Role, bool]]:
     ]
 
 
-def arguments(tool: Tool, values: Any) -> Iterator[Argument]:
+def arguments(tool: Tool, values: Any) -> Iterator[ArgumentValue]:
     """Yield every value of a call with its role; what is left at its default or says nothing is left out."""
     if not isinstance(values, Mapping):
         return
@@ -68,7 +68,7 @@ def chosen(tool: Tool, values: Any) -> list[Any]:
     return [one.value for one in arguments(tool, values) if reads or one.role not in ("content", "option")]
 
 
-def _leaves(path: str, role: Role, value: Any) -> Iterator[Argument]:
+def _leaves(path: str, role: Role, value: Any) -> Iterator[ArgumentValue]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _leaves(f"{path}.{name}", by_name(str(name)) or role, inner)
@@ -76,4 +76,4 @@ def _leaves(path: str, role: Role, value: Any) -> Iterator[Argument]:
         for place, inner in enumerate(value):
             yield from _leaves(f"{path}[{place}]", role, inner)
     elif value is not None and not isinstance(value, bool) and value != "":
-        yield Argument(path, role, value)
+        yield ArgumentValue(path, role, value)

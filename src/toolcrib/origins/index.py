@@ -24,7 +24,7 @@ MOST_WORDS = 500_000
 
 
 @dataclass(slots=True, eq=False)
-class Record:
+class ResultRecord:
     """One object of a result.
 
     `led` says that nothing of the lookup that found it came from elsewhere than the user or what they led to, `queried`
@@ -37,12 +37,12 @@ class Record:
     led: bool
     queried: bool
     texts: dict[str, str] = field(default_factory=dict)
-    siblings: list[Record] = field(default_factory=list)
+    siblings: list[ResultRecord] = field(default_factory=list)
     level: tuple[int, int] = (-1, 0)
 
-    def part(self) -> Record:
+    def part(self) -> ResultRecord:
         """Return a record within this one, as yet without fields; it stands beside the others of the same result."""
-        made = Record(self.call, self.tool, self.trusted, self.led, self.queried, siblings=self.siblings)
+        made = ResultRecord(self.call, self.tool, self.trusted, self.led, self.queried, siblings=self.siblings)
         if len(self.siblings) < RECORDS:
             self.siblings.append(made)
         return made
@@ -52,7 +52,7 @@ class Passage(NamedTuple):
     """One text of a result, of another agent, or of what an agent wrote somewhere."""
 
     kind: Kind
-    record: Record
+    record: ResultRecord
     path: str
     text: str
     folded: str
@@ -82,7 +82,7 @@ class OriginIndex:
         self.complete = True
         self.read_private = False
         self.read_untrusted = False
-        self._fields: dict[str, list[tuple[Record, str]]] = {}
+        self._fields: dict[str, list[tuple[ResultRecord, str]]] = {}
         self._words: dict[str, list[int]] = {}
         self._passages: list[Passage] = []
         self._characters = 0
@@ -94,13 +94,13 @@ class OriginIndex:
         led = self.led(arguments)
         queried = led and any(isinstance(value, str) and self.user.contain(value) for value in leaves(arguments))
         self.read_untrusted |= not trusted
-        self._take(Record(call, tool, trusted, led, queried), "", "", data)
+        self._take(ResultRecord(call, tool, trusted, led, queried), "", "", data)
 
     def add_text(self, kind: Kind, call: str, tool: str, path: str, text: str, *, written: bool = False) -> None:
         """Take a text in which values may stand: of another agent, or what an agent wrote somewhere."""
-        self._add_passage(kind, Record(call, tool, False, False, False), path, text, written)
+        self._add_passage(kind, ResultRecord(call, tool, False, False, False), path, text, written)
 
-    def _take(self, record: Record, path: str, name: str, data: Any) -> None:
+    def _take(self, record: ResultRecord, path: str, name: str, data: Any) -> None:
         if isinstance(data, Mapping):
             inner = record.part()
             for key, value in data.items():
@@ -114,7 +114,7 @@ class OriginIndex:
         elif isinstance(data, int | float) and not isinstance(data, bool):
             self._add_field(record, path, str(data))
 
-    def _take_text(self, record: Record, path: str, name: str, text: str) -> None:
+    def _take_text(self, record: ResultRecord, path: str, name: str, text: str) -> None:
         """A text that somebody wrote is no field, and neither is the whole of what an untrusted tool returns."""
         if not is_content(name) and (path or record.trusted):
             for item in _items(text, record.trusted):
@@ -123,13 +123,13 @@ class OriginIndex:
             record.texts.setdefault(path, text)
         self._add_passage("prose", record, path, text)
 
-    def _add_field(self, record: Record, path: str, text: str) -> None:
+    def _add_field(self, record: ResultRecord, path: str, text: str) -> None:
         key = _key(text)
         if key not in self._fields and len(self._fields) >= MOST_FIELDS:
             self.complete = False
             return
         if record.led and not self.user.contain(text) and any(one.written for one in self._holding(text)):
-            record = Record(record.call, record.tool, False, False, False)  # an agent wrote it there before
+            record = ResultRecord(record.call, record.tool, False, False, False)  # an agent wrote it there before
         seen = self._fields.setdefault(key, [])
         if len(seen) >= SIGHTINGS:
             worse = next((place for place, (one, _) in enumerate(seen) if record.led and not one.led), None)
@@ -138,7 +138,7 @@ class OriginIndex:
             del seen[worse]
         seen.append((record, path))
 
-    def _add_passage(self, kind: Kind, record: Record, path: str, text: str, written: bool = False) -> None:
+    def _add_passage(self, kind: Kind, record: ResultRecord, path: str, text: str, written: bool = False) -> None:
         full = len(self._passages) >= MOST_PASSAGES or self._characters + len(text) > MOST_CHARACTERS
         if full or len(self._words) > MOST_WORDS:
             self.complete = False
@@ -207,7 +207,7 @@ class OriginIndex:
             named = record.led and self._named(record, path, text)
             yield Sighting("field", record.call, record.tool, path, record.trusted, record.led, named)
 
-    def _named(self, record: Record, path: str, value: str) -> bool:
+    def _named(self, record: ResultRecord, path: str, value: str) -> bool:
         """Return True if the user's words name a record, and no other of the same result better or as well.
 
         Else whoever sends a second mail with the subject that the user names would be taken for the first.
@@ -224,7 +224,7 @@ class OriginIndex:
             for other in record.siblings
         )
 
-    def _level(self, record: Record) -> int:
+    def _level(self, record: ResultRecord) -> int:
         """Return 2 if the user's words hold what says which record it is, 1 if they hold a title, else 0."""
         if record.level[0] != self.user.count:
             texts = record.texts.items()
@@ -232,7 +232,7 @@ class OriginIndex:
             record.level = (self.user.count, 0 if not named else 1 if all(named) else 2)
         return record.level[1]
 
-    def _described(self, record: Record) -> bool:
+    def _described(self, record: ResultRecord) -> bool:
         """Return True if the user's words name every field that says which record it is, and there are several."""
         short = [text for path, text in record.texts.items() if not is_content(_name(path))]
         return len(short) > 1 and all(map(self.user.contain, short))

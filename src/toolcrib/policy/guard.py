@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.origins import deeds
-from toolcrib.origins.flow import Argument, arguments
+from toolcrib.origins.flow import ArgumentValue, arguments
 from toolcrib.origins.index import OriginIndex, Sighting
 from toolcrib.origins.roles import role_of
 from toolcrib.policy.verdicts import Verdict
@@ -88,7 +88,7 @@ def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterato
         yield Doubt("", "", None, f"nothing in your words asks for {tool.id}")
 
 
-def _passes(one: Argument, seen: list[Sighting], index: OriginIndex, acts: bool) -> bool:
+def _passes(one: ArgumentValue, seen: list[Sighting], index: OriginIndex, acts: bool) -> bool:
     """Return True if a value that the user did not say needs no question."""
     led = [where for where in seen if where.kind == "field" and where.led]
     if one.role == "amount":
@@ -100,7 +100,7 @@ def _passes(one: Argument, seen: list[Sighting], index: OriginIndex, acts: bool)
     return any(where.named or where.trusted for where in led)
 
 
-def _links(one: Argument, index: OriginIndex) -> Iterator[Doubt]:
+def _links(one: ArgumentValue, index: OriginIndex) -> Iterator[Doubt]:
     """Yield the links and addresses in a content that only strangers wrote."""
     for link in dict.fromkeys(found.rstrip(".,;:!?") for found in _LINK.findall(str(one.value))):
         seen = index.sightings(link)
