@@ -85,6 +85,14 @@ def test_an_unknown_origin_is_an_error_where_it_is_loaded() -> None:
     assert parse(r"shell(\copy from usb)").conditions[0].path is None
 
 
+@requirement("flow.rule.3")
+def test_an_argument_that_no_tool_has_is_found_and_others_are_not() -> None:
+    rules = [{"deny": "mail.send(whom from untrusted)"}, {"ask": "mail.send(to from untrusted)"}]
+    found = load({"rules": rules}).check([send])
+    assert len(found) == 1
+    assert "whom" in str(found[0])
+
+
 @requirement("flow.rule.1")
 async def test_a_rule_about_origins_holds_in_a_session() -> None:
     policy = {"default": "allow", "rules": [{"deny": "mail.send(to from untrusted)", "reason": "strangers"}]}
