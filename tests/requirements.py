@@ -614,6 +614,8 @@ SCHEDULES: dict[str, str] = {
     "schedules.call.3": "Schedules are listed and cancelled, one for each key.",
     "schedules.call.4": "A tool schedules with its result or at once, and only while its call is this process's.",
     "schedules.call.5": "Questions of the policy are asked, and rates charged, when a scheduled call is due.",
+    "schedules.call.6": "A kill at any phase, on any store, loses no scheduled call and makes none twice.",
+    "schedules.call.7": "Schedules by HTTP, client and command line, each for whom they belong to.",
     "schedules.cron.1": "A cron expression makes call after call, each accepted with the one before it.",
     "schedules.cron.2": "Runs go by a time zone, each once on days when clocks change.",
     "schedules.cron.3": "Missed runs are left out, made once, or all made up to a bound, as declared.",

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from weakref import WeakValueDictionary
 
+from toolcrib._call import schedules
 from toolcrib._call.abandoned_tasks import bounded, forsake
-from toolcrib._call.lifecycle import waits_for_time
 from toolcrib._call.pipeline import Pipeline
 from toolcrib._call.scheduler import Clock, SystemClock
 from toolcrib._call.spans import traced
@@ -677,15 +677,7 @@ class Crib:
 
     async def schedules(self, owner: str | None = None) -> list[ScheduleEntry]:
         """The calls that wait for their time in all sessions, or in those of one owner, the first due first."""
-        rows = await (
-            self.store.calls(None, ("waiting",), limit=100_000)
-            if owner is None
-            else self.store.calls_of_owner(owner, ("waiting",), limit=100_000)
-        )
-        ids = dict.fromkeys(row.session for row in rows if waits_for_time(row))
-        sessions = [await self._attached(id) for id in ids]
-        found = [one for session in sessions if session is not None for one in await session.schedules()]
-        return sorted(found, key=lambda one: (one.due is None, one.due or 0.0))
+        return await schedules.pending(self.store, owner=owner)
 
     async def cancel_schedule(self, id: str) -> bool:
         """Ends a schedule of whatever session: it makes no more calls. False where it was over.

@@ -320,11 +320,7 @@ class Session(Lists):
         except (TypeError, ValueError) as error:
             raise Refused("invalid_arguments", str(error)) from None
         options = CallOptions.of({"label": wanted.label or None, "key": key, "background": True})
-        row = await schedules.schedule(self, wanted, options)
-        made = schedules.listed(await self.history(row))
-        if made is None:
-            raise Refused("conflict", f"The key '{key}' is that of call {row.id}, which was not scheduled")
-        return made
+        return await schedules.made(self, wanted, options)
 
     async def _schedule_for(self, maker: LiveCall, wanted: Schedule, key: str) -> str:
         """A call that another call wants to be made later."""
@@ -333,7 +329,7 @@ class Session(Lists):
 
     async def schedules(self) -> list[ScheduleEntry]:
         """The calls that wait for their time, the first due first."""
-        return await schedules.pending(self)
+        return await schedules.pending(self.crib.store, self.id)
 
     async def cancel_schedule(self, id: str) -> bool:
         """Ends a schedule: it makes no more calls, and what it has made goes on. False where it was over.

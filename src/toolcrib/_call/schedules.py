@@ -22,7 +22,7 @@ from toolcrib._call.recurrence import BadTime, after_run, next_run
 from toolcrib._call.request import CallOptions, Rejected
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import Fired, Scheduled
-from toolcrib.store import Draft, Row, Write, draft
+from toolcrib.store import Draft, Row, Store, Write, draft
 from toolcrib.store.codec import digest
 from toolcrib.store.vault import secret_id
 from toolcrib.types import By, Failure, Result, Schedule, ScheduleEntry
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from toolcrib.crib import Crib
     from toolcrib.session import Session
 
+ALL = 100_000
 LOOK_S = 30.0
 """Who waits for the end of another call is told of it; a process may die before, so it is looked at again."""
 
@@ -74,6 +75,19 @@ async def schedule(session: Session, wanted: Schedule, options: CallOptions, mak
     if conflict.row is None or conflict.closed:
         raise Refused("unavailable", SHUT, "open it again first")
     return conflict.row
+
+
+async def made(session: Session, wanted: Schedule, options: CallOptions) -> ScheduleEntry:
+    """The same as lists show it.
+
+    Raises:
+        Refused: as for `schedule`; `conflict`, the key is that of a call which was not scheduled.
+    """
+    row = await schedule(session, wanted, options)
+    entry = listed(await session.history(row))
+    if entry is None:
+        raise Refused("conflict", f"The key '{options.key}' is that of call {row.id}, which was not scheduled")
+    return entry
 
 
 async def plan(session: Session, wanted: Schedule, options: CallOptions, maker: LiveCall | None = None) -> DeferredCall:
@@ -280,11 +294,20 @@ def _successor(live: LiveCall, history: History, due: float, now: float) -> Defe
 # Looking at them, and cancelling
 
 
-async def pending(session: Session) -> list[ScheduleEntry]:
-    """The calls of a session that wait for their time, the first due first."""
-    rows = await session.crib.store.calls(session.id, ("waiting",), limit=100_000)
-    found = [listed(await session.history(row)) for row in rows if waits_for_time(row)]
-    return sorted((one for one in found if one is not None), key=lambda one: (one.due is None, one.due or 0.0, one.id))
+async def pending(store: Store, session: str | None = None, owner: str | None = None) -> list[ScheduleEntry]:
+    """The calls that wait for their time, of a session, of an owner or of all, the first due first."""
+    if session is None and owner is not None:
+        rows = await store.calls_of_owner(owner, ("waiting",), limit=ALL)
+    else:
+        rows = await store.calls(session, ("waiting",), limit=ALL)
+    rows = [row for row in rows if waits_for_time(row)]
+    found: list[ScheduleEntry] = []
+    while rows:
+        told = await store.stories(rows)
+        histories = [History(row.session, story) for row, story in zip(rows, told, strict=False)]
+        found += [one for history in histories if (one := listed(history)) is not None]
+        rows = rows[len(told) :]
+    return sorted(found, key=lambda one: (one.due is None, one.due or 0.0, one.id))
 
 
 def listed(history: History) -> ScheduleEntry | None:
@@ -319,7 +342,7 @@ async def cancel(session: Session, id: str) -> bool:
         raise Refused("not_found", f"Call {id} was not scheduled")
     failure = Failure("cancelled", "The schedule was cancelled")
     while True:
-        rows = await session.crib.store.calls(session.id, ("waiting",), limit=100_000)
+        rows = await session.crib.store.calls(session.id, ("waiting",), limit=ALL)
         waiting = [row for row in rows if waits_for_time(row) and row.question == f"{DUE}{id}"]
         if not waiting:
             return False

@@ -26,6 +26,7 @@ COMMANDS = {
     "tools": "tools:app",
     "agents": "agents:app",
     "sessions": "sessions:app",
+    "schedules": "schedules:app",
     "approvals": "approvals:app",
     "audit": "audit:app",
     "policy": "policy:app",

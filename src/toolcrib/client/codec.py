@@ -22,6 +22,7 @@ from toolcrib.types import (
     Handover,
     Question,
     Result,
+    ScheduleEntry,
 )
 
 
@@ -160,6 +161,11 @@ def question(data: Mapping[str, Any]) -> Question:
     for name in ("path", "demands", "approved_by"):
         given[name] = tuple(given.get(name, ()))
     return Question(**given)
+
+
+def schedule(data: Mapping[str, Any]) -> ScheduleEntry:
+    """A call that waits for its time."""
+    return ScheduleEntry(**{"due": None, **_known(ScheduleEntry, data)})
 
 
 def answer(data: Mapping[str, Any]) -> Answer:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -16,7 +17,9 @@ from toolcrib.client.codec import Inbox, Listed, RemoteTool
 from toolcrib.client.session import RemoteSession
 from toolcrib.errors import Refused
 from toolcrib.events import SessionDeleted
-from toolcrib.types import Answer, Question
+from toolcrib.keywords import ScheduleKeywords
+from toolcrib.store.codec import encode
+from toolcrib.types import Answer, Question, ScheduleEntry
 
 if TYPE_CHECKING:
     from toolcrib.client.transport import Key, Transport
@@ -190,6 +193,38 @@ class RemoteCrib:
             Refused: `not_found`.
         """
         return codec.tool((await self.link.ask("GET", f"/tools/{quote(id, safe='')}")).json())
+
+    # Scheduled calls
+
+    async def schedule(
+        self, session: str, tool: str, args: Any = None, **times: Unpack[ScheduleKeywords]
+    ) -> ScheduleEntry:
+        """Makes a call later in a session, as `Session.schedule` does.
+
+        Raises:
+            Refused: as there.
+        """
+        after, at = times.get("after"), times.get("at")
+        told: dict[str, Any] = {name: value for name, value in times.items() if value is not None}
+        told |= {} if not isinstance(after, timedelta) else {"after": after.total_seconds()}
+        told |= {} if not isinstance(at, datetime) else {"at": at.timestamp()}
+        told.setdefault("key", secrets.token_hex(16))  # so that it is made once, however often it has to be sent
+        said = encode({"session": session, "tool": tool, "args": {} if args is None else args, **told})
+        return codec.schedule((await self.link.ask("POST", "/schedules", said)).json())
+
+    async def schedules(self, owner: str | None = None) -> list[ScheduleEntry]:
+        """The calls that wait for their time: one's own, or all for who looks after the server."""
+        items = (await self.link.ask("GET", "/schedules", query={"owner": owner})).json()["items"]
+        return [codec.schedule(one) for one in items]
+
+    async def cancel_schedule(self, id: str) -> bool:
+        """Ends a schedule: it makes no more calls. False where it was over.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        answer = await self.link.ask("DELETE", f"/schedules/{quote(id, safe='')}")
+        return bool(answer.json()["cancelled"])
 
     # Questions
 

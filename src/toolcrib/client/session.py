@@ -17,11 +17,11 @@ from toolcrib.client.client_tools import serve
 from toolcrib.client.codec import RemoteTool, Why
 from toolcrib.errors import Refused
 from toolcrib.events import Event
-from toolcrib.keywords import CallKeywords
+from toolcrib.keywords import CallKeywords, ScheduleKeywords
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import Snapshot
 from toolcrib.tool import Tool
-from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result, block
+from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result, ScheduleEntry, block
 
 if TYPE_CHECKING:
     from toolcrib.agent import RunOutcome
@@ -147,6 +147,27 @@ class RemoteSession:
         if self.closed:
             raise Refused("unavailable", "Session is closing", "open it again")
         return codec.call((await self._made(tool, args, _options(options) | {"wait": False}, SLACK_S)).json())
+
+    async def schedule(self, tool: str, args: Any = None, **times: Unpack[ScheduleKeywords]) -> ScheduleEntry:
+        """Makes a call later, as `Session.schedule` does.
+
+        Raises:
+            Refused: as there.
+        """
+        return await self.crib.schedule(self.id, tool, args, **times)
+
+    async def schedules(self) -> list[ScheduleEntry]:
+        """The calls that wait for their time, the first due first."""
+        items = (await self.crib.link.ask("GET", "/schedules", query={"session": self.id})).json()["items"]
+        return [codec.schedule(one) for one in items]
+
+    async def cancel_schedule(self, id: str) -> bool:
+        """Ends a schedule: it makes no more calls, and what it has made goes on. False where it was over.
+
+        Raises:
+            Refused: `not_found`.
+        """
+        return await self.crib.cancel_schedule(id)
 
     async def _made(self, tool: str, args: Any, data: dict[str, Any], read_s: float) -> TransportReply:
         try:
