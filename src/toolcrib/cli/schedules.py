@@ -112,7 +112,7 @@ async def cancel_schedule(
     terminal: Terminal,
     schedule: Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its id, as `schedules list` shows it.")],
 ) -> None:
-    """Cancel a schedule: it makes no more calls, and what it has made goes on."""
+    """Cancel a schedule. What it has made goes on."""
     from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
