@@ -16,6 +16,7 @@ import msgspec
 from pydantic_core import to_json
 
 from toolcrib.errors import Refused
+from toolcrib.reports import check_patch, check_progress
 from toolcrib.schema import output_check
 from toolcrib.state import Snapshot
 from toolcrib.types import Answer, Kind, Result, Resume, Schedule
@@ -268,9 +269,14 @@ class Context:
         total: float | None = None,
         status: str = "running",
     ) -> None:
-        """Tells how far it is; the newest always arrives, at most ten a second do."""
+        """Tells how far it is; the newest always arrives, at most ten a second do.
+
+        Raises:
+            ValueError: the progress is not from 0 to 1, or there is no such status.
+        """
+        check_progress(progress, status)
         if progress is None and isinstance(loaded, int | float) and isinstance(total, int | float) and total:
-            progress = loaded / total
+            progress = min(max(loaded / total, 0.0), 1.0)
         given = {"status": status, "progress": progress, "loaded": loaded, "total": total, "message": message}
         self._host.told("progress", {name: value for name, value in given.items() if value is not None})
 
@@ -283,8 +289,14 @@ class Context:
         self._host.told("activity", {"type": type, "content": content})
 
     def activity_delta(self, type: str, patch: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
-        """Changes what is shown by one JSON Patch operation or a list of them."""
-        self._host.told("activity", {"type": type, "patch": patch if isinstance(patch, list) else [patch]})
+        """Changes what is shown by one JSON Patch operation or a list of them.
+
+        Raises:
+            ValueError: it is none.
+        """
+        operations = patch if isinstance(patch, list) else [patch]
+        check_patch(operations)
+        self._host.told("activity", {"type": type, "patch": operations})
 
     @property
     def state(self) -> Snapshot:

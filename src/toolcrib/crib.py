@@ -490,6 +490,8 @@ class Crib:
         self._attached_sessions.pop(row.id, session)
         grants = list(session.grants) if rights.grants else None
         await session._log(Opened(row.owner, session.namespaces, session.names(), not made, grants))
+        session.restored = not made
+        log.info("session %s of %s was %s", row.id, row.owner, "opened" if made else "restored")
         return session
 
     async def _set_namespaces(

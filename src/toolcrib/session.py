@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from toolcrib._session.origin_log import OriginLog
     from toolcrib.crib import Crib
 
+log = logging.getLogger("toolcrib")
+
 LOOK_S = 0.25
 """How long a call that was stopped has to end before it is looked whether the store answers."""
 
@@ -73,6 +76,7 @@ class Session(Lists):
         self.running = 0
         self.closing = False
         self.closed = False
+        self.restored = False  # whether it was there before it was opened
         self.shut = False  # whether the log says that it was closed, by whatever process, and not opened since
         self.moved = 0 if crib.moved is None else crib.moved()
         self.client_tools: tuple[Tool, ...] = ()
@@ -184,6 +188,7 @@ class Session(Lists):
         match event.data:
             case Opened() as opened:
                 self._take_rights(opened)
+                self.restored = opened.restored
                 self.shut = False
             case NamespacesChanged() as changed:
                 self._take_rights(changed)
@@ -697,7 +702,9 @@ class Session(Lists):
 
     async def _close(self, timeout: float) -> Closed:
         try:
-            return await drain.drain(self, timeout)
+            closed = await drain.drain(self, timeout)
+            log.info("session %s of %s was closed: %s", self.id, self.owner, closed)
+            return closed
         finally:
             self.closed = True
             self.crib._forget(self)

@@ -228,3 +228,32 @@ def test_tools_are_found_without_the_stemmer_too(monkeypatch: pytest.MonkeyPatch
     finally:
         for known in remembered:
             known.cache_clear()
+
+
+@requirement("agents.builtin.8")
+async def test_a_tool_sees_the_agent_that_it_runs_for_and_who_called_that() -> None:
+    seen: list[dict[str, Any]] = []
+
+    @tool(read_only=True)
+    async def look(ctx: Context) -> str:
+        """Look."""
+        run = ctx.run
+        assert run is not None
+        about = {"agent": run.definition.instructions, "parent": run.parent, "call": run.call, "run": run.id}
+        seen.append({**about, "agents": {name: one.description for name, one in run.agents.items()}})
+        return "seen"
+
+    agents = [
+        Agent(name="main", instructions="Lead.", sub_agents=[{"agent": "worker", "via": "call"}]),
+        Agent(name="worker", instructions="Work.", description="Works."),
+    ]
+    delegates = calls(("look", {}), ("call_agent", {"agent": "worker", "prompt": "go"}))
+    script = {"main": [delegates, text("ok")], "worker": [calls(("look", {})), text("done")]}
+    async with world(Place("memory:"), agents, script, look) as here:
+        await here.send("go")
+        accepted = await here.log("accepted")
+        (made,) = [one.call for one in accepted if one.fields["tool"] == "builtin.call_agent"]
+    top, below = sorted(seen, key=lambda one: one["call"] is not None)
+    assert (top["agent"], top["parent"], top["call"]) == ("Lead.", None, None)
+    assert (below["agent"], below["parent"], below["call"]) == ("Work.", top["run"], made)
+    assert top["agents"] == below["agents"] == {"main": "", "worker": "Works."}

@@ -32,9 +32,9 @@ def fixtures() -> Iterator[dict[str, Any]]:
     for name in MODELS:
         model = name.replace("/", ":").partition(":")[2]
         more = {"finishReason": "stop"} if "gemini" in model else {}
-        for word in ("draw", "picture"):
+        for word, called in (("draw", "draw"), ("picture", "kit__picture")):
             match = {"model": model, "userMessage": f"{word} it", "hasToolResult": False}
-            call = {"id": "call_1", "name": word, "arguments": "{}"}
+            call = {"id": "call_1", "name": called, "arguments": "{}"}
             yield {"match": match, "response": {"toolCalls": [call], **more}}
         yield {"match": {"model": model}, "response": {"content": "A dot."}}
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.agent.place import World, calls, text, world
 from tests.agent.test_scripts import WRITER, script
+from tests.requirements import requirement
 from tests.session.place import Place
 from toolcrib import Context, tool
 from toolcrib._call import suspension
@@ -201,6 +202,17 @@ async def test_a_tool_that_asks_in_its_middle_is_waited_for_too(place: Place) ->
         await here.session.answer(outcome.questions[0].id, "accept", "this")
         await here.settled()
         assert (await here.result("run_script"))["data"]["result"] == ["this", 1]
+
+
+@requirement("contract.ctx.11")
+async def test_the_nodes_of_a_script_and_of_the_call_that_it_waits_for_say_so(place: Place) -> None:
+    shop = Shop()
+    async with world(place, [WRITER], script("await pay(1)"), *shop.tools) as here:
+        outcome = await here.send("go")
+        assert [node["status"] for node in await here.session.progress()] == ["waiting", "waiting"]
+        await here.session.answer(outcome.questions[0].id, "accept")
+        await here.settled()
+        assert [node["status"] for node in await here.session.progress()] == ["done", "done"]
 
 
 @pytest.mark.parametrize("how", ["cancel", "interrupt"])

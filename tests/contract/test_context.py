@@ -10,6 +10,7 @@ import pytest
 from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, kinds, log, message, next_question, only, parked
 from tests.requirements import requirement
+from tests.session.place import first
 from toolcrib import Context, CribLimits, DuplicateStep, Event, Result, Session, ThreadContext, ToolFailure, tool
 from toolcrib import testing as t
 from toolcrib._call.live_call import call_behind
@@ -132,8 +133,8 @@ async def test_telling_never_fails_a_tool(open_crib: OpenCrib, sync: bool) -> No
         for odd in (object(), circle, float("nan"), b"\xff", "\ud800", Rude(), {1: 2}, None):
             ctx.output(odd)
             ctx.activity("odd", odd)
-            ctx.activity_delta("odd", odd)
-            ctx.progress(odd, odd, loaded=odd, total=odd, status=odd)
+            ctx.activity_delta("odd", {"op": "add", "path": "/odd", "value": odd})
+            ctx.progress(odd, loaded=odd, total=odd)
         ctx.progress(loaded=1, total=0)
         return "told"
 
@@ -320,8 +321,8 @@ async def test_the_progress_view_is_a_tree_with_the_state_of_each_call(open_crib
     assert (nodes[1]["parent_call_id"], nodes[0]["thread_id"], nodes[0]["run_id"]) == (top.id, "s-1", "r-1")
 
 
-@requirement("contract.ctx.4")
-async def test_a_call_that_waits_or_runs_is_pending_or_running(open_crib: OpenCrib) -> None:
+@requirement("contract.ctx.4", "contract.ctx.11")
+async def test_a_call_that_waits_or_runs_says_so(open_crib: OpenCrib) -> None:
     @tool(requires_confirmation=True)
     async def ask() -> None:
         """Ask first."""
@@ -337,10 +338,39 @@ async def test_a_call_that_waits_or_runs_is_pending_or_running(open_crib: OpenCr
     session = await crib.open(owner="ada")
     await session.submit("ask")
     running = await session.submit("run")
-    assert [node["status"] for node in await session.progress()] == ["pending", "running"]
+    assert [node["status"] for node in await session.progress()] == ["waiting", "running"]
     release.set()
     await session.result(running.id)
-    assert [node["status"] for node in await session.progress()] == ["pending", "done"]
+    assert [node["status"] for node in await session.progress()] == ["waiting", "done"]
+
+
+@requirement("contract.ctx.11")
+async def test_the_node_of_a_call_waits_until_it_goes_on(open_crib: OpenCrib) -> None:
+    release = asyncio.Event()
+
+    @tool(read_only=True)
+    async def inner(ctx: Context) -> Any:
+        """Ask, and go on."""
+        answer = await ctx.ask("Which one?")
+        await release.wait()
+        return answer.value
+
+    @tool(read_only=True)
+    async def outer(ctx: Context) -> Any:
+        """Call another tool."""
+        return (await ctx.call("inner")).data
+
+    crib = await open_crib(inner, outer)
+    session = await crib.open(owner="ada")
+    call = await session.submit("outer")
+    await first(session, "waiting")
+    assert [node["status"] for node in await session.progress()] == ["running", "waiting"]
+    (question,) = await session.questions()
+    await session.answer(question.id, "accept", "this")
+    assert [node["status"] for node in await session.progress()] == ["running", "running"]
+    release.set()
+    assert (await session.result(call.id)).data == "this"
+    assert [node["status"] for node in await session.progress()] == ["done", "done"]
 
 
 @requirement("contract.ctx.5")

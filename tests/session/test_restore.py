@@ -1,6 +1,7 @@
 """Login: what was not delivered is delivered once, and everything goes on where it was."""
 
 import asyncio
+import logging
 import subprocess
 import sys
 
@@ -39,6 +40,22 @@ async def deliver(session: Session) -> list[Result]:
 def failure(result: Result) -> Failure:
     assert result.failure is not None
     return result.failure
+
+
+@requirement("aomi.restore.5")
+async def test_a_session_tells_that_it_was_restored_and_the_log_too(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "toolcrib")
+    for number in range(3):
+        async with place.crib(aomi_tool) as crib:
+            session = await crib.open("s-1", owner="ada")
+            assert session.restored is (number > 0)
+            await session.close()
+    lines = [one.getMessage() for one in caplog.records if one.name == "toolcrib" and "session s-1" in one.getMessage()]
+    begun = [line for line in lines if "was closed" not in line]
+    assert begun == ["session s-1 of ada was opened", *["session s-1 of ada was restored"] * 2]
+    assert len(lines) - len(begun) == 3
 
 
 @requirement("aomi.restore.1")

@@ -5,27 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolcrib.events import Accepted, Done, Event, Progress, Started
+from toolcrib.events import Accepted, Answered, Done, Event, Paused, Progress, Started, Waiting
 
 _ENDED = {"cancelled": "cancelled", "declined": "cancelled"}
 
 
 def progress(session: str, events: Iterable[Event]) -> list[dict[str, Any]]:
-    """Nodes `tool-call-progress.v1` in order of acceptance; a tool need not say that it is done."""
-    nodes: dict[str, dict[str, Any]] = {}
+    """Nodes `tool-call-progress.v1` in order of acceptance; a tool need not say that it waits or is done."""
+    tree = _Tree(session)
     for event in events:
-        if event.call is None:
-            continue
+        if event.call is not None:
+            tree.take(event.call, event)
+    return list(tree.nodes.values())
+
+
+class _Tree:
+    """The nodes of the calls of a session, as far as its log was read."""
+
+    def __init__(self, session: str) -> None:
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self._session = session
+        self._started: set[str] = set()
+        self._paused: set[str] = set()
+
+    def take(self, call: str, event: Event) -> None:
+        """Takes the next event of a call."""
         match event.data:
             case Accepted() as data:
-                nodes[event.call] = _node(session, event.call, data)
+                self.nodes[call] = _node(self._session, call, data)
             case Started():
-                nodes[event.call]["status"] = "running"
+                self._started.add(call)
+                self.nodes[call]["status"] = "running"
+            case Waiting():
+                self.nodes[call]["status"] = "waiting"
+            case Paused():
+                self._paused.add(call)
+                self.nodes[call]["status"] = "waiting"
+            case Answered():
+                self._go_on(call)
             case Progress():
-                nodes[event.call].update(event.fields)
+                self.nodes[call].update(event.fields)
             case Done(failure=failure):
-                nodes[event.call]["status"] = "done" if failure is None else _ENDED.get(failure.code, "failed")
-    return list(nodes.values())
+                self.nodes[call]["status"] = "done" if failure is None else _ENDED.get(failure.code, "failed")
+                above = self.nodes[call].get("parent_call_id")
+                if above in self._paused:
+                    self._go_on(above)
+
+    def _go_on(self, call: str) -> None:
+        """A call that waited goes on, or begins."""
+        self._paused.discard(call)
+        self.nodes[call]["status"] = "running" if call in self._started else "pending"
 
 
 def _node(session: str, call: str, accepted: Accepted) -> dict[str, Any]:

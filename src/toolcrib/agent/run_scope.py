@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.live_call import LiveCall
@@ -128,6 +128,27 @@ class RunView:
     def agent(self) -> str:
         """The agent that called."""
         return self._desk.agent.name
+
+    @property
+    def definition(self) -> Agent:
+        """The agent that called, as the run knows it: its definition of when the run started."""
+        return self._desk.agent
+
+    @property
+    def parent(self) -> str | None:
+        """The run that made this one, if one did."""
+        above = self._desk.room.thread.run_of(self._desk.now.parent)
+        return None if above is None else above.id
+
+    @property
+    def call(self) -> str | None:
+        """The call that this run was made by, if it was made by one."""
+        return self._desk.now.parent
+
+    @property
+    def agents(self) -> Mapping[str, Agent]:
+        """The agents that there were when the run started, by name."""
+        return self._desk.room.book(self._desk.now)
 
     @property
     def turn(self) -> int:

@@ -119,7 +119,8 @@ class RemoteCrib:
             body["grants"] = dict(grants) if isinstance(grants, Mapping) else list(grants)
         answer = await self.link.ask("POST", "/sessions", body)
         session = RemoteSession(self, answer.json())
-        if answer.status == 200:
+        session.restored = answer.status == 200
+        if session.restored:
             await session.refresh()
         return session
 

@@ -50,6 +50,7 @@ class RemoteSession:
         self.id: str = data["id"]
         self.owner: str = data["owner"]
         self.user: Mapping[str, Any] = {}
+        self.restored = False
         self.closed = False
         self._path = f"/sessions/{quote(self.id, safe='')}"
         self._take(data)

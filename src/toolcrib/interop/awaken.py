@@ -12,6 +12,7 @@ from toolcrib.interop import translation
 from toolcrib.interop.forms import InteropError, compact
 from toolcrib.interop.translation import EventContext, LogReader, RequestedCall
 from toolcrib.interop.wire.awaken import FORMS
+from toolcrib.reports import STATUSES
 from toolcrib.tool import Tool
 from toolcrib.types import Answer, Failure, Kind, Question, Result, Resume
 
@@ -386,14 +387,11 @@ def _answered(now: EventContext) -> list[dict[str, Any]]:
     return [_event("tool_call_cancel", id=now.call, name=now.name, reason=reason)]
 
 
-_PROGRESSES = ("pending", "running", "done", "failed", "cancelled")
-
-
 def _progress(now: EventContext) -> list[dict[str, Any]]:
     accepted = Event.of(0, now.history.accepted_at, now.call, now.history.accepted)
     (node,) = progress(now.history.session, [accepted, now.event])
     counts = {name: int(node[name]) for name in ("loaded", "total") if node.get(name) is not None}
-    status = node["status"] if node["status"] in _PROGRESSES else "running"
+    status = node["status"] if node["status"] in STATUSES else "running"
     content = FORMS.read("ToolCallProgressState", {**node, **counts, "status": status})
     made = _event("activity_snapshot", message_id=content["node_id"], activity_type="tool-call-progress")
     return [{**made, "content": content, "replace": True}]

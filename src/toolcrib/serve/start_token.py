@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -14,6 +15,8 @@ from urllib.parse import parse_qsl, urlencode
 from toolcrib.serve.cookies import Cookies
 from toolcrib.serve.keys import CHALLENGE
 from toolcrib.serve.principal import UNKNOWN, Headers, NotAdmitted, Principal, bearer
+
+log = logging.getLogger("toolcrib.serve")
 
 FIELD = "token"
 HINT = (
@@ -60,6 +63,7 @@ class StartToken:
         token = dict(given).get(FIELD)
         if token is None or not self.fits(token):
             return None
+        log.info("%s signed in with the start token", UNKNOWN.name)
         rest = urlencode([(name, value) for name, value in given if name != FIELD])
         return [
             cookies.header(token, headers, secure=secure),

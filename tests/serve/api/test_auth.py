@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -287,3 +288,19 @@ async def test_so_many_requests_at_once_and_no_more() -> None:
         await ada.comes_to(200)
         async with ada.stream(f"/sessions/{session}/events"), ada.stream(f"/sessions/{session}/events"):
             assert (await ada.get("/me"))["name"] == "ada"
+
+
+@requirement("aomi.restore.5")
+async def test_signing_in_and_out_are_lines_of_the_log_without_keys(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "toolcrib.serve")
+    async with kept() as (served, keys):
+        key, _ = await keys.add("ada", by="test")
+        answer = await served.ask("POST", "/signin", {"key": key})
+        cookie = answer.headers["set-cookie"].partition(";")[0]
+        served.http.cookies.clear()
+        await served.ask("POST", "/signout", headers={"Cookie": cookie, "X-Toolcrib": "1"})
+        served.http.cookies.clear()
+        await served.ask("POST", "/signout")
+    lines = [one.getMessage() for one in caplog.records if "signed" in one.getMessage()]
+    assert lines == ["ada signed in", "ada signed out", "somebody whose key is not valid any more signed out"]
+    assert key not in caplog.text

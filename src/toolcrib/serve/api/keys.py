@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -14,6 +15,9 @@ from toolcrib.serve.api.server_info import Me, told
 from toolcrib.serve.asgi import JSON
 from toolcrib.serve.keyring import ApiKey, Keyring
 from toolcrib.serve.keys import unknown_key
+from toolcrib.serve.principal import NotAdmitted
+
+log = logging.getLogger("toolcrib.serve")
 
 
 class SignIn(Struct, forbid_unknown_fields=True):
@@ -31,7 +35,16 @@ async def sign_in(request: ApiRequest) -> ApiReply:
         raise unknown_key()
     principal = await api.guard.admit({b"authorization": f"Bearer {key}".encode()})
     cookie = api.cookies.header(key, request.headers, secure=request.secure)
+    log.info("%s signed in", principal.name)
     return ApiReply(given(told(api, principal)).body, headers=(JSON, cookie))
+
+
+async def _name(request: ApiRequest) -> str:
+    """Who signs out; the key of a cookie may have ended by then."""
+    try:
+        return "somebody" if request.api.guard is None else (await request.api.guard.admit(request.headers)).name
+    except NotAdmitted:
+        return "somebody whose key is not valid any more"
 
 
 class SignedOut(Struct):
@@ -43,6 +56,7 @@ class SignedOut(Struct):
 async def sign_out(request: ApiRequest) -> ApiReply:
     """Takes the cookie away."""
     cookies = request.api.cookies
+    log.info("%s signed out", await _name(request))
     headers = (JSON,) if cookies is None else (JSON, cookies.gone(request.headers, secure=request.secure))
     return ApiReply(b'{"ok":true}', headers=headers)
 
