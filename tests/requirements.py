@@ -758,6 +758,9 @@ GATEWAY: dict[str, str] = {
     "gateway.breaker.2": "A source sets the breaker of its tools, or switches it off.",
     "gateway.lists.1": "Tools of a server that was restarted are seen, also where nothing told of them.",
     "gateway.lists.2": "What clients call a tool of a server depends on no other server and on no trust.",
+    "gateway.content.1": "Results of any kind and size reach a client as the server gave them.",
+    "gateway.content.2": "Errors, log lines and defaults of a server keep what they say.",
+    "gateway.content.3": "A list says of a tool what its server says, and nothing that it does not.",
     "gateway.places.1": "A slow server holds up no call of the same session to another.",
 }
 

@@ -43,9 +43,14 @@ def test_a_default_is_never_shared_between_calls() -> None:
     assert values(parser, {}) == {"tags": []}
 
 
-def test_a_missing_required_field_is_missing_even_with_a_default() -> None:
-    parser = schema_parser({"type": "object", "properties": {"n": {"default": 1}}, "required": ["n"]})
-    assert lines(parser, {}) == ["n: missing"]
+@requirement("gateway.content.2")
+def test_a_required_field_with_a_default_is_filled_in_where_nothing_else_is_wrong() -> None:
+    fields = {"n": {"default": 1}, "m": {"type": "integer"}, "in": {"$ref": "#/$defs/inner"}}
+    inner = {"type": "object", "properties": {"k": {"default": "v"}}, "required": ["k"]}
+    parser = schema_parser({"type": "object", "properties": fields, "required": ["n"], "$defs": {"inner": inner}})
+    assert values(parser, {}) == {"n": 1}
+    assert values(parser, {"in": {}}) == {"n": 1, "in": {"k": "v"}}
+    assert lines(parser, {"m": "x"}) == ["n: missing", 'm: expected integer, got "x"']
 
 
 def test_the_text_stays_as_it_was_where_nothing_was_added() -> None:

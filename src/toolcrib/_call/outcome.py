@@ -19,6 +19,7 @@ from toolcrib.store.codec import decode, encode
 from toolcrib.types import NO_EXTRAS, Block, Change, Failure, Result, ResultExtras, SideEffect, content_of
 
 PREVIEW = 2000
+BESIDE = 16 * 1024
 _PLAIN = frozenset({int, str, dict, float, bool, type(None)})
 
 
@@ -103,7 +104,9 @@ def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
     if size > most:
         if size > limits.largest_output:
             return Result(failure=live.failure("too_large", f"The output has {size} bytes, more than can be kept"))
-        return _spilled(live, json if len(json) >= len(content) else content, given or Result())
+        if len(json) >= len(content):
+            return _spilled(live, json, given or Result(), {"content": content} if content else {})
+        return _spilled(live, content, given or Result(), {"data": json}, part="content")
     if given is None:
         return Result(json=json)
     return given.but(json=json)
@@ -128,13 +131,17 @@ def _without_files(live: LiveCall, given: Result, size: int, most: int) -> Resul
     return given.but(data=None, content=blocks)
 
 
-def _spilled(live: LiveCall, json: bytes, given: Result) -> Result:
-    """Output over its limit is kept beside the log; the result says where, and shows how it begins."""
+def _spilled(live: LiveCall, json: bytes, given: Result, beside: Mapping[str, bytes], **more: str) -> Result:
+    """Output over its limit is kept beside the log; the result says where, and shows how it begins.
+
+    What is small of the other part, its data or its content, stands `beside` it in the metadata.
+    """
+    small = {name: decode(concealed(live, part)) for name, part in beside.items() if len(part) <= BESIDE}
     json = concealed(live, json)
     id = hashlib.sha256(json).hexdigest()
     live.attach(id, json)
     where = {"output": id, "bytes": len(json), "preview": json[:PREVIEW].decode("utf-8", "ignore")}
-    metadata = {**given.metadata, "spilled": {"output": id, "bytes": len(json)}}
+    metadata = {**given.metadata, "spilled": {"output": id, "bytes": len(json), **more, **small}}
     return given.but(data={"spilled": where}, content=(), metadata=metadata)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -82,9 +83,14 @@ class SchemaParser(Parser):
 
     def _mended(self, raw: bytes, value: Any) -> tuple[bytes, Any]:
         text, data = self.read(raw, value)
-        if not self._valid(data):
-            raise BadArguments(in_order(self.rules.findings(data), data))
-        return text, data
+        if self._valid(data):
+            return text, data
+        findings = self.rules.findings(data)
+        if self._fills and all(finding.kind == "missing" for finding in findings):  # a default may be required
+            filled = copy.deepcopy(data)
+            if self.rules.fill_defaults(filled) and self._valid(filled):
+                return encode(filled), filled
+        raise BadArguments(in_order(findings, data))
 
 
 class LateParser(Parser):

@@ -63,10 +63,10 @@ async def test_progress_and_messages_of_a_server_are_in_the_log_of_the_call() ->
         call = await session.submit("kit.work", {})
         events = [event async for event in session.events(call=call.id)]
         steps = [event.fields for event in events if event.kind == "progress"]
-        said = "".join(event.fields["delta"] for event in events if event.kind == "output")
+        said = [event.fields["content"] for event in events if event.kind == "activity"]
         assert steps[-1]["message"] == "step 3"
         assert (steps[-1]["loaded"], steps[-1]["total"]) == (3, 3)
-        assert said == "did 1\ndid 2\ndid 3\n"
+        assert said == [{"level": "info", "data": f"did {number}"} for number in (1, 2, 3)]
         assert (await session.result(call.id)).data == "worked"
 
 

@@ -5,31 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.serve.mcp.wire import encode
+from toolcrib.serve.mcp.wire import ProtocolError, encode
 from toolcrib.tool import Tool
 from toolcrib.types import Result
 
 _FIELDS = {"mime_type": "mimeType"}
-_OWN = ("type", "audience")
+_OWN = ("type", "audience", "meta", "resource_meta", "annotations")
 _INSIDE = ("uri", "mime_type", "text", "blob")
 REASON = "toolcrib/reason"
 """The field of `_meta` with the tool's own code of a failure."""
 
-_TEXT = b'{"content":[{"type":"text","text":%b}]'
+_TEXT = b'"content":[{"type":"text","text":%b}]'
 
 
 def tool_result(result: Result, tool: Tool | None, *, modern: bool) -> bytes:
-    """The result of a call, as JSON."""
+    """The result of a call, as JSON; a server's own words for a failure are passed on as they are.
+
+    Raises:
+        ProtocolError: a server answered with an error that its client has to see as one.
+    """
+    told = _told(result)
+    meta = dict(told.get("_meta", {}))
     if (failure := result.failure) is not None:
-        meta = b"" if failure.reason is None else b',"_meta":%b' % encode({REASON: failure.reason})
-        return _TEXT % encode(result.text) + meta + b',"isError":true}'
+        if failure.reason is not None:
+            meta[REASON] = failure.reason
+        if "error" in told and not modern:
+            raise ProtocolError(told["error"]["code"], told["error"]["message"], told["error"]["data"])
+        if "content" in told or "structuredContent" in told:
+            said = {name: told[name] for name in ("content", "structuredContent") if name in told}
+            return _opened(meta) + encode({"content": [], **said, "isError": True})[1:]
+        return _opened(meta) + _TEXT % encode(result.text) + b',"isError":true}'
     if not result.content and not result.metadata and result.message is None:
-        head = _TEXT % _text(result.json)
+        head = _opened(meta) + _TEXT % _text(result.json)
     else:
-        head = b'{"content":%b' % encode(_content(result))
-    if structured(tool, modern=modern) or (result.json[:1] == b"{" and not result.content):
+        head = _opened(meta) + b'"content":%b' % encode(_content(result))
+    if structured(tool, modern=modern) or result.json[:1] == b"{":
         return b'%b,"structuredContent":%b}' % (head, result.json)
     return head + b"}"
+
+
+def _told(result: Result) -> Mapping[str, Any]:
+    """What the server said whose tool it was, beside data and content."""
+    told = result.metadata.get("mcp") if result.metadata else None
+    return told if isinstance(told, Mapping) else {}
+
+
+def _opened(meta: Mapping[str, Any]) -> bytes:
+    """The beginning of a result. What it says of itself stands first, where the newest revision adds to it."""
+    return b'{"_meta":%b,' % encode(meta) if meta else b"{"
 
 
 def _text(data: bytes) -> bytes:
@@ -64,6 +87,8 @@ def block(data: Mapping[str, Any]) -> dict[str, Any]:
             made = {"type": kind, "data": fields["data"], "mimeType": fields["mimeType"]}
         case "resource" if "uri" in fields and ("text" in fields or "blob" in fields):
             inside = {_FIELDS.get(name, name): data[name] for name in _INSIDE if name in data}
+            if "resource_meta" in data:
+                inside["_meta"] = data["resource_meta"]
             made = {"type": "resource", "resource": inside}
         case "link" | "resource" if "uri" in fields:
             made = {"type": "resource_link", "name": fields["uri"], **fields}
@@ -72,8 +97,13 @@ def block(data: Mapping[str, Any]) -> dict[str, Any]:
         case _:
             made = {"type": "text", "text": encode(dict(data)).decode()}
     audience = data.get("audience")
+    annotations = dict(data["annotations"]) if isinstance(data.get("annotations"), Mapping) else {}
     if audience:
-        made["annotations"] = {"audience": ["assistant" if who == "model" else who for who in audience]}
+        annotations["audience"] = ["assistant" if who == "model" else who for who in audience]
+    if annotations:
+        made["annotations"] = annotations
+    if isinstance(data.get("meta"), Mapping):
+        made["_meta"] = data["meta"]
     return made
 
 
@@ -84,12 +114,22 @@ def description(name: str, tool: Tool, *, modern: bool) -> dict[str, Any]:
         made["title"] = tool.title
     if structured(tool, modern=modern):
         made["outputSchema"] = tool.output_schema
-    said = tool.annotations
-    if said is not None:
-        made["annotations"] = {
-            "readOnlyHint": said.read_only,
-            "destructiveHint": said.destructive or said.requires_confirmation,
-            "idempotentHint": said.idempotent,
-            "openWorldHint": said.open_world,
-        }
+    upstream = tool.metadata.get("mcp") if tool.upstream is not None else None
+    if isinstance(upstream, Mapping):
+        made |= {name: upstream[name] for name in ("icons", "_meta") if name in upstream}
+    hints = _hints(tool) if upstream is None or tool.vouched else upstream.get("annotations")
+    if hints:
+        made["annotations"] = hints
     return made
+
+
+def _hints(tool: Tool) -> dict[str, bool] | None:
+    said = tool.annotations
+    if said is None:
+        return None
+    return {
+        "readOnlyHint": said.read_only,
+        "destructiveHint": said.destructive or said.requires_confirmation,
+        "idempotentHint": said.idempotent,
+        "openWorldHint": said.open_world,
+    }

@@ -21,6 +21,7 @@ from toolcrib.serve.mcp.signed_state import Signer, kept_secret
 from toolcrib.serve.mcp.subscriptions import Hub
 from toolcrib.serve.mcp.tasks import Tasks
 from toolcrib.serve.mcp.tool_calls import CallRunner, Shape
+from toolcrib.serve.mcp.whole_results import is_partial
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, LEGACY, NOT_FOUND, SUPPORTED, TASKS, ProtocolError, encode
 from toolcrib.session import Session
 from toolcrib.tool import Tool, canonical
@@ -28,6 +29,7 @@ from toolcrib.types import Result
 
 Method = Callable[[McpRequest], Awaitable["McpReply | Later"]]
 MOST_COMPLETIONS = 100
+_META = b'{"_meta":{'
 
 
 class McpServer:
@@ -74,6 +76,8 @@ class McpServer:
     def result(self, reply: McpReply) -> bytes:
         """A result as the newest revision has it: it says what it is, and whose."""
         head = self._heads[reply.kind]
+        if reply.body.startswith(_META):  # the head ends with an object of the same name
+            return head[:-1] + b"," + reply.body[len(_META) :]
         return head + b"," + reply.body[1:] if len(reply.body) > 2 else head + b"}"
 
     def capabilities(self, *, modern: bool) -> dict[str, Any]:
@@ -161,7 +165,7 @@ class McpServer:
         tool, arguments = self._tool(request, room)
         call, made = self.running.call_request(request, room.session, tool, arguments), list[LiveCall]()
         task = starter.start(_accepted(room.session, call, made))
-        if made and made[0].result is not None:
+        if made and made[0].result is not None and not is_partial(made[0].result):
             return McpReply(tool_result(made[0].result, tool, modern=request.modern))
         return self._go_on(request, made, tool, task)
 

@@ -14,6 +14,7 @@ from toolcrib.serve.mcp.request import McpReply, McpRequest, lacking
 from toolcrib.serve.mcp.sessions import McpSessions
 from toolcrib.serve.mcp.settings import McpServerSettings
 from toolcrib.serve.mcp.signed_state import Signer
+from toolcrib.serve.mcp.whole_results import is_partial, make_whole
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, ProtocolError, decode, encode
 from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
@@ -77,14 +78,14 @@ class Tasks:
         """A task as its owner sees it."""
         history = await session.history(row)
         if history.done is not None:
-            return self._ended(session, history)
+            return await self._ended(session, history)
         opened = await open_questions(session, row.id, capabilities)
         if not opened:
             return self._described(session, history, "working")
         shown = self._described(session, history, "input_required")
         return shown | {"inputRequests": requests(opened), "statusMessage": opened[0].question.prompt}
 
-    def _ended(self, session: Session, history: History) -> dict[str, Any]:
+    async def _ended(self, session: Session, history: History) -> dict[str, Any]:
         assert history.done is not None
         outcome = result(history.done)
         code = None if outcome.failure is None else outcome.failure.code
@@ -94,6 +95,8 @@ class Tasks:
             shown = self._described(session, history, "failed")
             return shown | {"error": {"code": INTERNAL, "message": str(outcome.failure)}}
         tool = session._view.names.get(history.accepted.tool)
+        if is_partial(outcome):
+            outcome = await make_whole(session, outcome)
         shown = self._described(session, history, "completed")
         return shown | {"result": {"resultType": "complete", **decode(tool_result(outcome, tool, modern=True))}}
 

@@ -20,6 +20,7 @@ from toolcrib.serve.mcp.request import Later, McpReply, McpRequest, lacking
 from toolcrib.serve.mcp.settings import McpServerSettings
 from toolcrib.serve.mcp.signed_state import Signer
 from toolcrib.serve.mcp.tasks import Tasks
+from toolcrib.serve.mcp.whole_results import is_partial, make_whole
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, ProtocolError, decode, encode, request
 from toolcrib.session import Session
 from toolcrib.tool import Tool
@@ -64,11 +65,16 @@ class CallRunner:
     def answer(self, request: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
         """The answer of a call that was accepted, at once where it is over."""
         if live.result is not None:
+            if is_partial(live.result):
+                return self._whole(live.session, live.result, tool, request.modern, shape)
             return McpReply(shape(live.result, tool, request.modern))
         request.call = live.id if live.row is None else live.row.id
         if live.background:
             return self._tasks.created(live.session, request.call)
         return self._later(_CallFollow(self, request, live.session, tool, shape))
+
+    async def _whole(self, session: Session, result: Result, tool: Tool, modern: bool, shape: Shape) -> McpReply:
+        return McpReply(shape(await make_whole(session, result), tool, modern))
 
     async def _later(self, pursuit: _CallFollow) -> McpReply:
         """Follows a call; one that takes long becomes a task, one that nobody waits for any more is stopped.
@@ -169,11 +175,13 @@ class _CallFollow:
                     return reply
             elif event.call == self.call:
                 if event.kind in ENDED:
-                    return self._done(result(event.data))
+                    return await self._done(result(event.data))
                 await telling.tell(event)
         raise ProtocolError(INTERNAL, "The server is closing")
 
-    def _done(self, outcome: Result) -> McpReply:
+    async def _done(self, outcome: Result) -> McpReply:
+        if is_partial(outcome):
+            outcome = await make_whole(self.session, outcome)
         return McpReply(self.shape(outcome, self.tool, self.asked.modern))
 
     async def _again(self) -> McpReply | None:
@@ -181,7 +189,7 @@ class _CallFollow:
         session = self.session
         row = await session._row(self.call)
         if row.state == "done":
-            return self._done(await session.result(self.call))
+            return await self._done(await session.result(self.call))
         opened = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
         if not opened:
             return None

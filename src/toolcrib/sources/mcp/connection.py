@@ -261,8 +261,8 @@ class McpConnection:
         if exchange is None:
             log.info("%s said something, and it cannot be told to which call", self._settings.name)
             return
-        said = params.data
-        exchange.ctx.output(f"{said}\n" if isinstance(said, str) else said)
+        line = {"level": params.level, "data": params.data, "logger": params.logger}
+        exchange.ctx.activity("log", {name: value for name, value in line.items() if value is not None})
 
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
@@ -380,7 +380,7 @@ class McpConnection:
         if error.code == FORGOTTEN:
             self._over.set()
             return ConnectionForgotten()
-        return failure(error.code, error.message, lost=not self.alive)
+        return failure(error.code, error.message, lost=not self.alive, data=error.data)
 
     async def about(self) -> ServerDescription:
         """What it says of itself."""

@@ -27,9 +27,12 @@ CONNECTION_CLOSED = -32000
 _OVERSIZED = "byte limit"
 _LOST = ("Connection closed", "SSE stream ended", "SSE stream failed")
 _TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-_FIELDS = {"mimeType": "mime_type"}
+_FIELDS = {"mimeType": "mime_type", "_meta": "meta"}
 REASON = "toolcrib/reason"
-_LEFT_OUT = ("annotations", "_meta", "audience")
+_LEFT_OUT = ("annotations", "audience", "output")  # the last names what is kept here, which no server does
+_RESERVED = "io.modelcontextprotocol/"
+URL_ELICITATION = -32042
+LARGEST_ERROR = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class OfferedTool:
     input_schema: Mapping[str, Any] = field(default_factory=dict)
     output_schema: Mapping[str, Any] | None = None
     annotations: Annotations = field(default_factory=Annotations)
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """What it says that is only passed on: `annotations` as they came, `icons` and `_meta`."""
 
     @property
     def legal_name(self) -> str:
@@ -88,6 +93,7 @@ def offered(data: Mapping[str, Any]) -> OfferedTool:
             idempotent=hints.get("idempotentHint") is True,
             open_world=hints.get("openWorldHint") is True,
         ),
+        shown={name: data[name] for name in ("annotations", "icons", "_meta") if data.get(name)},
     )
 
 
@@ -102,13 +108,22 @@ def to_result(raw: Mapping[str, Any]) -> Result:
         raise ToolFailure("failed", "The content in the result of the server is none")
     blocks = [_block(said) for said in content]
     texts = [str(said["text"]) for said in blocks if said["type"] == "text"]
+    meta = own_meta(raw.get("_meta"))
+    metadata: dict[str, Any] = {"mcp": {"_meta": meta}} if meta else {}
     if raw.get("isError"):
+        told = {name: raw[name] for name in ("content", "structuredContent") if name in raw} | metadata.get("mcp", {})
+        metadata = {"mcp": told} if len(_json(told)) <= LARGEST_ERROR else metadata
         text = "\n".join(texts) or _json(raw.get("structuredContent")) or "The tool failed"
-        raise ToolFailure("failed", text, reason=_reason(raw.get("_meta")))
+        raise ToolFailure("failed", text, reason=_reason(raw.get("_meta")), metadata=metadata)
     data = raw.get("structuredContent")
     if "structuredContent" not in raw and texts and len(texts) == len(blocks):
         data = "\n".join(texts)
-    return Result(data, blocks)
+    return Result(data, blocks, metadata=metadata)
+
+
+def own_meta(meta: Any) -> dict[str, Any]:
+    """What a server says in `_meta`, without what the protocol itself puts there for one connection."""
+    return {name: value for name, value in _mapping(meta).items() if not str(name).startswith(_RESERVED)}
 
 
 def _reason(meta: Any) -> str | None:
@@ -127,11 +142,21 @@ def _block(value: Any) -> Block:
     fields = _fields(value)
     kind = fields.pop("type")
     inner = fields.pop("resource", None)
+    said = {name: one for name, one in _mapping(value.get("annotations")).items() if name != "audience"}
+    if said:
+        fields["annotations"] = said
     if kind == "resource" and isinstance(inner, Mapping):
-        fields |= _fields(inner)
+        inside = _fields(inner)
+        if "meta" in inside:
+            inside["resource_meta"] = inside.pop("meta")
+        fields |= inside
     elif kind == "resource_link":
         kind = "link"
     return block(kind, _audience(value.get("annotations")), **fields)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +171,7 @@ def _audience(annotations: Any) -> tuple[str, ...] | None:
     return tuple("model" if who == "assistant" else str(who) for who in said)
 
 
-def failure(code: int, message: str, *, lost: bool = False) -> ToolFailure:
+def failure(code: int, message: str, *, lost: bool = False, data: Any = None) -> ToolFailure:
     """An error of the protocol or the connection; `lost` says that the connection is gone.
 
     A request that may have reached a server which is gone may have run: how the call ends is then for its effect to
@@ -159,6 +184,17 @@ def failure(code: int, message: str, *, lost: bool = False) -> ToolFailure:
         code = TOO_LARGE
     if code == BROKEN or (code == CONNECTION_CLOSED and (lost or message.startswith(_LOST))):
         return StreamClosed()
+    if code == URL_ELICITATION:
+        error = {"code": code, "message": message, "data": data}
+        return ToolFailure("failed", message, hint=_visits(data), metadata={"mcp": {"error": error}})
     if code == INVALID_PARAMS:
         return ToolFailure("invalid_arguments", message)
     return ToolFailure(_OURS.get(code, "failed"), message or f"The server answered with error {code}")
+
+
+def _visits(data: Any) -> str | None:
+    """The addresses that have to be visited first, as an error of the protocol names them."""
+    listed = data.get("elicitations") if isinstance(data, Mapping) else None
+    asked = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    lines = [f"{one.get('message') or 'Visit'}: {one['url']}" for one in asked if isinstance(one.get("url"), str)]
+    return "; ".join(lines) or None
