@@ -11,6 +11,8 @@ from tests.requirements import requirement
 from tests.schema.parse import lines, object_parser, values
 from toolcrib.schema import SchemaError, check_schema, output_check, schema_parser
 from toolcrib.schema.limits import SchemaBudget, SchemaSize, longest_text, measure, pattern_states
+from toolcrib.schema.match_time import AT_ONCE, MatchTimer
+from toolcrib.schema.validator import TOO_LONG
 
 KILOBYTE = 1024
 
@@ -153,3 +155,44 @@ def test_the_schemas_of_one_source_have_a_limit_together() -> None:
     with pytest.raises(SchemaError, match="patterns of these tools"):
         budget.spend(schema)
     budget.spend({"type": "object"})
+
+
+SLOW = "^(.{0,500}a){0,20}z"
+
+
+def listed(pattern: str) -> dict[str, Any]:
+    items = {"type": "string", "pattern": pattern}
+    return {"type": "object", "properties": {"a": {"type": "array", "items": items}}}
+
+
+def short_texts(number: int) -> dict[str, Any]:
+    chance = random.Random(4)
+    return {"a": ["".join(chance.choice("ab") for _ in range(400)) for _ in range(number)]}
+
+
+@requirement("security.bounds.1")
+def test_many_short_texts_are_held_against_a_large_pattern_only_as_long_as_that_is_quick() -> None:
+    data = short_texts(300)  # each takes a moment, all together minutes
+    assert lines(schema_parser(listed(SLOW)), data) == [TOO_LONG]
+    assert output_check(listed(SLOW))(data) == TOO_LONG
+
+
+@requirement("security.bounds.1")
+def test_names_are_counted_as_texts_are() -> None:
+    timed = list[list[str]]()
+    timer = MatchTimer(AT_ONCE // 10, timed.append)
+    assert timer.is_short(10)
+    assert not timer.exceeds({"abc": ["de", 5, None]})
+    assert timed == []
+    assert not timer.exceeds({"abcdef": {"ghijk": "lm"}, "n": [["opqrst"]]})
+    assert sorted(text for some in timed for text in some) == ["abcdef", "ghijk", "lm", "n", "opqrst"]
+
+
+@requirement("security.bounds.1")
+def test_what_takes_no_time_is_not_refused_for_its_length() -> None:
+    data = {"a": ["Ελλάδα"] * 3000}
+    assert values(schema_parser(listed(r"^\p{L}{1,100}$")), data) == data
+    wrong = {"a": ["Ελλάδα"] * 3000 + ["4"]}
+    assert len(lines(schema_parser(listed(r"^\p{L}{1,100}$")), wrong)) == 1
+    example = listed(r"^\p{L}{1,100}$") | {"examples": [{"pattern": "["}]}
+    assert values(schema_parser(example), data) == data

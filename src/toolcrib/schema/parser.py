@@ -11,7 +11,7 @@ import msgspec
 from toolcrib.schema.coercion import decode, encode
 from toolcrib.schema.limits import measure
 from toolcrib.schema.problems import ArgumentProblem, BadArguments, SchemaError, in_order
-from toolcrib.schema.validator import JsonSchemaValidator, object_schema
+from toolcrib.schema.validator import TOO_LONG, JsonSchemaValidator, object_schema
 
 POINT = ord(".")
 
@@ -58,17 +58,20 @@ class Parser:
 class SchemaParser(Parser):
     """Parses by a JSON Schema alone; the body receives plain JSON data."""
 
-    __slots__ = ("_counts", "_fills", "_valid")
+    __slots__ = ("_counts", "_fills", "_timer", "_valid")
 
     def __init__(self, rules: JsonSchemaValidator) -> None:
         super().__init__(rules)
         self._valid = rules.compile().is_valid
+        self._timer = rules.match_timer
         self._counts = rules.counts()
         self._fills = rules.fills()
 
     def parse(self, raw: bytes) -> ParsedArguments:
         """Parse the JSON text of a call."""
         data = decode(raw)
+        if self._timer is not None and not self._timer.is_short(len(raw)) and self._timer.exceeds(data):
+            raise BadArguments([ArgumentProblem("", "value", TOO_LONG)])
         if not self._valid(data):
             raw, data = self._mended(raw, data)
         elif self._counts and POINT in raw and raw.find(b".0") >= 0:

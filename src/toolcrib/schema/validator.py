@@ -5,14 +5,15 @@ Nothing is ever fetched, formats are not asserted, and no pattern of a stranger 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolcrib.schema.coercion import fill_defaults, read_gently
-from toolcrib.schema.limits import LIGHT, longest_text, measure, pattern_states
+from toolcrib.schema.limits import LIGHT, all_patterns, longest_text, measure, pattern_states
+from toolcrib.schema.match_time import MatchTimer
 from toolcrib.schema.positions import reference_to, resolve
 from toolcrib.schema.problems import LocatedProblem, SchemaError, in_order, show, spell
 from toolcrib.schema.shape import Shape, ShapeBuilder
@@ -29,6 +30,7 @@ LOOKED_AROUND = 2000
 bounds both.
 """
 MOST_NAME_STATES = 10 * LIGHT
+TOO_LONG = "the texts take too long to be matched with the patterns of the schema"
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
@@ -58,6 +60,8 @@ def output_check(schema: Mapping[str, Any], *, late: bool = False) -> Callable[[
 
     def check(data: Any) -> str | None:
         try:
+            if rules.takes_too_long(data):
+                return TOO_LONG
             if rules.valid(data):
                 return None
             return str(in_order(rules.findings(data), data)[0])
@@ -122,6 +126,18 @@ class JsonSchemaValidator:
             self._validator = self._compiled.validator
         return self._validator
 
+    @property
+    def match_timer(self) -> MatchTimer | None:
+        """What tells which data would take too long; None where no data can."""
+        self.compile()
+        assert self._compiled is not None
+        return self._compiled.match_timer
+
+    def takes_too_long(self, data: Any) -> bool:
+        """Say whether the texts of data take too long to be held against the patterns of the schema."""
+        timer = self.match_timer
+        return timer is not None and timer.exceeds(data)
+
     def valid(self, data: Any) -> bool:
         """Say whether data is valid."""
         return (self._validator or self.compile()).is_valid(data)
@@ -184,11 +200,12 @@ def _fetch_nothing(uri: str) -> Any:
 class _CompiledSchema:
     """A schema as one of the engines for patterns reads it."""
 
-    def __init__(self, schema: dict[str, Any], engine: Any) -> None:
+    def __init__(self, schema: dict[str, Any], engine: Any, match_timer: MatchTimer | None = None) -> None:
         self._schema = schema
         self._engine = engine
         self._registry: Any = None
         self.validator = self._made(schema)
+        self.match_timer = match_timer
 
     def part(self, reference: str) -> Validator:
         """Make the validator of a schema inside; the whole is read once for all of them."""
@@ -209,16 +226,49 @@ class _CompiledSchema:
 def _compiled(schema: dict[str, Any]) -> _CompiledSchema:
     import jsonschema_rs
 
-    heavy = measure(schema).states > LIGHT
+    states = measure(schema).states
+    heavy = states > LIGHT
     # The engine without backtracking cannot hang, but knows no look-around; the other has few tries and short texts.
     linear, other = jsonschema_rs.RegexOptions(), jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS)
     problem: Exception = SchemaError("the schema is not valid")
     for engine, longest in ((linear, longest_text), (other, _longest_looked_around)):
         try:
-            return _CompiledSchema(_bounded(schema, longest) if heavy or engine is other else schema, engine)
+            if not heavy and engine is linear:
+                return _CompiledSchema(schema, engine)
+            cost = states if engine is linear else states + BACKTRACKS
+            timer = MatchTimer(cost, _PatternMatcher(all_patterns(schema), longest, engine))
+            return _CompiledSchema(_bounded(schema, longest), engine, timer)
         except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
             problem = error
     raise SchemaError(_why_invalid(problem)) from None
+
+
+class _PatternMatcher:
+    """Holds texts against patterns, whatever comes of it; they are compiled when the first texts come."""
+
+    def __init__(self, patterns: list[str], longest: Callable[[str], int | None], engine: Any) -> None:
+        self._patterns = patterns
+        self._longest = longest
+        self._engine = engine
+        self._validators: list[Validator] | None = None
+
+    def __call__(self, texts: list[str]) -> None:
+        """Hold all of them against each pattern."""
+        if self._validators is None:
+            self._validators = list(self._compiled())
+        for validator in self._validators:
+            validator.is_valid(texts)
+
+    def _compiled(self) -> Iterator[Validator]:
+        import jsonschema_rs
+
+        for pattern in self._patterns:
+            # A text that does not fit must not keep the rest from being looked at.
+            items = {"anyOf": [_bounded({"pattern": pattern}, self._longest), {"type": "string"}]}
+            try:
+                yield jsonschema_rs.validator_for({"items": items}, pattern_options=self._engine)
+            except (ValueError, TypeError):
+                pass  # what stands there is no pattern but a part of an example
 
 
 def _longest_looked_around(pattern: str) -> int:
