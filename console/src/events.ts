@@ -785,6 +785,8 @@ export interface Waiting {
   question: QuestionRecord;
   /** What the policy said of the call. */
   verdict?: VerdictRecord | null;
+  /** Changes of the session's state that were committed with the question. */
+  state?: StateRecord | null;
 }
 
 /** The data of each kind of event. */

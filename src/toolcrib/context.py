@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 
 import msgspec
@@ -19,7 +19,7 @@ from toolcrib.errors import Refused
 from toolcrib.reports import check_patch, check_progress
 from toolcrib.schema import output_check
 from toolcrib.state import Snapshot
-from toolcrib.types import Answer, Kind, Result, Resume, Schedule
+from toolcrib.types import Answer, Change, Kind, Result, Resume, Schedule, SideEffect
 
 if TYPE_CHECKING:
     from toolcrib.agent.run_scope import RunView
@@ -333,13 +333,19 @@ class Context:
         data: Any = None,
         key: str | None = None,
         expires_s: float | None = None,
+        changes: Sequence[Change | Mapping[str, Any]] = (),
+        effects: Sequence[SideEffect | Mapping[str, Any]] = (),
+        schedules: Sequence[Schedule | Mapping[str, Any]] = (),
     ) -> Awaitable[Answer]:
         """Asks a person or a client, and waits, for days if need be. The tool then runs again from its start, and this
         returns the recorded answer.
 
+        State changes, effects and calls to be made later are written with the question, in one commit, and so once.
+
         Raises:
             DuplicateQuestion: the same was asked before in this pass.
         """
+        beside = {"changes": changes, "effects": effects, "schedules": schedules}
         return self._host.ask(
             {
                 "prompt": prompt,
@@ -349,6 +355,7 @@ class Context:
                 "data": data,
                 "key": key,
                 "expires_s": expires_s,
+                **{name: list(value) for name, value in beside.items() if value},
             }
         )
 

@@ -36,7 +36,16 @@ from toolcrib.catalog.registry import SourceRegistry
 from toolcrib.context import AgentRunner, Deps
 from toolcrib.engine import Engine, open_engine
 from toolcrib.errors import Refused, StoreError
-from toolcrib.events import Done, NamespacesChanged, Opened, RunEnded, SessionDeleted, StateRecord, ToolsChanged
+from toolcrib.events import (
+    Done,
+    NamespacesChanged,
+    Opened,
+    RunEnded,
+    SessionDeleted,
+    StateRecord,
+    ToolsChanged,
+    Waiting,
+)
 from toolcrib.keywords import ScheduleKeywords
 from toolcrib.policy import ANYWHERE, DataOrigin, DefaultPolicy, Policy
 from toolcrib.session import Session
@@ -586,12 +595,12 @@ class Crib:
         while page := await self.store.read(session.id, session.state_seen, limit=1000):
             for event in page:
                 session.state_seen = max(event.seq, session.state_seen)
-                if event.kind not in (RunEnded.kind, Done.kind):
+                if event.kind not in (RunEnded.kind, Done.kind, Waiting.kind):
                     continue
                 match event.data:
                     case RunEnded(run=run):
                         session.state.end(run)
-                    case Done(state=StateRecord() as state):
+                    case Done(state=StateRecord() as state) | Waiting(state=StateRecord() as state):
                         session.state.replay(state, event.call or "")
 
     async def sessions(

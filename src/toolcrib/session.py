@@ -21,6 +21,7 @@ from toolcrib._session.repeated_calls import RepeatedCalls
 from toolcrib.catalog import CatalogView
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import (
+    STATEFUL,
     Approved,
     Done,
     ErrorNotice,
@@ -36,6 +37,7 @@ from toolcrib.events import (
     StopWanted,
     ToolsChanged,
     UserState,
+    Waiting,
 )
 from toolcrib.keywords import AnswerKeywords, CallKeywords, ScheduleKeywords
 from toolcrib.media import is_digest
@@ -503,7 +505,7 @@ class Session(Lists):
 
     async def _see(self, event: Event) -> None:
         """Who has seen the end of a call finds what it changed, wherever it ran."""
-        if event.kind != Done.kind or not isinstance(event.data, Done):
+        if event.kind not in (Done.kind, Waiting.kind) or not isinstance(event.data, STATEFUL):
             return
         state = event.data.state
         if state is not None and state.revision > self.state.revision:

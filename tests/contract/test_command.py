@@ -5,15 +5,17 @@ from typing import Any
 import pytest
 
 from tests.contract.conftest import OpenCrib
-from tests.contract.observers import kinds, log, only
+from tests.contract.observers import kinds, log, only, parked
 from tests.requirements import requirement
-from toolcrib import Change, Context, Event, Failure, Result, SideEffect, ToolFailure, tool
+from toolcrib import Change, Context, Event, Failure, Result, Schedule, SideEffect, ToolFailure, tool
 from toolcrib.interop import awaken, distri
 from toolcrib.serve.frontends.a2a_tasks import FAILURES, Task
 from toolcrib.serve.frontends.conversation import failure_line
 from toolcrib.serve.mcp.content import tool_result
 from toolcrib.sources.mcp.results import to_result
 from toolcrib.store.codec import decode, encode
+from toolcrib.testing import FakeClock
+from toolcrib.testing.index_check import check_index
 
 POOR = Failure("failed", "The account holds 3 EUR", reason="INSUFFICIENT_FUNDS")
 
@@ -130,3 +132,64 @@ def test_a_task_of_a2a_tells_the_reasons_of_its_calls() -> None:
     task.take(Event(2, 2.0, "c-1", "done", encode({"ok": False, "failure": failure, "duration_ms": 1})))
     reasons = [{"call": "c-1", "code": "failed", "reason": "INSUFFICIENT_FUNDS"}]
     assert task.form()["metadata"] == {FAILURES: reasons}
+
+
+@requirement("contract.result.7")
+async def test_a_suspension_writes_what_goes_with_it_in_one_commit_and_once(
+    open_crib: OpenCrib, clock: FakeClock
+) -> None:
+    @tool(effect="once")
+    async def note(text: str) -> str:
+        """Note."""
+        return text
+
+    @tool(effect="once")
+    async def order(ctx: Context) -> dict[str, Any]:
+        """Order."""
+        answer = await ctx.ask(
+            "Pay?",
+            changes=[Change("add", "asked", 1), {"op": "set", "key": "order", "value": "A-7"}],
+            effects=[SideEffect("order.reserved", {"order": "A-7"})],
+            schedules=[Schedule("note", {"text": "remind"}, after=60)],
+        )
+        return {"paid": answer.action, "asked": ctx.state["asked"]}
+
+    crib = await open_crib(order, note, state_keys={"asked": "add"})
+    session = await crib.open("s", owner="ada")
+    question = await parked(session, "order")
+    assert (session.state.now["asked"], session.state.now["order"]) == (1, "A-7")
+    (reminder,) = await session.schedules()
+    assert await kinds(session) == ["accepted", "started", "effect", "accepted", "scheduled", "waiting"]
+    crib = await open_crib(order, note, state_keys={"asked": "add"})
+    session = await crib.open("s", owner="ada")
+    assert session.state.now["asked"] == 1
+    await session.answer(question.id, "accept")
+    assert (await session.result(question.call)).data == {"paid": "accept", "asked": 1}
+    assert len(await session.schedules()) == len(await log(session, "effect")) == 1
+    await clock.advance(60)
+    assert (await session.result(reminder.id)).data == "remind"
+    assert await check_index(crib.store, "s")
+
+
+@requirement("contract.result.7")
+async def test_a_suspension_that_cannot_write_what_goes_with_it_is_a_failure(open_crib: OpenCrib) -> None:
+    @tool(effect="once")
+    async def order(ctx: Context, how: str) -> None:
+        """Order."""
+        if how == "schedule":
+            await ctx.ask("Pay?", schedules=[Schedule("nothing", after=60)])
+        await ctx.call("taken")
+        await ctx.ask("Pay?", changes=[Change("set", "seat", 2)])
+
+    @tool(effect="once")
+    async def taken() -> Result:
+        """Take the seat."""
+        return Result(None, changes=[Change("set", "seat", 1)])
+
+    session = await (await open_crib(order, taken)).open("s", owner="ada")
+    result = await session.call("order", {"how": "schedule"})
+    assert result.failure is not None
+    assert "nothing could not be scheduled" in result.failure.message
+    result = await session.call("order", {"how": "state"})
+    assert result.metadata["conflict"]["key"] == "seat"
+    assert (session.state.now["seat"], await session.questions()) == (1, [])

@@ -30,7 +30,7 @@ def to_result(live: LiveCall, value: Any) -> Result:
     if isinstance(value, Result):
         if value.failure is not None:
             return on_purpose(live, value.failure, value.metadata, value)
-        return _checked(live, _plain(value), value.data)
+        return _checked(live, plain(value), value.data)
     if isinstance(value, ToolFailure | Failure):
         return on_purpose(live, value, getattr(value, "metadata", {}))
     if isinstance(value, bytes):
@@ -38,7 +38,7 @@ def to_result(live: LiveCall, value: Any) -> Result:
     if isinstance(value, Block):
         value = [value]
     if isinstance(value, list | tuple) and value and all(isinstance(item, Block) for item in value):
-        return _checked(live, _plain(Result(content=list(value))), None)
+        return _checked(live, plain(Result(content=list(value))), None)
     return _checked(live, None, value)
 
 
@@ -61,7 +61,7 @@ def on_purpose(
     return made.but(effects=_effects(given), schedules=given.schedules)
 
 
-def _plain(given: Result) -> Result:
+def plain(given: Result) -> Result:
     """What stands beside the data, as JSON of this moment; changes may be given as plain objects."""
     content, metadata = decode(to_json([list(given.content), dict(given.metadata)]))
     made = Result(None, content, None, _changes(given), given.handover, metadata)

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from toolcrib._call import approvals, lifecycle, records, schedules
+from toolcrib._call import approvals, lifecycle, records, schedules, suspension
 from toolcrib._call.admission import Admission, confirm
 from toolcrib._call.bodies import run_body
 from toolcrib._call.cancellation import end_children
@@ -739,6 +739,10 @@ class Pipeline:
         live.flush()
         now = self.clock.now()
         data = records.waiting(live, asked, now)
+        command = await suspension.command_of(live, asked)
+        if command is not None and command.failure is not None:
+            await self.conclude(live, command)
+            return
         live.concluding = True
         asked_id, expires = data.question.id, data.question.expires_at
         if data.question.demands:
@@ -750,7 +754,9 @@ class Pipeline:
             row.question, row.expires_at = asked_id, expires
             begun = [records.started(live, 1)] if live.started_at else []
             write = live.accepted(row, [records.accepted(live), *begun, draft(now, live.id, data)])
-        conflict = await self.durably(live, write)
+        conflict = await (
+            self.durably(live, write) if command is None else suspension.commit_with(live, write, data, command)
+        )
         if await self._shut_out(live, conflict):
             return
         live.row = write.row if conflict is None else _standing(conflict)

@@ -1,18 +1,25 @@
-"""Calls whose children wait for people: one is let go like a call that waits itself, and goes on when a child ends.
+"""What is written with a suspension, and calls whose children wait for people.
+
+Such a call is let go like one that waits itself, and goes on when a child ends.
 
 The body has recorded what it needs to go on, or finds its children by their keys; either way it runs from its start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from toolcrib._call import lifecycle
 from toolcrib._call.answers import revive, take_on
 from toolcrib._call.lifecycle import waits_for_children
-from toolcrib.events import Paused
-from toolcrib.store import Row, draft
+from toolcrib._call.outcome import conflicting, plain, presentable
+from toolcrib._call.schedules import add, expect, with_planned
+from toolcrib.events import EffectReported, Paused, Waiting
+from toolcrib.store import Conflict, Row, Write, draft
+from toolcrib.types import Result, Schedule
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
@@ -20,6 +27,50 @@ if TYPE_CHECKING:
 
 LOOK_S = 30.0
 """A process may die between the end of a child and what follows, so it is looked at again, each time later."""
+
+
+async def command_of(live: LiveCall, asked: Mapping[str, Any]) -> Result | None:
+    """What a tool wants to be written with its question, or None; a failure where it cannot be."""
+    beside = {name: asked[name] for name in ("changes", "effects", "schedules") if asked.get(name)}
+    if not beside:
+        return None
+    if "schedules" in beside:
+        beside["schedules"] = [msgspec.convert(one, Schedule, from_attributes=True) for one in beside["schedules"]]
+    command = presentable(live, plain(Result(**beside)))
+    problem = live.session.state.check(command.changes, live.snapshot().revision, live.run)
+    if problem is not None:
+        return conflicting(live, command, problem, live.snapshot().revision)
+    return await with_planned(live, command) if command.schedules else command
+
+
+async def commit_with(live: LiveCall, write: Write, data: Waiting, command: Result) -> Conflict | None:
+    """Commits a suspension with all that goes with it; what stands in its way, if anything does."""
+    session, pipeline = live.session, live.pipeline
+    *before, (at, call, kind, _) = write.events
+    effects = [draft(at, live.id, EffectReported(effect.type, effect.data)) for effect in command.effects]
+    while True:
+        state = None
+        if command.changes:
+            state = session.state.record(command.changes, live.snapshot().revision, live.run)
+            write.revision = (state.revision - 1, state.revision)
+        told = msgspec.structs.replace(data, state=state)
+        write.events = [*before, *effects, (at, call, kind, told)]
+        if command.extras.planned:
+            add(write, command.extras.planned)
+        conflict = await pipeline.durably(live, write)
+        if conflict is None:
+            if state is not None:
+                session._changed_state(state, live.id)
+            expect(session, command.extras.planned)
+            return None
+        if conflict.row is not None or conflict.closed or live.late_stop is not None:
+            return conflict
+        await session._reload_state()  # others changed the state meanwhile
+        problem = session.state.check(command.changes, live.snapshot().revision, live.run)
+        if problem is not None:
+            live.concluding = False
+            await pipeline.conclude(live, conflicting(live, command, problem, live.snapshot().revision))
+            return Conflict(live.row)
 
 
 async def pause(live: LiveCall, children: Sequence[str]) -> None:

@@ -102,11 +102,11 @@ async def _folded(store: Store, session: str) -> tuple[dict[str, FoldedCall], li
 
 def _replayed(state: SessionState, event: Event) -> list[str]:
     """Takes an event into the state; what is wrong with it."""
-    from toolcrib.events import Done, RunEnded
+    from toolcrib.events import STATEFUL, RunEnded
 
     if isinstance(event.data, RunEnded):
         state.end(event.data.run)
-    if not isinstance(event.data, Done) or event.data.state is None:
+    if not isinstance(event.data, STATEFUL) or event.data.state is None:
         return []
     commit, before = event.data.state, state.revision
     try:

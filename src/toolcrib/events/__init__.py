@@ -38,7 +38,7 @@ from toolcrib.events.calls import (
 )
 from toolcrib.events.event import Event
 from toolcrib.events.forms import fields_of, read, with_values, written
-from toolcrib.events.kinds import KINDS, OF_CALLS, OF_RUNS, OF_SESSIONS
+from toolcrib.events.kinds import KINDS, OF_CALLS, OF_RUNS, OF_SESSIONS, STATEFUL
 from toolcrib.events.runs import (
     Compacted,
     HandedOver,
@@ -94,6 +94,7 @@ __all__ = [
     "OF_CALLS",
     "OF_RUNS",
     "OF_SESSIONS",
+    "STATEFUL",
     "UNSET",
     "Accepted",
     "Activity",

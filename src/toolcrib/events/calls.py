@@ -116,12 +116,14 @@ class Waiting(EventData, frozen=True):
     Attributes:
         question: What it waits for.
         verdict: What the policy said of the call.
+        state: Changes of the session's state that were committed with the question.
     """
 
     kind: ClassVar[str] = "waiting"
 
     question: QuestionRecord
     verdict: VerdictRecord | None = None
+    state: StateRecord | None = None
 
 
 class Answered(EventData, frozen=True, kw_only=True):

@@ -57,6 +57,9 @@ from toolcrib.events.sessions import (
 )
 from toolcrib.events.values import EventData
 
+STATEFUL = (Done, Waiting)
+"""The kinds of events that may tell changes of the session's state, as `state`."""
+
 OF_CALLS: tuple[type[EventData], ...] = (
     Accepted,
     Scheduled,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolcrib._call.history import History
 from toolcrib._session.call_index import FoldedCall
-from toolcrib.events import Done, Event
+from toolcrib.events import STATEFUL, Event
 from toolcrib.state import State
 from toolcrib.store import Store
 
@@ -37,7 +37,7 @@ async def _wrong_state(store: Store, session: str, events: list[Event]) -> list[
     """Where the state of the log cannot be folded, or has another revision than the store."""
     state, wrong = State(), []
     for event in events:
-        if isinstance(event.data, Done) and event.data.state is not None:
+        if isinstance(event.data, STATEFUL) and event.data.state is not None:
             problem = state.replay(event.data.state, event.call or "")
             wrong += [] if problem is None else [f"the state at {event.seq}: {problem.message()}"]
     row = await store.session(session)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from toolcrib.events import Done, Event
+from toolcrib.events import STATEFUL, Event
 from toolcrib.store import SessionRow, Store
 from toolcrib.store.codec import encode
 
@@ -45,11 +45,11 @@ class StateHistories:
 
 
 def _tells(event: Event) -> bool:
-    return event.kind in KINDS or (isinstance(event.data, Done) and event.data.state is not None)
+    return event.kind in KINDS or (isinstance(event.data, STATEFUL) and event.data.state is not None)
 
 
 def _told(event: Event) -> Event:
     """Of what is done the changes alone: results may be large."""
-    if not isinstance(event.data, Done):
+    if not isinstance(event.data, STATEFUL):
         return event
     return Event(event.seq, event.at, event.call, event.kind, encode({"state": event.fields["state"]}))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from toolcrib._call.history import History
-from toolcrib.events import Done, RunEnded, StateRecord, UserState
+from toolcrib.events import Done, RunEnded, StateRecord, UserState, Waiting
 from toolcrib.media import guessed_type
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.active_agents import ActiveAgent
@@ -127,7 +127,7 @@ async def state(request: ApiRequest) -> ApiReply:
                 user = values
             case RunEnded(run=run):
                 past.end(run)
-            case Done(state=StateRecord() as commit):
+            case Done(state=StateRecord() as commit) | Waiting(state=StateRecord() as commit):
                 past.replay(commit, event.call or "")
     return given(StateForm(dict(past.now), past.now.revision, user, word.agent))
 

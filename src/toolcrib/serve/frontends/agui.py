@@ -258,7 +258,11 @@ class AguiRun:
 
     def _on_waiting(self, event: Event, sub: str | None) -> Iterator[bytes]:
         self._questions[event.fields["question"]["id"]] = event.fields["question"]
-        return iter(())
+        return self._state(event)
+
+    def _state(self, event: Event) -> Iterator[bytes]:
+        if event.fields.get("state"):
+            yield _event("STATE_SNAPSHOT", snapshot=dict(self._talk.session.state.now))
 
     def _on_answered(self, event: Event, sub: str | None) -> Iterator[bytes]:
         self._questions.pop(event.fields["question"], None)
@@ -293,8 +297,7 @@ class AguiRun:
             failure_line(failure) if failure else [_content(one) for one in files] or _shown(data.get("data"))
         )
         yield _event("TOOL_CALL_RESULT", sub, messageId=f"{event.call}-result", toolCallId=event.call, content=content)
-        if data.get("state"):
-            yield _event("STATE_SNAPSHOT", snapshot=dict(self._talk.session.state.now))
+        yield from self._state(event)
 
     # Turns and runs
 
