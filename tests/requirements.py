@@ -761,6 +761,7 @@ GATEWAY: dict[str, str] = {
     "gateway.content.1": "Results of any kind and size reach a client as the server gave them.",
     "gateway.content.2": "Errors, log lines and defaults of a server keep what they say.",
     "gateway.content.3": "A list says of a tool what its server says, and nothing that it does not.",
+    "gateway.approve.1": "Approvals show arguments and digest; who cannot be asked is told what to do.",
     "gateway.places.1": "A slow server holds up no call of the same session to another.",
 }
 

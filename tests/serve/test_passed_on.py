@@ -77,3 +77,34 @@ async def test_a_list_says_of_a_tool_what_its_server_says_and_no_more(gateway: P
         shown = tools[str(said["name"])]
         for key in ("annotations", "icons", "_meta", "outputSchema"):
             assert shown.get(key) == said.get(key), (said["name"], key)
+
+
+@requirement("gateway.approve.1")
+@pytest.mark.parametrize("modern", [True, False])
+async def test_a_client_that_cannot_be_asked_is_told_what_to_do(modern: bool) -> None:
+    source = Mcp(sys.executable, str(PEERS / "content.py"), name="p")
+    async with Crib([source], default_namespaces=["p"]) as crib, serving(crib) as gateway:
+        result = await called(gateway, "defaulted", modern)
+        text = result["content"][0]["text"]
+        assert result["isError"]
+        (asked,) = [event.fields["question"] async for event in _waiting(crib)]
+        for word in ('"n": 5', f"Digest: {asked['digest']}", f"toolcrib answer {asked['id']} accept", "console"):
+            assert word in text
+        assert "`trusted: true`" in text
+        assert "`allow: p.defaulted`" in text
+
+
+async def _waiting(crib: Crib) -> AsyncIterator[Any]:
+    for session in crib._in_memory():
+        async for event in session.events(follow=False):
+            if event.kind == "waiting":
+                yield event
+
+
+@requirement("gateway.approve.1")
+async def test_the_rule_that_a_refusal_names_lets_the_call_through() -> None:
+    source = Mcp(sys.executable, str(PEERS / "content.py"), name="p")
+    policy = {"rules": [{"allow": "p.defaulted"}]}
+    async with Crib([source], policy=policy, default_namespaces=["p"]) as crib, serving(crib) as gateway:
+        assert (await gateway.call("p__defaulted"))["content"][0]["text"] == '{"n": 5}'
+        assert (await gateway.call("p__meta"))["isError"]

@@ -272,6 +272,7 @@ async def test_a_key_that_may_not_answer_is_not_asked_to_agree() -> None:
 
 
 @requirement("security.approval.2")
+@requirement("gateway.approve.1")
 async def test_an_elicitation_shows_tool_arguments_and_digest(place: Place) -> None:
     asked = await place.call("erase", {"what": "a\u202etxt\u2028"}, can=FORM)
     (request,) = asked["inputRequests"].values()

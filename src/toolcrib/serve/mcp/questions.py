@@ -17,7 +17,7 @@ from toolcrib.schema import output_check
 from toolcrib.schema.visible_json import visible_json, visible_text
 from toolcrib.serve.principal import Principal
 from toolcrib.session import Session
-from toolcrib.tool import canonical
+from toolcrib.tool import Tool, canonical
 from toolcrib.types import Question
 
 ANSWERED = "input"
@@ -117,6 +117,22 @@ def _message(question: Question) -> str:
     leads = f"\nLeads to: {visible_json(resolved)}" if resolved else ""
     said = visible_text(question.prompt)
     return f"{said}\nTool: {visible_text(question.tool)}\nArguments: {arguments}{leads}\nDigest: {question.digest}"
+
+
+def waiting_text(question: Question, call: str, tool: Tool | None) -> str:
+    """What is told to a client that cannot answer a question: who can, and how it need not be asked again."""
+    lines = [
+        f"The call waits for an answer that this client cannot give: {_message(question)}",
+        f"It was accepted as {call} and goes on when somebody answers question {question.id}: in the console, or by "
+        f"`toolcrib answer {question.id} accept`. Do not ask for the same again.",
+    ]
+    if question.kind == "confirm" and tool is not None and not tool.trusted:
+        rule = f"`allow: {tool.id}` among the rules of the policy"
+        lines.append(
+            f"The source {tool.source} is not trusted. So that its tools need not be confirmed, whoever runs the crib "
+            f"says `trusted: true` of that source in crib.yaml, or {rule}."
+        )
+    return "\n".join(lines)
 
 
 def _is_object(question: Question) -> bool:

@@ -15,7 +15,7 @@ from toolcrib.crib import Crib
 from toolcrib.errors import Refused
 from toolcrib.events import Event
 from toolcrib.serve.mcp.notifications import CallNotifications
-from toolcrib.serve.mcp.questions import Open, give, open_questions, requests
+from toolcrib.serve.mcp.questions import Open, give, open_questions, requests, waiting_text
 from toolcrib.serve.mcp.request import Later, McpReply, McpRequest, lacking
 from toolcrib.serve.mcp.settings import McpServerSettings
 from toolcrib.serve.mcp.signed_state import Signer
@@ -253,12 +253,7 @@ class _CallFollow:
             raise lacking(*alone)
         if self.asked.takes_task:
             return await self.running.created(self.session, self.call)
-        asked = opened[0].question
-        text = (
-            f"The call waits for an answer that this client cannot give: {asked.prompt}\n"
-            f"It was accepted as {self.call} and goes on when somebody answers question {asked.id} "
-            f"(`toolcrib answer {asked.id} accept`). Do not ask for the same again."
-        )
+        text = waiting_text(opened[0].question, self.call, self.tool)
         if self.asked.method != "tools/call":  # there is no other way to say it
             raise ProtocolError(INTERNAL, text)
         return McpReply(encode({"content": [{"type": "text", "text": text}], "isError": True}))
