@@ -795,6 +795,7 @@ FLOW: dict[str, str] = {
     "flow.origin.2": "Ways of writing one value count as one; look-alikes and hidden characters do not.",
     "flow.origin.3": "Origins are a fold of the log: after restarts, handovers, sub-agents, edits and spilled output.",
     "flow.origin.4": "The index is made where a rule needs it, and what does not fit counts as untrusted.",
+    "flow.origin.5": "What a user quotes line by line are no words of theirs.",
     "flow.label.1": "Tools declare what their results are worth, operators may, and the rest is a guess.",
     "flow.role.1": "Arguments declare their roles, operators may, and format and name are a guess that is shown.",
     "flow.rule.1": "Rules ask where a value comes from; what loosens must hold of every value.",

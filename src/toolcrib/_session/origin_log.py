@@ -40,6 +40,16 @@ class _Call(NamedTuple):
     agent: bool
 
 
+def _parted(text: str) -> tuple[str, str]:
+    """Return what the user says, and what they quote of others: lines that begin with `>`."""
+    if ">" not in text:
+        return text, ""
+    lines = text.splitlines()
+    quoted = [line.lstrip().startswith(">") for line in lines]
+    parts = ["\n".join(line for line, of in zip(lines, quoted, strict=True) if of is which) for which in (False, True)]
+    return parts[0], parts[1]
+
+
 class OriginLog:
     """The index of a session's origins and how far its log was read."""
 
@@ -61,7 +71,10 @@ class OriginLog:
         store, session = self._session.crib.store, self._session.id
         async with self._reading:
             await store.flush()
-            while page := await store.read(session, self.seen, limit=PAGE):
+            whole = PAGE
+            while whole == PAGE:
+                page = await store.read(session, self.seen, limit=PAGE)
+                whole = len(page)
                 for event in page:
                     self.advance(event)
 
@@ -102,7 +115,10 @@ class OriginLog:
     def _message(self, event: Event, data: MessageAdded) -> None:
         """The words of the user are those of a message to an agent that nobody but the user sent."""
         if data.role == "user" and data.run not in self._inner_runs:
-            self.index.user.add(data.content)
+            own, quoted = _parted(data.content)
+            self.index.user.add(own)
+            if quoted:
+                self.index.add_text("prose", "", "a quotation", "message", quoted)
         elif data.role != "assistant":
             self.index.add_text("agent", "", data.agent or "", "message", data.content)
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from toolcrib.origins.labels import named_untrusted
 from toolcrib.origins.roles import KEY, Role, by_name, role_of
 
 if TYPE_CHECKING:
     from toolcrib.tool import Tool
+
+
+_NOTHING: Any = object()
+_traits: WeakKeyDictionary[Tool, Mapping[str, tuple[Role, Any]]] = WeakKeyDictionary()
 
 
 class ArgumentValue(NamedTuple):
@@ -54,12 +59,23 @@ def arguments(tool: Tool, values: Any) -> Iterator[ArgumentValue]:
     """Yield every value of a call with its role; what is left at its default or says nothing is left out."""
     if not isinstance(values, Mapping):
         return
-    properties = tool.input_schema.get("properties", {})
+    known = traits(tool)
     for name, value in values.items():
-        schema = properties.get(name, {})
-        if isinstance(schema, Mapping) and "default" in schema and schema["default"] == value:
-            continue
-        yield from _leaves(name, role_of(name, schema), value)
+        role, default = known[name] if name in known else (role_of(name, {}), _NOTHING)
+        if default is _NOTHING or default != value:
+            yield from _leaves(name, role, value)
+
+
+def traits(tool: Tool) -> Mapping[str, tuple[Role, Any]]:
+    """Return the role and the default of each argument, worked out once for a tool."""
+    found = _traits.get(tool)
+    if found is None:
+        properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
+        found = _traits[tool] = {
+            name: (role_of(name, schema), schema.get("default", _NOTHING) if isinstance(schema, Mapping) else _NOTHING)
+            for name, schema in properties.items()
+        }
+    return found
 
 
 def chosen(tool: Tool, values: Any) -> list[Any]:
@@ -69,7 +85,7 @@ def chosen(tool: Tool, values: Any) -> list[Any]:
 
 
 def _leaves(path: str, role: Role, value: Any) -> Iterator[ArgumentValue]:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for name, inner in value.items():
             yield from _leaves(f"{path}.{name}", by_name(str(name)) or role, inner)
     elif isinstance(value, list | tuple):

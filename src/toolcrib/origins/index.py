@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from toolcrib.origins.normal_forms import bare, day, days, decoded, fold, invisible, number, numbers, tokens
+from toolcrib.origins.normal_forms import days, decoded, fold, form, numbers, tokens
 from toolcrib.origins.roles import is_content
 from toolcrib.origins.words import TrustedWords
 
@@ -55,7 +55,6 @@ class Passage(NamedTuple):
     record: ResultRecord
     path: str
     text: str
-    folded: str
     written: bool = False
 
 
@@ -86,6 +85,8 @@ class OriginIndex:
         self._words: dict[str, list[int]] = {}
         self._passages: list[Passage] = []
         self._characters = 0
+        self._indexed = 0
+        self._wrote = False
 
     # What the log tells
 
@@ -101,17 +102,18 @@ class OriginIndex:
         self._add_passage(kind, ResultRecord(call, tool, False, False, False), path, text, written)
 
     def _take(self, record: ResultRecord, path: str, name: str, data: Any) -> None:
-        if isinstance(data, Mapping):
+        kind = type(data)
+        if kind is str:
+            self._take_text(record, path, name, data)
+        elif kind is dict:
             inner = record.part()
             for key, value in data.items():
-                self._add_field(inner, path, str(key))
-                self._take(inner, f"{path}.{key}" if path else str(key), str(key), value)
-        elif isinstance(data, list | tuple):
+                self._add_field(inner, path, key)
+                self._take(inner, f"{path}.{key}" if path else key, key, value)
+        elif kind is list:
             for place, value in enumerate(data):
                 self._take(record, f"{path}[{place}]", name, value)
-        elif isinstance(data, str):
-            self._take_text(record, path, name, data)
-        elif isinstance(data, int | float) and not isinstance(data, bool):
+        elif kind is int or kind is float:
             self._add_field(record, path, str(data))
 
     def _take_text(self, record: ResultRecord, path: str, name: str, text: str) -> None:
@@ -124,33 +126,40 @@ class OriginIndex:
         self._add_passage("prose", record, path, text)
 
     def _add_field(self, record: ResultRecord, path: str, text: str) -> None:
-        key = _key(text)
+        key = form(text).key
         if key not in self._fields and len(self._fields) >= MOST_FIELDS:
             self.complete = False
             return
-        if record.led and not self.user.contain(text) and any(one.written for one in self._holding(text)):
+        if record.led and self._wrote and not self.user.contain(text) and self._written(text):
             record = ResultRecord(record.call, record.tool, False, False, False)  # an agent wrote it there before
         seen = self._fields.setdefault(key, [])
-        if len(seen) >= SIGHTINGS:
-            worse = next((place for place, (one, _) in enumerate(seen) if record.led and not one.led), None)
-            if worse is None:
-                return
-            del seen[worse]
-        seen.append((record, path))
+        if len(seen) < SIGHTINGS:
+            seen.append((record, path))
+        elif record.led:
+            for place, (one, _) in enumerate(seen):
+                if not one.led:
+                    seen[place] = (record, path)
+                    return
 
     def _add_passage(self, kind: Kind, record: ResultRecord, path: str, text: str, written: bool = False) -> None:
         full = len(self._passages) >= MOST_PASSAGES or self._characters + len(text) > MOST_CHARACTERS
         if full or len(self._words) > MOST_WORDS:
             self.complete = False
             return
-        place, folded = len(self._passages), fold(text)
-        self._passages.append(Passage(kind, record, path, text, folded, written))
+        self._passages.append(Passage(kind, record, path, text, written))
         self._characters += len(text)
-        for found in (folded, *map(fold, decoded(text))):
+        self._wrote |= written
+
+    def _read_pending(self) -> None:
+        """Take in the words of new texts, once somebody asks for a word."""
+        while self._indexed < len(self._passages):
+            place, self._indexed = self._indexed, self._indexed + 1
+            self._read(place, self._passages[place])
+
+    def _read(self, place: int, passage: Passage) -> None:
+        for found in map(fold, (passage.text, *decoded(passage.text))):
             for word in tokens(found):
                 self._note(word, place)
-                if (short := bare(word)) != word:
-                    self._note(short, place)
             for plain in numbers(found):
                 self._note(f"#{plain}", place)
             for date in days(found):
@@ -162,6 +171,10 @@ class OriginIndex:
             places.append(place)
 
     # What is asked of it
+
+    def said(self, value: Any) -> bool:
+        """Return True if the user or whoever wrote the agent's instructions said a value."""
+        return self.user.contain(value) or self.instructions.contain(value)
 
     def sightings(self, value: Any) -> list[Sighting]:
         """Return where a value was seen, what is trusted most first; what nobody said was seen nowhere."""
@@ -190,20 +203,21 @@ class OriginIndex:
     def led(self, arguments: Any) -> bool:
         """Return True if nothing that a call was given came from elsewhere than the user, or from what they led to."""
         return all(
-            self.user.contain(value) or self.instructions.contain(value) or self._led_to(value)
+            self.said(value) or self._led_to(value)
             for value in leaves(arguments)
             if isinstance(value, str) and value.strip()
         )
 
     def _led_to(self, value: str) -> bool:
-        return not invisible(value) and any(record.led for record, _ in self._fields.get(_key(value), ()))
+        shape = form(value)
+        return not shape.hidden and any(record.led for record, _ in self._fields.get(shape.key, ()))
 
     def _whole(self, value: Any) -> Iterator[Sighting]:
         """Yield the records of which a value is a whole field."""
-        text = value if isinstance(value, str) else str(value)
-        if invisible(text):
+        text, shape = str(value), form(value)
+        if shape.hidden:
             return
-        for record, path in self._fields.get(_key(text), ()):
+        for record, path in self._fields.get(shape.key, ()):
             named = record.led and self._named(record, path, text)
             yield Sighting("field", record.call, record.tool, path, record.trusted, record.led, named)
 
@@ -239,20 +253,24 @@ class OriginIndex:
 
     def _holding(self, value: Any) -> Iterator[Passage]:
         """Yield the texts that hold a value as a part."""
-        text = value if isinstance(value, str) else str(value)
-        if (plain := number(text)) is not None:
+        self._read_pending()
+        _, plain, date, word = form(value)
+        if plain is not None:
             places = self._words.get(f"#{plain}", [])
-        elif (date := day(text)) is not None:
+        elif date is not None:
             places = self._words.get(f"@{date}", [])
         else:
-            word = bare(text)
             places = self._words.get(word) or (self._phrase(word) if " " in word else [])
         for place in places:
             yield self._passages[place]
 
+    def _written(self, value: str) -> bool:
+        """Return True if an agent wrote a value somewhere."""
+        return any(one.written for one in self._holding(value))
+
     def _phrase(self, phrase: str) -> list[int]:
         places = min((self._words.get(word, []) for word in tokens(phrase)), key=len, default=[])
-        return [place for place in places if phrase in self._passages[place].folded]
+        return [place for place in places if phrase in fold(self._passages[place].text)]
 
 
 def _items(text: str, trusted: bool) -> Iterator[str]:
@@ -274,16 +292,12 @@ def _name(path: str) -> str:
     return path.rpartition(".")[2].partition("[")[0]
 
 
-def _key(text: str) -> str:
-    return number(text) or bare(text)
-
-
 def leaves(value: Any) -> Iterator[Any]:
     """Yield every value of nested data that is no list or object."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for inner in value.values():
             yield from leaves(inner)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for inner in value:
             yield from leaves(inner)
     else:

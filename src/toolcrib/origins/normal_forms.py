@@ -12,7 +12,12 @@ import binascii
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+Day = tuple[int, int]
+"""A month and a day."""
 
 _BLANKS = re.compile(r"\s+")
 _SCHEME = re.compile(r"^(?:https?://|mailto:|tel:)+(?:www\.)?|^www\.")
@@ -49,15 +54,42 @@ _RANGE = re.compile(
 )
 _CLOCK = re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")
 _DATED = re.compile(r"^\d{4}-\d{1,2}-\d{1,2}(?:[t ]\d{1,2}(?::\d{2}){0,2}(?:\.\d+)?(?:z|[+-]\d{2}:?\d{2})?)?$")
-_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
-
-Day = tuple[int, int]
-"""A month and a day."""
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+_DIGIT = re.compile(r"\d")
+_REACHED = re.compile(r"[:/<]|^www\.")
+_SHORT = 200
 
 
 def fold(text: str) -> str:
     """Return a text in the form by which it is compared: composed, without case, with single blanks."""
+    if text.isascii():
+        return " ".join(text.split()).lower()
     return _BLANKS.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()
+
+
+class ValueForm(NamedTuple):
+    """A value as it is looked up: by its number, its day or its bare word; `hidden` if nobody sees all of it."""
+
+    hidden: bool
+    number: str | None
+    day: Day | None
+    word: str
+
+    @property
+    def key(self) -> str:
+        """What fields are found by."""
+        return self.number or self.word
+
+
+def form(value: Any) -> ValueForm:
+    """Return the form of a value."""
+    text = value if isinstance(value, str) else str(value)
+    return _form(text) if len(text) <= _SHORT else _form.__wrapped__(text)
+
+
+@lru_cache(4096)
+def _form(text: str) -> ValueForm:
+    return ValueForm(invisible(text), number(text), day(text), bare(text))
 
 
 def bare(text: str) -> str:
@@ -87,7 +119,7 @@ def number(text: str) -> str | None:
 
 def numbers(text: str) -> Iterator[str]:
     """Yield every number of a text in its one spelling."""
-    for found in _NUMBER.finditer(text):
+    for found in _NUMBER.finditer(text) if _DIGIT.search(text) else ():
         yield _plain_number(found[0].rstrip(","))
 
 
@@ -110,6 +142,8 @@ def day(text: str) -> Day | None:
 
 def days(folded: str) -> Iterator[Day]:
     """Yield every day that a folded text names, in figures or in English words."""
+    if not _DIGIT.search(folded):
+        return
     for found in _ISO.finditer(folded):
         yield int(found[2]), int(found[3])
     for found in _MONTH_FIRST.finditer(folded):
@@ -128,11 +162,13 @@ def without_dates(folded: str) -> str:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Yield the words of a folded text as they may stand alone: addresses and URLs whole, without final marks."""
-    for found in _TOKEN.finditer(text):
-        word = found[0].strip(".:!?*_~")
+    """Yield the words of a folded text as they may stand alone, without final marks; addresses whole and bare."""
+    for found in _TOKEN.findall(text):
+        word = found.strip(".:!?*_~")
         if word:
             yield word
+            if _REACHED.search(word) and (short := bare(word)) != word:
+                yield short
 
 
 def decoded(text: str) -> Iterator[str]:
@@ -143,7 +179,8 @@ def decoded(text: str) -> Iterator[str]:
     if "%" in text and (unquoted := unquote(text)) != text:
         yield unquoted
     for found in _ENCODED.finditer(text):
-        yield from _from_base64(found[0])
+        if not found[0].islower():
+            yield from _from_base64(found[0])
 
 
 def _from_base64(word: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from toolcrib.origins import deeds
-from toolcrib.origins.normal_forms import Day, bare, day, days, fold, invisible, number, numbers, tokens, without_dates
+from toolcrib.origins.normal_forms import Day, days, fold, form, numbers, tokens, without_dates
 
 _RUN_ON = re.compile(r"\.(?=[A-Z][a-z])")
 MOST = 1_000_000
@@ -31,7 +31,7 @@ class TrustedWords:
         folded = fold(_RUN_ON.sub(". ", text))
         self._text += folded + " "
         for token in tokens(folded):
-            self._tokens |= {token, bare(token), token.removesuffix("'s")}
+            self._tokens |= {token, token.removesuffix("'s")}
         self._numbers.update(numbers(without_dates(folded)))
         self._days.update(days(folded))
         self.stems |= deeds.stems(folded)
@@ -40,14 +40,13 @@ class TrustedWords:
         """Return True if a value stands in them, as a whole and at the bounds of words."""
         if isinstance(value, bool) or value is None:
             return False
-        text = value if isinstance(value, str) else str(value)
-        if invisible(text):
+        hidden, plain, date, word = form(value)
+        if hidden:
             return False
-        if (plain := number(text)) is not None:
+        if plain is not None:
             return plain in self._numbers
-        if (date := day(text)) is not None:
+        if date is not None:
             return date in self._days
-        word = bare(text)
         return bool(word) and (word in self._tokens or (" " in word and self._hold(word)))
 
     def _hold(self, phrase: str) -> bool:

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.origins import deeds
-from toolcrib.origins.flow import ArgumentValue, arguments
+from toolcrib.origins.flow import ArgumentValue, arguments, traits
 from toolcrib.origins.index import OriginIndex, Sighting
-from toolcrib.origins.roles import role_of
 from toolcrib.policy.verdicts import Verdict
+from toolcrib.schema.redaction import parted
+from toolcrib.schema.visible_json import visible_text
 from toolcrib.tool import Tool
 
 _ADDRESS = re.compile(r"@|://|^www\.|^\S+\.[a-z]{2,}(?:/\S*)?$|(?:\d[ -]?){8,}", re.IGNORECASE)
@@ -70,6 +71,7 @@ def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterato
     acts = tool.does != "read"
     own, others = 0, 0
     leaves = not {"recipient", "destination"}.isdisjoint(_roles(tool))
+    hidden = _hidden(tool, values)
     for one in arguments(tool, values):
         if one.role == "option" or not (acts or (one.role == "destination" and _ADDRESS.search(str(one.value)))):
             continue
@@ -77,13 +79,14 @@ def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterato
             if leaves:
                 yield from _links(one, index)
             continue
-        seen = index.sightings(one.value)
-        if seen[0].kind in ("user", "instructions"):
+        if index.said(one.value):
             own += one.role != "amount"
             continue
+        seen = index.sightings(one.value)
         others += one.role != "amount" or seen[0].kind == "field"
         if not _passes(one, seen, index, acts):
-            yield _doubt(one.path, str(one.value), seen)
+            secret = re.split(r"[.\[]", one.path, maxsplit=1)[0] in hidden
+            yield _doubt(one.path, "a hidden value" if secret else str(one.value), seen)
     if acts and (others or not own) and deeds.asked_by(tool.name, tool.description).isdisjoint(index.user.stems):
         yield Doubt("", "", None, f"nothing in your words asks for {tool.id}")
 
@@ -110,7 +113,8 @@ def _links(one: ArgumentValue, index: OriginIndex) -> Iterator[Doubt]:
 
 def _doubt(argument: str, value: str, seen: list[Sighting]) -> Doubt:
     where = seen[0]
-    shown = value if len(value) <= 80 else f"{value[:79]}…"
+    shown = visible_text(" ".join(value.split()))
+    shown = shown if len(shown) <= 80 else f"{shown[:79]}…"
     said = f"`{argument}` = {shown} "
     if where.kind == "nowhere":
         said += "was seen nowhere, neither in your words nor in a result"
@@ -125,6 +129,14 @@ def _doubt(argument: str, value: str, seen: list[Sighting]) -> Doubt:
     return Doubt(argument, value, where, said)
 
 
+def _hidden(tool: Tool, values: Mapping[str, Any]) -> set[str]:
+    """Return the arguments that nobody may see."""
+    if tool.hidden is None:
+        return set()
+    shown = parted(tool.hidden, dict(values))[0]
+    return {name for name, value in values.items() if shown.get(name) != value}
+
+
 def _around(passage: str, value: str) -> str:
     """Return the part of a passage in which a value stands."""
     at = passage.casefold().find(value.casefold())
@@ -135,5 +147,4 @@ def _around(passage: str, value: str) -> str:
 
 
 def _roles(tool: Tool) -> set[str]:
-    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
-    return {role_of(name, schema) for name, schema in properties.items()}
+    return {role for role, _ in traits(tool).values()}

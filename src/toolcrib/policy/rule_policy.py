@@ -245,7 +245,7 @@ class RulePolicy:
 
     def _guard(self, session: Subject, tool: Tool, known: _ToolFacts, args: Mapping[str, Any]) -> Explanation:
         """The same for a call of an agent: where no rule speaks, it depends on where its values come from."""
-        found = self._judge(session, tool, known, args)
+        found = self._judge(session, tool, known, args) if known.verdict is None else Explanation(known.verdict)
         said = found.verdict
         if said.by != "default" or self.default not in ("auto", "allow") or asks_anyway(tool, known.believed):
             return found
