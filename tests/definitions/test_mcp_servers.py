@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import psutil
@@ -16,7 +17,7 @@ from tests.definitions.runners.served import served as web
 from tests.requirements import requirement
 from tests.sources.mcp.place import served
 from toolcrib import Context, ToolFailure
-from toolcrib.definitions import mcp_servers
+from toolcrib.definitions import mcp_servers, tool_builder
 from toolcrib.definitions import source as source_module
 from toolcrib.definitions.definition import Command
 from toolcrib.definitions.detached_call import DetachedCall
@@ -146,7 +147,7 @@ mcp_specific:
   environment_variables: [KEY]
 """
         environ = {"KEY": "k", "SECRET": "never", "tool": "never"}
-        several = Servers(environ, {"made": {"apiKey": "x y"}}, lambda id: None)
+        several = Servers(environ, {"made": {"apiKey": "x y"}}, lambda id: asyncio.sleep(0))
         with pytest.raises(ToolFailure, match="could not be started"):
             await several.ask(definition("mcp", block))
         await several.close()
@@ -167,7 +168,7 @@ mcp_specific:
 @requirement("yaml.run.mcp.2", "yaml.run.mcp.3")
 async def test_a_server_that_can_not_be_reached_is_unavailable_and_says_why(block: dict[str, Any], told: str) -> None:
     found = definition("mcp", json.dumps({"mcp_specific": block})[1:-1], id="x")
-    several = Servers({}, {}, lambda id: None)
+    several = Servers({}, {}, lambda id: asyncio.sleep(0))
     with pytest.raises(ToolFailure, match=told) as raised:
         await several.ask(found)
     assert raised.value.code == "unavailable"
@@ -222,6 +223,23 @@ async def test_a_file_without_commands_gives_out_what_is_known_and_then_all_of_i
         (odd,) = names(session) - {"store.add", "store.drop"}
         assert (await session.call(odd, {})).ok
         assert place.noted("call")[-1]["call"] == "odd/näme"
+
+
+@requirement("security.bounds.2")
+async def test_tools_of_a_server_are_made_beside_the_event_loop(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write("store", "mcp", mcp_specific=place.peer({"name": "add", "inputSchema": TITLED}))
+    threads, made = list[int](), tool_builder.tools
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.get_ident())
+        return made(*given)
+
+    monkeypatch.setattr(tool_builder, "tools", noted)
+    async with place.opened() as (source, session):
+        assert [tool.name for tool in await source.live("store")] == ["add"]
+        assert names(session) == {"store.add"}
+    assert len(threads) >= 2
+    assert threading.get_ident() not in threads
 
 
 @requirement("yaml.cmd.3")

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -69,10 +69,16 @@ class _Held:
 
 
 class Servers:
-    """One server for each file; another one where its settings have changed. `told` hears that one offers others."""
+    """One server for each file; another one where its settings have changed.
+
+    `told` hears that one offers others, and gives what is done when all of them are known.
+    """
 
     def __init__(
-        self, environ: Mapping[str, str], values: Mapping[str, Mapping[str, str]], told: Callable[[str], None]
+        self,
+        environ: Mapping[str, str],
+        values: Mapping[str, Mapping[str, str]],
+        told: Callable[[str], Awaitable[None]],
     ) -> None:
         self._environ = environ
         self._values = values
@@ -175,7 +181,7 @@ class Servers:
         if known is not None:
             held.offered = known.offered if known.place == place else None
             self._retire(known)
-        held.server.changed = lambda tools: self._heard(held, tools)
+        held.server.changed = lambda tools: self._changed(held, tools)
         self._running[definition.id] = held
         return held
 
@@ -200,13 +206,16 @@ class Servers:
 
     async def _listed(self, held: _Held) -> Sequence[OfferedTool]:
         tools = await held.server.tools()
-        self._heard(held, tools)
+        if (known := self._heard(held, tools)) is not None:
+            await known
         return tools
 
-    def _heard(self, held: _Held, tools: Sequence[OfferedTool]) -> None:
+    def _changed(self, held: _Held, tools: Sequence[OfferedTool]) -> None:
+        self._heard(held, tools)
+
+    def _heard(self, held: _Held, tools: Sequence[OfferedTool]) -> Awaitable[None] | None:
         others, held.offered = held.offered != tools, tools
-        if others and not held.retired:
-            self._told(held.id)
+        return self._told(held.id) if others and not held.retired else None
 
     # The end of one
 

@@ -84,6 +84,7 @@ class FileSource:
         self._broken: dict[Path, ToolDefinition] = {}
         self._taken = 0
         self._beside: dict[str, asyncio.Task[Any]] = {}
+        self._stale: set[str] = set()
         self._checked: dict[Path | None, tuple[ToolDefinition, ToolDefinition]] = {}
 
     # As a source
@@ -119,7 +120,7 @@ class FileSource:
 
     def _do_beside(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
         task = self._beside[name] = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(lambda _: self._beside.pop(name, None))
+        task.add_done_callback(lambda done: self._beside.pop(name) if self._beside.get(name) is done else None)
 
     async def _look(self) -> None:
         """Looks through the folders from time to time. What a call has found meanwhile is newer than such a look."""
@@ -163,7 +164,7 @@ class FileSource:
         before = self._health.skipped(definition)
         report = await self._health.check(definition, fresh=fresh)
         if self._health.skipped(definition) != before:
-            self._remake(definition.id.lower())
+            await self._remake(definition.id.lower())
         return report
 
     # What there is
@@ -206,8 +207,7 @@ class FileSource:
         for key in metas:
             self._tools[key] = {}
         for key in (*plain, *metas):
-            made = [] if self._health.skipped(self.definitions[key]) else self._made(self.definitions[key])
-            self._tools[key] = {tool.name: tool for tool in made}
+            self._tools[key] = {tool.name: tool for tool in self._given_out(self.definitions[key])}
 
     def _metas(self) -> Sequence[str]:
         """The tools made of other tools, each behind those that it is made of itself."""
@@ -232,10 +232,32 @@ class FileSource:
             log.exception("%s cannot be used", definition.path)
             return []
 
-    def _remake(self, key: str) -> None:
-        if key in self.definitions:
-            self._make([key])
-            self._tell()
+    def _remake(self, key: str) -> asyncio.Future[None]:
+        """Makes the tools of a file anew; done when they are known. However often it is asked for, once at a time."""
+        self._stale.add(key)
+        name = f"tools {key}"
+        if name not in self._beside or self._beside[name].done():
+            self._do_beside(name, self._remade(key))
+        return asyncio.shield(self._beside[name])
+
+    async def _remade(self, key: str) -> None:
+        while key in self._stale:
+            self._stale.discard(key)
+            definition = self.definitions.get(key)
+            if definition is None:
+                return
+            # What a server offers is a stranger's text: it is read and compiled beside the loop.
+            made = await asyncio.to_thread(self._given_out, definition)
+            if self.definitions.get(key) is definition:
+                self._tools[key] = {tool.name: tool for tool in made}
+                self._make(())
+                self._tell()
+            elif key in self.definitions:
+                self._stale.add(key)
+
+    def _given_out(self, definition: ToolDefinition) -> Sequence[Tool]:
+        """The tools of a file, unless it is given out only while it is well."""
+        return [] if self._health.skipped(definition) else self._made(definition)
 
     def _tell(self) -> None:
         if self._changed is None:
@@ -254,9 +276,9 @@ class FileSource:
             log.exception("the file of %s could not be looked at", id)
         return self._tools.get(id.lower(), {}).get(name)
 
-    def _relisted(self, id: str) -> None:
+    def _relisted(self, id: str) -> asyncio.Future[None]:
         """A server told what it offers."""
-        self._remake(id.lower())
+        return self._remake(id.lower())
 
     def _entry(self, tool: str) -> RegistryEntry | None:
         return None if self.registry is None else self.registry.entry(tool)
@@ -398,7 +420,7 @@ class FileSource:
         definition = await self.resolve(id)
         if definition.type == "mcp":
             await self._servers.ask(definition)
-        return tool_builder.tools(definition, self.bench)
+        return await asyncio.to_thread(tool_builder.tools, definition, self.bench)
 
 
 def _shown(definition: ToolDefinition) -> str | None:
