@@ -335,7 +335,11 @@ async def test_other_settings_forget_what_the_server_before_them_offered(place: 
 async def test_a_server_is_asked_outside_of_any_session(place: Place) -> None:
     place.write("store", "mcp", mcp_specific=place.peer({"name": "add"}))
     told: list[str] = []
-    several = Servers(place.environ, {}, told.append)
+
+    async def tell(id: str) -> None:
+        told.append(id)
+
+    several = Servers(place.environ, {}, tell)
     async with place.looked_at() as source:
         found = await source.resolve("store")
         assert several.offered(found) is None
