@@ -136,8 +136,8 @@ async def test_a_foreign_id_is_looked_up_as_often_as_one_that_never_was(desks: d
     store = ada.api.crib.store
     assert isinstance(store, Counted)
     mine = await eve.open()
-    theirs = {"call": question["call"], "output": "o", "run": "r", "seq": "1"}
-    never = {"call": "c0000000000001", "output": "o", "run": "r", "seq": "1"}
+    theirs = {"call": question["call"], "output": "o", "file": "0" * 64, "run": "r", "seq": "1"}
+    never = {"call": "c0000000000001", "output": "o", "file": "0" * 64, "run": "r", "seq": "1"}
     for route in FOREIGN:
         for place in ({"session": "s"}, {"session": mine}) if "call" in route.names else ({"session": "s"},):
             seen = []

@@ -18,7 +18,7 @@ from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.principal import Principal
 
 ROUTES = [route for route in ALL if route.path.startswith("/v1/")]
-FOREIGN = [route for route in ROUTES if {"session", "call", "output"} & set(route.names)]
+FOREIGN = [route for route in ROUTES if {"session", "call", "output", "file"} & set(route.names)]
 BODIES: dict[str, Any] = {
     "/v1/sessions/{session}/calls": {"tool": "add", "args": {"a": 1}},
     "/v1/sessions/{session}/answers": {"action": "accept", "value": {"name": "Eve"}},
@@ -52,8 +52,8 @@ async def test_what_is_somebody_elses_is_as_unknown_as_what_never_was(desks: dic
     call = (await ada.post(f"/sessions/{session}/calls", tool="greet", wait=False))["id"]
     (question,) = (await ada.get(f"/sessions/{session}/questions"))["items"]
     before = (await ada.get(f"/sessions/{session}"))["seq"]
-    theirs = {"session": session, "call": call, "output": "o", "run": "r", "seq": "1"}
-    never = {"session": "no-session", "call": "no-call", "output": "o", "run": "r", "seq": "1"}
+    theirs = {"session": session, "call": call, "output": "o", "file": "0" * 64, "run": "r", "seq": "1"}
+    never = {"session": "no-session", "call": "no-call", "output": "o", "file": "0" * 64, "run": "r", "seq": "1"}
     mine = await eve.open()
     assert len(FOREIGN) >= 15
     for route in FOREIGN:

@@ -357,7 +357,7 @@ async def test_a_task_takes_no_answer_to_a_question_that_is_not_its_own() -> Non
             message = {"taskId": question["task"], "parts": [{"data": {"question": id, "approved": True}}]}
             answer = await a2a(desk, "SendMessage", message=message)
             assert answer.json()["error"]["code"] == -32602, (id, answer.text)
-        for parts in ([], [{"url": "https://evil.example"}], ["yes"]):
+        for parts in ([], [{"url": "https://evil.example"}], [{"raw": "aGk="}], ["yes"]):
             answer = await a2a(desk, "SendMessage", message={"taskId": question["task"], "parts": parts})
             assert answer.json()["error"]["code"] == -32602, (parts, answer.text)
         assert len(await open_questions(desk)) == 2

@@ -136,6 +136,8 @@ async def _sent(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, A
     if not files and data is None:
         raise RpcError(BAD_PARAMS, "The message has no text, no data and no file")
     if message.get("taskId"):
+        if not text and data is None:
+            raise RpcError(BAD_PARAMS, "A task that waits is answered by a text or data, not by a file")
         talk, task = await _task(request, {"id": message["taskId"]})
         if task.state != "INPUT_REQUIRED":
             raise RpcError(UNSUPPORTED, f"The task does not wait for a message: it is {task.state}")
