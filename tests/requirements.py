@@ -787,6 +787,10 @@ FINDINGS: dict[str, str] = {
     "findings.tools.6": "A file that was rolled back has no new finding.",
     "findings.tools.7": "Trying examples fills the templates of commands.",
     "findings.tools.8": "Only to validate a command that does not exist fails.",
+    "findings.program.1": "What is no source or no argument of a crib is refused where the crib is made.",
+    "findings.program.2": "Fields of a tool that do not hold are refused; bound methods work, unbound ones do not.",
+    "findings.program.3": "A dependency that is missing is told when the crib is made; crib.yaml gives them.",
+    "findings.program.4": "A crib that is not started opens nothing, and no call raises by what it was given.",
     "findings.keys.1": "A key for a namespace that no tool has is refused, or found where it was made before.",
 }
 

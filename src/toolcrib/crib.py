@@ -25,6 +25,7 @@ from toolcrib._call.suspension import look_after_all
 from toolcrib._call.threads import Threads
 from toolcrib._session import archive, permissions
 from toolcrib._session.call_lists import open_questions
+from toolcrib._session.crib_arguments import check_arguments, check_deps, check_texts
 from toolcrib._session.expiry import end_overdue
 from toolcrib._session.orphans import OrphanRecovery
 from toolcrib._session.recovery import recover, take_up_lost
@@ -137,6 +138,8 @@ class Crib:
         secret_key: SecretKey | None = None,
         origin: DataOrigin = ANYWHERE,
     ) -> None:
+        check_arguments(sources, limits=limits, policy=policy, retention=retention, deps=deps, agents=agents)
+        check_texts(default_namespaces=default_namespaces, precedence=precedence)
         self.agents = agents
         self.origin = origin
         self.catalog = Catalog(precedence, namespace_aliases)
@@ -165,6 +168,7 @@ class Crib:
         given = [Fixed("builtin", builtins()), *(as_source(one, workspace) for one in sources)]
         pins = Fingerprints(lambda: self.store, self.pipeline.clock.now) if self._pins(given) else None
         self.stock = SourceRegistry(self.catalog, given, declare or {}, pins)
+        check_deps((tool for source in given if isinstance(source, Fixed) for tool in source.tools), self.pipeline.deps)
         self._sessions: dict[str, Session] = {}
         self._attached_sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -382,6 +386,7 @@ class Crib:
             if not isinstance(source, Fixed):
                 raise Refused("invalid_arguments", f"Source {source.name} has to be given to Crib(...)")
             tools += source.tools
+        check_deps(tools, self.pipeline.deps)
         self.catalog.add(tools, replace=replace)
 
     def remove(self, *ids: str) -> None:
@@ -434,6 +439,10 @@ class Crib:
             Refused: `invalid_arguments` for a bad id, `denied` for somebody else's or a namespace, `not_found`,
                 `too_large` for too many grants.
         """
+        if self.pipeline.threads is None:
+            raise Refused("unavailable", "The crib is not started", "use `async with Crib(...) as crib:`")
+        if isinstance(namespaces, str) or not isinstance(owner, str):
+            raise Refused("invalid_arguments", "namespaces is a list of texts and owner a text")
         id = secrets.token_hex(16) if id is None else id
         if not SESSION_ID.fullmatch(id):
             raise Refused("invalid_arguments", "A session id has 1 to 255 characters of [A-Za-z0-9._:-]")

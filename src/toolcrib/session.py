@@ -45,7 +45,7 @@ from toolcrib.policy import Policy
 from toolcrib.schema import BadArguments, read_arguments
 from toolcrib.state import State
 from toolcrib.store import LEASES, Row, Write, draft
-from toolcrib.tool import Tool
+from toolcrib.tool import Tool, name_of
 from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result, Schedule, ScheduleEntry
 
 if TYPE_CHECKING:
@@ -365,8 +365,8 @@ class Session(Lists):
             options = PLAIN
         elif not isinstance(options, CallOptions):
             options = CallOptions.of(options)
-        id = id or self.crib._new_id()
-        return CallRequest(self, id, tool, arguments, self.pipeline.clock.now(), options, origin, problem)
+        id, name = id or self.crib._new_id(), tool if type(tool) is str else name_of(tool)
+        return CallRequest(self, id, name, arguments, self.pipeline.clock.now(), options, origin, problem)
 
     async def _call_child(self, parent: CallHost, tool: str, args: Any) -> Result:
         """A call made by another call."""

@@ -225,6 +225,7 @@ class _Derived:
         self.check_output = self._output()
         self.does = self._effect()
         self.primary = tool.primary or _primary(tool.input_schema)
+        self._check_primary()
         self.fingerprint = _fingerprint(self.id, tool, self.input_schema, self.output_schema)
         self.hidden = SecretFields(self.input_schema) if holds_secrets(self.input_schema, self.input_schema) else None
         self.keyed = may_hold_keys(self.input_schema, self.input_schema)
@@ -258,6 +259,8 @@ class _Derived:
             raise self._bad("wake", f"{tool.wake!r} is not wake, next_turn or silent")
         if tool.deliver not in ("final", "all"):
             raise self._bad("deliver", f"{tool.deliver!r} is not final or all")
+        if not isinstance(tool.limits, Limits):
+            raise self._bad("limits", f"is Limits(...), not {type(tool.limits).__name__}")
 
     def _flow(self) -> None:
         """Labels and roles that nobody knows would let values pass as something that they are not."""
@@ -274,6 +277,14 @@ class _Derived:
             return schema_parser(self.input_schema)
         except SchemaError as error:
             raise self._bad("input_schema", str(error)) from None
+
+    def _check_primary(self) -> None:
+        """A primary argument that does not exist would make every rule about it hold of nothing."""
+        known = self.input_schema.get("properties") or {}
+        if self.tool.trusted and self.tool.primary is not None and known and self.tool.primary not in known:
+            close = nearest(self.tool.primary, known, 1)
+            meant = f", did you mean '{close[0]}'?" if close else ""
+            raise self._bad("primary", f"there is no argument {self.tool.primary!r}{meant}")
 
     def _output(self) -> Callable[[Any], str | None] | None:
         if self.output_schema is None:
@@ -303,6 +314,11 @@ def _primary(schema: Mapping[str, Any]) -> str | None:
         if name in required and isinstance(what, Mapping) and what.get("type") == "string":
             return str(name)
     return next(iter(properties)) if len(properties) == 1 else None
+
+
+def name_of(tool: Any) -> str:
+    """The name by which something that is no text is called: that of a `Tool` is its id."""
+    return tool.id if isinstance(tool, Tool) else str(tool)
 
 
 def canonical(value: Any) -> bytes:

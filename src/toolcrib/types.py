@@ -95,6 +95,12 @@ class Limits:
 
     def __post_init__(self) -> None:
         _check_rates(self, "rate")
+        for name in ("timeout_s", "output_bytes", "concurrency", "wait_s", "idle_timeout"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ValueError(f"{name}: {value!r} is no number")
+            if value is not None and value <= 0:
+                raise ValueError(f"{name}: {value!r} is not more than zero")
 
 
 @dataclass(frozen=True, slots=True)

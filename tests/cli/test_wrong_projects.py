@@ -53,3 +53,7 @@ class WrongProject(Team):
 def test_every_mistake_of_a_wrong_project_is_found(name: str, tmp_path: Path) -> None:
     expected = (PROJECTS / name / "expected").read_text("utf-8").split("\n")
     assert WrongProject(tmp_path, name).findings() == sorted(line for line in expected if line)
+
+
+def test_there_are_twenty_of_them() -> None:
+    assert len(NAMES) == 20

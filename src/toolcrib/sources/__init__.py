@@ -57,6 +57,17 @@ class Fixed:
         """There is nothing to let go of."""
 
 
+def _check_path(path: Path) -> None:
+    """Refuses a path at which no definition files can be."""
+    shown = str(path)
+    if path.suffix == ".py":
+        raise BadTool(shown, "source", f"is Python: `import {path.stem}` and give the module, or its functions")
+    if not path.exists():
+        raise BadTool(shown, "source", "there is no such file or folder")
+    if path.is_file() and path.suffix not in (".yaml", ".yml"):
+        raise BadTool(shown, "source", "is no definition file: their names end in .yaml")
+
+
 def as_source(given: Any, workspace: str | PathLike[str] | None = None) -> Source:
     """A function, a `Tool`, a module, a path to definition files or a `Source`, as a source.
 
@@ -75,6 +86,7 @@ def as_source(given: Any, workspace: str | PathLike[str] | None = None) -> Sourc
     if isinstance(given, str | PathLike):
         from toolcrib.definitions.source import FileSource
 
+        _check_path(Path(given))
         return FileSource([Path(given)], project=Path.cwd(), workspace=None if workspace is None else Path(workspace))
     if isinstance(given, Source):
         return given

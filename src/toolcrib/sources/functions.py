@@ -47,6 +47,7 @@ def as_tool(function: Any, **fields: Any) -> Tool:
         return function
     if inspect.isclass(function):
         return _class_tool(function, fields)
+    _check_function(function, fields)
     from toolcrib.schema import function_parser  # all of pydantic, which a program without typed tools never loads
 
     name = fields.pop("name", None) or getattr(function, "__name__", "")
@@ -71,6 +72,32 @@ def as_tool(function: Any, **fields: Any) -> Tool:
         "function": function,
     }
     return _made({**given, **fields})
+
+
+def _check_function(function: Any, fields: Mapping[str, Any]) -> None:
+    """Refuses what is no function, or one that nobody could call by its arguments alone."""
+    name = str(fields.get("name") or getattr(function, "__name__", "") or type(function).__name__)
+    if isinstance(function, functools.partial):
+        fixed = ", ".join(f"{key!r}: ..." for key in function.keywords) or "'name': value"
+        raise BadTool(name, "function", f"a partial has no name of its own; write tool(...).but(fixed={{{fixed}}})")
+    if not callable(function):
+        raise BadTool(name, "function", f"{function!r} is no function")
+    if not hasattr(function, "__qualname__"):
+        raise BadTool(name, "function", f"{type(function).__name__} is no function; give one of its methods")
+    if isinstance(function, staticmethod | classmethod):
+        raise BadTool(name, "function", "put @tool below @staticmethod, and make tools of bound class methods")
+    first = next(iter(getattr(function, "__code__", _NO_CODE).co_varnames[:1]), "")
+    inside = function.__qualname__.rpartition(".")[0]
+    if first in ("self", "cls") and inside and not inside.endswith("<locals>") and not inspect.ismethod(function):
+        owner = inside.rpartition(".")[2]
+        raise BadTool(name, "function", f"is a method without its object: write tool({owner}(...).{name})")
+
+
+def _no_code() -> None:
+    """A function without parameters."""
+
+
+_NO_CODE = _no_code.__code__
 
 
 def _where(function: Callable[..., Any]) -> str:
@@ -99,6 +126,7 @@ def _body(function: Callable[..., Any], context_param: str | None, deps: Mapping
             filled = {name: context.deps[name if name in context.deps else kind] for name, kind in deps.items()}
             return function(**values, **filled, **({context_param: context} if context_param else {}))
 
+        with_deps.deps = dict(deps)  # type: ignore[attr-defined]  # for whoever has to give them: see `needed_deps`
         return with_deps
     if context_param is None:
         return lambda context, values: function(**values)
@@ -113,6 +141,10 @@ def _made(data: dict[str, Any]) -> Tool:
             close = nearest(name, [*_SHORT, *Tool.__dataclass_fields__], 1)
             raise BadTool(data["name"], name, "unknown field" + (f", did you mean '{close[0]}'?" if close else ""))
     said = {name: data.pop(name) for name in _ANNOTATIONS if name in data}
+    for flag, effect in (("read_only", "once"), ("destructive", "read")):
+        if said.get(flag) and data.get("effect") == effect:
+            problem = f"{flag} and effect {effect!r} exclude each other"
+            raise BadTool(data["name"], "effect", problem, data.get("source"))
     if said:
         data["annotations"] = Annotations(**said)
     bounds = {full: data.pop(short) for short, full in _LIMITS.items() if short in data}
@@ -123,13 +155,40 @@ def _made(data: dict[str, Any]) -> Tool:
         data["knowledge"] = Knowledge(tuple(_examples(examples)), tuple(_anti_patterns(wrong)))
     if not isinstance(data.get("output_schema"), Mapping | None):
         data["output_schema"] = _output_schema(data)
-    if "tags" in data:
-        data["tags"] = tuple(data["tags"])
+    _take_lists(data)
     check = data.get("validate")
     if check is not None:
-        data["validate"] = _check(check)
+        data["validate"] = _check(check, data)
     made: Tool = Tool(**data)
+    _check_capabilities(made)
     return made
+
+
+def _take_lists(data: dict[str, Any]) -> None:
+    """Lists as tuples; the letters of a text are none."""
+    for name in ("tags", "capabilities"):
+        if isinstance(data.get(name), str):
+            raise BadTool(data["name"], name, f"is a list such as [{data[name]!r}]", data.get("source"))
+        if name in data:
+            data[name] = tuple(data[name])
+
+
+def _check_capabilities(made: Tool) -> None:
+    """Refuses what a tool needs where it cannot be read, or names an argument that the tool does not have."""
+    if made.capabilities:
+        from toolcrib.policy.capabilities import kinds_of
+        from toolcrib.policy.errors import BadRule
+
+        try:
+            kinds_of(made.capabilities, made.input_schema)
+        except BadRule as error:
+            raise BadTool(made.name, "capabilities", f"{error.what}: {error.problem}", made.source) from None
+
+
+def needed_deps(made: Tool) -> Mapping[str, Any]:
+    """The dependencies that a tool wants of its crib, each with its type."""
+    found: Mapping[str, Any] = getattr(made.run, "deps", {})
+    return found
 
 
 def _limits(data: Mapping[str, Any], bounds: Mapping[str, Any]) -> Limits:
@@ -157,8 +216,10 @@ def _anti_patterns(given: Iterable[Any]) -> Iterable[AntiPattern]:
     return (one if isinstance(one, AntiPattern) else AntiPattern(*one) for one in given)
 
 
-def _check(check: Callable[..., Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
+def _check(check: Callable[..., Any], data: Mapping[str, Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
     """A business check takes the arguments by name, and the context where it asks for one."""
+    if not callable(check):
+        raise BadTool(data["name"], "validate", f"{check!r} is no function", data.get("source"))
     parameters = inspect.signature(check).parameters
     context = next(
         (name for name, p in parameters.items() if p.annotation in (Context, "Context") or name == "ctx"), None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -235,6 +236,7 @@ class _Project:
             data["policy"] = self._policy(file.policy)
         if file.declare is not None:
             data["declare"] = self._declared(file.declare)
+        data["deps"] = dict(self._deps(file.deps))
         if file.agents is not None:
             from toolcrib.cli.config.agents import agents_of
 
@@ -290,6 +292,20 @@ class _Project:
             at = "" if error.position is None else f" at {error.position + 1}"
             self.problems.append(ConfigProblem(line, f"policy: {error.what!r}{at}: {error.problem}"))
         return data
+
+    def _deps(self, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+        """Yield what tools want by name: the object of a module, or what a function or class there makes."""
+        from toolcrib.cli.command import where
+
+        importable(self.folder)
+        for name, place in given.items():
+            try:
+                value: Any = from_module(place)
+                yield name, value() if inspect.isclass(value) or inspect.isfunction(value) else value
+            except BadSource as error:
+                self.tell(Mistake(f"deps.{name}: {error}", ("deps", name)))
+            except Exception as error:  # noqa: BLE001 - whatever it raises is told with its line
+                self.tell(Mistake(f"deps.{name}: {place} failed: {where(error)}", ("deps", name)))
 
     def _declared(self, data: dict[str, Any]) -> dict[str, Any]:
         from toolcrib.errors import BadTool

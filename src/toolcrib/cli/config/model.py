@@ -20,6 +20,7 @@ namespace_aliases: {store: shop}
 precedence: [shop]
 state_keys: {visits: add, notes: {mode: append, lives: run}}
 declare: {github.*: {annotations: {read_only: true}}}   # what tools of others do not say of themselves
+deps: {db: "shop:connection"}                   # what tools want by name: an object, or a function that makes it
 agents: [team/]                                 # files of definitions; with models and a default: see teams.py
 serve: {host: 0.0.0.0, auth: {keys: store}}     # how `toolcrib serve` serves it: see hosting.py
 """
@@ -374,6 +375,7 @@ class CribFile(Section):
     precedence: list[Text] | None = None
     state_keys: dict[str, StateKey] | None = None
     declare: dict[str, Any] | None = None
+    deps: dict[str, Text] = Field(default={})
     agents: AgentsValue | None = None
     serve: ServeSection | None = None
 

@@ -1,0 +1,145 @@
+"""Mistakes of programs: each is told where it is made, by a sentence that says what to write."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.requirements import requirement
+from toolcrib import BadTool, Crib, Refused, Tool, tool
+
+
+class Database:
+    """Something that tools want."""
+
+
+class Shop:
+    """Something with methods."""
+
+    def find(self, order: str) -> str:
+        """Find an order."""
+        return f"found {order}"
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def query(db: Database, x: int) -> int:
+    """Ask a database."""
+    return x
+
+
+loose: Callable[..., Any] = Crib
+
+
+@requirement("findings.program.1")
+@pytest.mark.parametrize(
+    ("sources", "told"),
+    [
+        (["shop.py"], "import shop"),
+        ([Path("/nope")], "no such file or folder"),
+        ([Path(__file__).parent / "__init__.py"], "is Python"),
+        ([5], "a source is a function"),
+        ([functools.partial(add, b=3)], "but(fixed={'b': ...})"),
+        ([Shop.find], "tool(Shop(...).find)"),
+        ([Shop()], "a source is a function"),
+    ],
+)
+def test_what_is_no_source_is_refused_when_the_crib_is_made(sources: list[Any], told: str) -> None:
+    with pytest.raises(BadTool) as caught:
+        Crib(sources)
+    assert told in str(caught.value)
+
+
+@requirement("findings.program.1")
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"sources": "tools/"}, "Crib(['tools/'])"),
+        ({"sources": add}, "Crib([add])"),
+        ({"sources": None}, "expected a list"),
+        ({"limits": {"timeout_s": 5}}, "CribLimits(...)"),
+        ({"policy": "default"}, "{'preset': 'default'}"),
+        ({"retention": "7d"}, "timedelta"),
+        ({"deps": ["db"]}, "a mapping"),
+        ({"agents": ["desk"]}, "Agents([...])"),
+        ({"default_namespaces": "shop"}, "['shop']"),
+    ],
+)
+def test_arguments_of_a_crib_of_another_kind_are_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        loose(**given)
+    assert told in str(caught.value)
+
+
+@requirement("findings.program.2")
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"read_only": True, "effect": "once"}, "exclude each other"),
+        ({"destructive": True, "effect": "read"}, "exclude each other"),
+        ({"timeout": "5s"}, "'5s' is no number"),
+        ({"timeout": 0}, "not more than zero"),
+        ({"limits": {"timeout_s": 5}}, "Limits(...)"),
+        ({"tags": "math"}, "['math']"),
+        ({"capabilities": "db:read"}, "['db:read']"),
+        ({"capabilities": ["db:read:{c}"]}, "no argument 'c'"),
+        ({"primary": "aa"}, "did you mean 'a'?"),
+        ({"validate": "positive"}, "no function"),
+    ],
+)
+def test_fields_of_a_tool_that_do_not_hold_are_refused(fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadTool) as caught:
+        tool(**fields)(add)
+    assert told in str(caught.value)
+
+
+@requirement("findings.program.2")
+async def test_bound_methods_work_and_unbound_ones_are_refused() -> None:
+    async with Crib([Shop().find]) as crib:
+        session = await crib.open(owner="ada")
+        assert (await session.call("find", {"order": "7"})).data == "found 7"
+    with pytest.raises(BadTool):
+        type("Kit", (), {"find": tool(Shop.find)})
+
+
+@requirement("findings.program.3")
+def test_a_dependency_that_is_missing_is_told_when_the_crib_is_made() -> None:
+    asking = tool(deps=["db"])(query)
+    with pytest.raises(BadTool) as caught:
+        Crib([asking])
+    assert "Crib(deps={'db': ...})" in str(caught.value)
+    for deps in ({"db": Database()}, {"other": Database()}):
+        assert Crib([asking], deps=deps).catalog.get("query") is not None
+    crib = Crib([])
+    with pytest.raises(BadTool):
+        crib.add(asking)
+
+
+@requirement("findings.program.4")
+async def test_a_session_of_a_crib_that_is_not_started_is_refused() -> None:
+    with pytest.raises(Refused) as caught:
+        await Crib([add]).open(owner="ada")
+    assert "async with" in str(caught.value)
+
+
+@requirement("findings.program.4")
+async def test_a_call_never_raises_because_of_what_it_was_given() -> None:
+    async with Crib([add]) as crib:
+        session = await crib.open(owner="ada")
+        named: Any = None
+        assert str((await session.call(named, {})).failure).startswith("[not_found]")
+        made: Any = crib.catalog.get("add")
+        assert isinstance(made, Tool)
+        assert (await session.call(made, {"a": 1})).data == 3  # type: ignore[arg-type]  # a tool is called by its id
+        given: list[Any] = ["x", 5, [], {"a": object()}, {1: 2}]
+        for args in given:
+            failure = (await session.call("add", args)).failure
+            assert failure is not None
+            assert failure.code == "invalid_arguments"
+        with pytest.raises(Refused):
+            await crib.open(owner="ada", namespaces="default")
