@@ -1,6 +1,7 @@
 import asyncio
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import toolcrib
 from toolcrib import Crib
@@ -10,14 +11,14 @@ PLAN = "Buy tea. Make tea.\n"
 POLICY = {"grants": {"allow": ["exec:cmd:git", "exec:cmd:python"]}}
 
 
-def prepare() -> None:
+def prepare(folder: str) -> None:
     for words in ("init --quiet --initial-branch=main", "config user.name Ada", "config user.email ada@example.com"):
-        subprocess.run(["git", *words.split()], check=True)
-    Path("plan.txt").write_text(PLAN)
+        subprocess.run(["git", "-C", folder, *words.split()], check=True)
+    Path(folder, "plan.txt").write_text(PLAN)
 
 
-async def main() -> None:
-    async with Crib([SHIPPED], policy=POLICY) as crib:
+async def main(folder: str) -> None:
+    async with Crib([SHIPPED], policy=POLICY, workspace=folder) as crib:
         session = await crib.open(owner="ada", namespaces=["git", "text-stats", "repo-brief"])
         print((await session.call("git.add", {"paths": ["."]})).text)
         await session.call("git.add", {"paths": ["plan.txt"]})
@@ -28,5 +29,6 @@ async def main() -> None:
         print({name: step["data"] for name, step in brief.data["steps"].items()})
 
 
-prepare()
-asyncio.run(main())
+with TemporaryDirectory() as folder:
+    prepare(folder)
+    asyncio.run(main(folder))

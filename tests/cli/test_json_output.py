@@ -43,6 +43,7 @@ class Said(NamedTuple):
     runs_on: bool = False
 
 
+FOUND = '{"order":"1"}'
 WORDS = {
     "call": Said("loud"),
     "answer": Said("{question} accept"),
@@ -89,6 +90,9 @@ WORDS = {
     "store backup": Said("{number}.backup"),
     "store restore": Said("saved.backup --store sqlite:///{number}.db"),
     "store rebuild": Said("--dry-run"),
+    "schedules list": Said(),
+    "schedules add": Said("{session} find {found} --after 12h"),
+    "schedules cancel": Said("{schedule}"),
     "mcp config": Said(),
     "mcp list": Said("--no-check"),
     "mcp import": Said("servers.json --yes"),
@@ -126,7 +130,15 @@ def facts(team: Team, name: str) -> dict[str, Any]:
     team.run("store", "backup", "saved.backup")
     team.write("audit.jsonl", team.run("audit", "--json").out)
     key = team.run("keys", "add", "bob", "--json").json["id"]
-    named = {"args": '{"name":"Ada"}', "changed": '{"cents":400}', "number": name.replace(" ", "-"), "key": key}
+    later = team.run("schedules", "add", waiting["session"], "find", FOUND, "--after", "12h", "--json").json["id"]
+    named = {
+        "found": FOUND,
+        "schedule": later,
+        "args": '{"name":"Ada"}',
+        "changed": '{"cents":400}',
+        "number": name.replace(" ", "-"),
+        "key": key,
+    }
     return named | {"session": waiting["session"], "question": waiting["question"]["id"]}
 
 

@@ -54,6 +54,8 @@ ALONE = {
     "keys add": "ada",
     "keys list": "",
     "keys revoke": "{key}",
+    "schedules list": "",
+    "schedules cancel": "{schedule}",
     "sweep": "--dry-run",
     "schema": "",
     "mcp config": "",
@@ -62,7 +64,7 @@ ALONE = {
 
 WHOLE = (
     ("call", "answer", "run", "chat", "why", "worker", "serve", "policy check"),
-    ("approvals approve", "approvals decline", "approvals edit"),
+    ("approvals approve", "approvals decline", "approvals edit", "schedules add"),
     ("cluster up", "cluster status", "cluster load", "mcp stdio", "mcp import", "mcp add", "mcp list", "mcp inspect"),
     ("tools list", "tools show", "tools accept", "tools lint", "tools test", "tools call", "tools health"),
     ("tools migrate", "tools rollback", "tools diff", "tools new"),
@@ -89,9 +91,11 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     project.run("store", "backup", "saved.backup")
     project.write("audit.jsonl", project.run("audit", "--json").out)
     key = project.run("keys", "add", "bob", "--json").json["id"]
+    later = project.run("schedules", "add", "spare", "find", '{"order":"1"}', "--after", "12h", "--json").json["id"]
     project.write("spy_tools.py", SPY)
     project.write("crib.yaml", BROKEN)
-    return {"project": project, "question": waiting["question"]["id"], "session": waiting["session"], "key": key}
+    known = {"question": waiting["question"]["id"], "session": waiting["session"], "key": key, "schedule": later}
+    return {"project": project, **known}
 
 
 @requirement("project.look.1")

@@ -1,6 +1,7 @@
 """The reference says what the code says: every public name, field, default, code and command stands in it."""
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 import typer
 
 import toolcrib
+from tests.requirements import requirement
 from tests.shared import ROOT, nonempty
-from toolcrib import CribLimits, Limits, testing
+from toolcrib import Crib, CribLimits, Limits, Session, testing
 from toolcrib._call.request import OPTIONS
 from toolcrib.cli.app import app
 from toolcrib.cli.config.model import CribFile
@@ -60,6 +62,30 @@ def command_rows() -> dict[str, list[str]]:
 
 def test_every_public_name_is_mentioned() -> None:
     assert [name for name in toolcrib.__all__ if not re.search(rf"`[^`]*\b{name}\b[^`]*`", WHOLE)] == []
+
+
+@requirement("project.docs.4")
+@pytest.mark.parametrize("kind", [Crib, Session], ids=lambda kind: kind.__name__)
+def test_every_method_has_a_row(kind: type) -> None:
+    named = {name for cell in rows("sessions") for name in re.findall(r"\w+", cell)}
+    methods = [name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")]
+    assert len(methods) > 10
+    assert [name for name in methods if name not in named] == []
+
+
+@requirement("project.docs.4")
+def test_every_option_of_a_crib_has_one_row() -> None:
+    text = PAGES["sessions"].partition("\n## Crib\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert [name for name in inspect.signature(Crib).parameters if listed.count(name) != 1] == []
+
+
+@requirement("project.docs.4")
+@pytest.mark.parametrize("page", PAGES)
+def test_no_table_has_a_row_twice(page: str) -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", PAGES[page], re.MULTILINE)
+    beginnings = [re.findall(r"^\| (`[^|]+` \| [^|]+) \|", table, re.MULTILINE) for table in tables]
+    assert [row for rows in beginnings for row in rows if rows.count(row) > 1] == []
 
 
 def test_every_name_for_tests_is_mentioned() -> None:

@@ -45,12 +45,31 @@ belongs to its kind, `event.fields` the same as plain JSON, also with fields tha
 `event.json` the text as the log holds it:
 
 ```python
-async for event in session.events():
-    match event.data:
-        case events.Waiting(question=question):
-            print(question.prompt)
-        case events.Done(failure=Failure() as failure):
-            print(failure)
+import asyncio
+
+from toolcrib import Crib, Failure, events, tool
+
+
+@tool(destructive=True)
+def refund(order: str) -> str:
+    \"\"\"Refund an order.\"\"\"
+    return order
+
+
+async def main() -> None:
+    async with Crib([refund]) as crib:
+        session = await crib.open(owner="ada")
+        call = await session.submit("refund", {"order": "A-7"})
+        async for event in session.events(call=call.id):
+            match event.data:
+                case events.Waiting(question=question):
+                    print(question.prompt)
+                    await session.answer(question.id, "decline")
+                case events.Done(failure=Failure() as failure):
+                    print(failure)
+
+
+asyncio.run(main())
 ```
 
 An event of a kind that this version does not know has `events.Unknown` as its data. A `?` marks what may be missing.

@@ -51,7 +51,7 @@ def secrets_of(choice: Choice) -> list[str]:
     return [value for name in names if len(value := os.environ.get(name, "")) >= SHORTEST]
 
 
-class _Lines(logging.Formatter):
+class _LogLines(logging.Formatter):
     """Makes lines without secrets."""
 
     def __init__(self, secrets: Iterable[str] = (), *, debug: bool = False) -> None:
@@ -78,7 +78,7 @@ class _Lines(logging.Formatter):
         return self.formatException(record.exc_info) if self._debug else where(record.exc_info[1])
 
 
-class TextLines(_Lines):
+class TextLines(_LogLines):
     """`2026-11-16T15:04:05.123Z WARNING toolcrib.cli: what happened`."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -89,7 +89,7 @@ class TextLines(_Lines):
         return f"{self.moment(record)} {record.levelname} {record.name}: {clean(self.hide(line))}"
 
 
-class JsonLines(_Lines):
+class JsonLines(_LogLines):
     """One object a line: `time`, `level`, `logger`, `message`, and `error` where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -272,10 +272,13 @@ def described(crib: Crib, tool: Tool, model_name: str) -> dict[str, Any]:
 
 def limits(crib: Crib, tool: Tool) -> dict[str, Any]:
     """The bounds that hold for a tool: its own, else the crib's."""
+    from toolcrib.policy.loops import failures
+
     ours = crib.pipeline.limits
     own = dataclasses.asdict(tool.limits)
     own["timeout_s"] = own["timeout_s"] or ours.timeout_s
     own["output_bytes"] = own["output_bytes"] or ours.output_bytes
+    own["repeat"] = None if tool.limits.repeat is None else failures(tool.limits.repeat)
     return {name: value for name, value in own.items() if value is not None}
 
 
