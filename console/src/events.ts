@@ -648,6 +648,8 @@ export interface StateKeysDeclared {
   worker: string;
   /** How each key may be changed. */
   keys: Record<string, unknown>;
+  /** Numbers of its keys for secret arguments, where it was given some; the first encrypts. */
+  secrets?: string[];
 }
 
 /** Changes of the session's state that a call committed. */

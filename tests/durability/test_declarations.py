@@ -48,3 +48,25 @@ async def test_declarations_that_have_changed_since_the_last_start_are_told_of_o
 async def test_without_declarations_nothing_is_noted(tmp_path: Path) -> None:
     async with Crib(store=f"sqlite:///{tmp_path}/log.db") as crib:
         assert (crib.warnings, await crib.store.sessions()) == ([], [])
+
+
+@requirement("security.secret.4")
+async def test_a_process_with_another_key_for_secrets_than_a_living_one_is_told(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "toolcrib")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    first, second = "a" * 40, "b" * 40
+    async with Crib(store=url, secret_key=first) as one:
+        assert one.warnings == []
+        for same in (first, f"{first} {second}"):
+            async with Crib(store=url, secret_key=same) as alike:
+                assert alike.warnings == []
+        for different in (second, f"{second} {first}", None):
+            async with Crib(store=url, secret_key=different) as other:
+                (warning,) = other.warnings
+            assert f"secret_key differs from that of {one.pipeline.worker}" in warning
+            assert warning in caplog.text
+        assert not (tmp_path / "state").exists()
+        (row,) = await one.store.sessions()
+        assert not [event for event in await one.store.read(row.id) if first.encode() in event.json]

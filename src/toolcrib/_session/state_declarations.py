@@ -1,13 +1,17 @@
-"""How the processes of one store declare the keys of the state: whoever starts is told where others differ."""
+"""How the processes of one store declare the keys of the state, and which key they have for secrets.
+
+Whoever starts is told where others differ.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.events import StateKeysDeclared
 from toolcrib.state import declared
 from toolcrib.store import OWNER, Write, draft
+from toolcrib.store.vault import SAME
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -24,33 +28,56 @@ log = logging.getLogger("toolcrib")
 
 async def announce(crib: Crib) -> list[str]:
     """Notes the declarations of this process, and logs a warning for each that differs; the warnings."""
-    store, own, worker = crib.store, declared(crib.state_keys), crib.pipeline.worker
+    store, vault = crib.store, crib.pipeline.vault
+    own = _Declaration(declared(crib.state_keys), vault.numbers() if vault.given else [])
     row = await store.session(LOG)
-    if row is None and not own:
+    if row is None and not (own.keys or own.secrets):
         return []
     noted = [] if row is None else await store.read(LOG, max(0, row.seq - LAST))
     found = await _differences(crib, noted, own)
     for text in found:
         log.warning(text)
     last = noted[-1].fields if noted else {}
-    if last.get("keys") != own or not await store.alive(last["worker"]):
+    if not noted or _declaration(noted[-1]) != own or not await store.alive(last["worker"]):
         now = crib.pipeline.clock.now()
         await store.open(LOG, OWNER, now)
-        await store.commit(Write(LOG, [draft(now, None, StateKeysDeclared(worker, own))]))
+        declaration = StateKeysDeclared(crib.pipeline.worker, own.keys, own.secrets)
+        await store.commit(Write(LOG, [draft(now, None, declaration)]))
     return found
 
 
-async def _differences(crib: Crib, noted: list[Event], own: dict[str, Any]) -> list[str]:
+class _Declaration(NamedTuple):
+    keys: dict[str, Any]
+    secrets: list[str]
+
+
+def _declaration(event: Event) -> _Declaration:
+    return _Declaration(event.fields["keys"], event.fields.get("secrets", []))
+
+
+async def _differences(crib: Crib, noted: list[Event], own: _Declaration) -> list[str]:
     """Where living processes differ, else what has changed since the last start."""
-    others = {event.fields["worker"]: event.fields["keys"] for event in noted}
-    living = [(name, keys) for name, keys in others.items() if keys != own and await crib.store.alive(name)]
+    others = {event.fields["worker"]: _declaration(event) for event in noted}
+    living = [(name, other) for name, other in others.items() if other != own and await crib.store.alive(name)]
     found = [
-        f"state_keys differ from those of {name}, which uses the same store: {_told(keys, own)}"
-        for name, keys in living
+        f"state_keys differ from those of {name}, which uses the same store: {_told(other.keys, own.keys)}"
+        for name, other in living
+        if other.keys != own.keys
     ]
-    if not found and noted and noted[-1].fields["keys"] != own:
-        found.append(f"state_keys have changed, and hold from now on: {_told(noted[-1].fields['keys'], own)}")
-    return found
+    if not found and noted and noted[-1].fields["keys"] != own.keys:
+        found.append(f"state_keys have changed, and hold from now on: {_told(noted[-1].fields['keys'], own.keys)}")
+    mine = own.secrets or crib.pipeline.vault.numbers()
+    return found + [
+        f"secret_key differs from that of {name}, which uses the same store: calls with secret arguments that one of "
+        f"them keeps cannot go on at the other; {SAME}"
+        for name, other in living
+        if other.secrets and not _opens(mine, other.secrets)
+    ]
+
+
+def _opens(own: list[str], other: list[str]) -> bool:
+    """True if each of two processes can read what the other encrypts."""
+    return bool(own) and own[0] in other and other[0] in own
 
 
 def _told(theirs: dict[str, Any], own: dict[str, Any]) -> str:

@@ -228,12 +228,14 @@ class StateKeysDeclared(EventData, frozen=True):
     Attributes:
         worker: Name of the process.
         keys: How each key may be changed.
+        secrets: Numbers of its keys for secret arguments, where it was given some; the first encrypts.
     """
 
     kind: ClassVar[str] = "state_keys"
 
     worker: str
     keys: dict[str, Any]
+    secrets: list[str] = field(default_factory=list)
 
 
 class SessionDeleted(EventData, frozen=True):

@@ -63,6 +63,22 @@ class Vault:
         if self._source is not None:
             self._all()
 
+    @property
+    def given(self) -> bool:
+        """True if a key was given."""
+        return self._source is not None
+
+    def numbers(self) -> list[str]:
+        """Return the numbers of the keys, which tell nothing of them; none where no key was given or made yet.
+
+        Raises:
+            BadSecretKey: the key cannot be used.
+        """
+        own = getattr(self._store(), "secret_key", None)
+        if self._source is None and own is None and not (state_folder() / NAME).exists():
+            return []
+        return [key.number.hex() for key in self._all()]
+
     def problem(self) -> str | None:
         """Return why nothing can be kept here; None where it can."""
         try:
