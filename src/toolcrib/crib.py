@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import re
 import secrets
@@ -172,8 +171,6 @@ class Crib:
         self._sessions: dict[str, Session] = {}
         self._attached_sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._prefix = f"c{secrets.token_hex(6)}"
-        self._numbers = itertools.count(1)
         self._expiry: tuple[float, Any] | None = None
         self._swept = float("-inf")
         self._sweep_timer: Any = None
@@ -416,10 +413,6 @@ class Crib:
                 live.stop(self.pipeline.admission.missing(live.request))
 
     # Sessions
-
-    def _new_id(self) -> str:
-        """A new id for a call."""
-        return f"{self._prefix}{next(self._numbers):x}"
 
     async def open(
         self,

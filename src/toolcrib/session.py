@@ -365,7 +365,7 @@ class Session(Lists):
             options = PLAIN
         elif not isinstance(options, CallOptions):
             options = CallOptions.of(options)
-        id, name = id or self.crib._new_id(), tool if type(tool) is str else name_of(tool)
+        id, name = id or self.pipeline.new_id(), tool if type(tool) is str else name_of(tool)
         return CallRequest(self, id, name, arguments, self.pipeline.clock.now(), options, origin, problem)
 
     async def _call_child(self, parent: CallHost, tool: str, args: Any) -> Result:

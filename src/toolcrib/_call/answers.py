@@ -179,7 +179,7 @@ def _given(  # noqa: PLR0913 - the fields of an answer
     except (TypeError, ValueError, RecursionError):
         raise Refused("invalid_arguments", "The answer cannot be written as JSON") from None
     now = session.pipeline.clock.now()
-    made = key or f"{asked.id}:{actor or session.owner}:{session.crib._new_id()}"
+    made = key or f"{asked.id}:{actor or session.owner}:{session.pipeline.new_id()}"
     return Answer(asked.id, action, actor or session.owner, made, value, arguments, reason, scope, now)  # type: ignore[arg-type]
 
 

@@ -75,11 +75,6 @@ class Fence:
         raise NotImplementedError
 
     @property
-    def broken_off(self) -> bool:
-        """Whether its body was stopped or asked something, so that what it gave back counts for nothing."""
-        return self.stop_request is not None or self.asked is not None or self.cut
-
-    @property
     def given_away(self) -> bool:
         """Whether another process has it and this one has nothing to say of it: only who ran a `once` call to its end
         knows what came of it.

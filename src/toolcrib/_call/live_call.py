@@ -426,6 +426,11 @@ class LiveCall(Fence):
         if self._output is not None:
             self._output.flush()
 
+    @property
+    def broken_off(self) -> bool:
+        """Whether its body was stopped or asked something, so that what it gave back counts for nothing."""
+        return self.stop_request is not None or self.asked is not None or self.cut
+
     def snapshot(self) -> Snapshot:
         """The state when this pass started."""
         return self.session.state.snapshot(self.run) if self.base is None else self.base

@@ -6,6 +6,7 @@ A call that `admission` rejects never runs. Whatever happens, an accepted call g
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -79,6 +80,8 @@ class Pipeline:
         self.revision: Callable[[str], Awaitable[int]] | None = None
         self.lapsed: Callable[[float], bool] | None = None
         self.worker = f"w-{secrets.token_hex(8)}"
+        self._prefix = f"c{secrets.token_hex(6)}"
+        self._numbers = itertools.count(1)
         self.refused_after_done = 0
         self.stopping = self.starting = False
         self.loop: asyncio.AbstractEventLoop
@@ -113,6 +116,10 @@ class Pipeline:
         self.starter = Starter(self.loop)
         self.revision = getattr(self.store, "revision", None)
         self.lapsed = getattr(self.store, "lapsed", None)
+
+    def new_id(self) -> str:
+        """A new id for a call."""
+        return f"{self._prefix}{next(self._numbers):x}"
 
     async def accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """Takes a new call through its admission; then it runs, queues, or waits for somebody."""

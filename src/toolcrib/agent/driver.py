@@ -119,7 +119,7 @@ class Driver:
 
     async def queue(self, mode: str, content: MessageContent, key: str | None, agent: str | None) -> int | None:
         """Queues a message, which this process has to see to; its number, or None where its key was used."""
-        id = self.session.crib._new_id() if key is None else message_id(key)
+        id = self.session.pipeline.new_id() if key is None else message_id(key)
         row = message_lease(self.session, id, key)
         events = [MessageQueued(mode, content.text, key, agent, id=id, parts=content.parts)]
         write = await self._write(events, read=False)

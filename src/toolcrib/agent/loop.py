@@ -199,7 +199,7 @@ class Loop:
 
     async def _declared(self, call: ModelCall, tool: Tool | None) -> CallRequestRecord:
         """A call as the message tells it. What nobody may see is kept beside the log."""
-        id = self.room.session.crib._new_id()
+        id = self.room.session.pipeline.new_id()
         given = call.args.encode("utf-8", "replace")
         if (tool is None or tool.hidden is None) and not suspect(given):
             return CallRequestRecord(id, call.name, call.args, call.id)

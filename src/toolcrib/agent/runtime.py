@@ -360,7 +360,7 @@ class Agents:
         events: list[EventData] = []
         if active and definition.name != active:
             events.append(handovers.switch(active, definition.name, "user"))
-        id = f"r{room.session.crib._new_id()[1:]}"
+        id = f"r{room.session.pipeline.new_id()[1:]}"
         started = RunStarted(id, definition.name, origin, definition=await room.keep(definition))
         events += [started, *await late(room, None, id)]
         events += [one.taken_by(id) for one in taken]

@@ -267,7 +267,7 @@ async def import_state(session: Session, state: Mapping[str, Any]) -> list[str]:
 def _over(session: Session, completion: Mapping[str, Any]) -> tuple[Row, list[Draft]]:
     """A call that ended at Aomi, as ours would have been written; Aomi's id for it is its key."""
     said, result, now = meaning(completion), to_result(completion), session.pipeline.clock.now()
-    tool, id = said["tool"], session.crib._new_id()
+    tool, id = said["tool"], session.pipeline.new_id()
     background: bool = completion["metadata"]["is_async"]
     row = Row(id, session.id, tool, "once", "done", accepted_at=now, background=background)
     row.key, row.code = f"aomi:{said['call']}", None if result.failure is None else result.failure.code

@@ -175,7 +175,7 @@ async def _live(crib: Crib, source: FileSource, definition: ToolDefinition, effe
         tool = tools.get(example.command)
         if tool is None or (tool.does != "read" and not effects):
             return None
-        session = await crib.open(crib._new_id(), owner=user(), namespaces=("*",))
+        session = await crib.open(crib.pipeline.new_id(), owner=user(), namespaces=("*",))
         return _reason(example, await _called(session, tool.id, example))
 
     return await source.test(definition.id, run)
