@@ -487,6 +487,7 @@ AGENTS: dict[str, str] = {
     "agents.media.3": "Files of messages are kept beside the log, and survive restarts, queues and handovers.",
     "agents.media.4": "Files of a result over its limit are references, read when a model is asked.",
     "agents.media.5": "Files have limits with clear errors; summaries keep placeholders of them.",
+    "agents.media.7": "A file that a provider refuses does not end the conversation.",
     "agents.media.6": "The API, AG-UI, the AI SDK and A2A take files in messages; streams give those of results.",
 }
 

@@ -12,7 +12,7 @@ from tests.requirements import requirement
 from tests.session.place import Place
 from toolcrib import Block, CribLimits, Refused, Result, block, tool
 from toolcrib.agent import Agent, CompletionRequest
-from toolcrib.agent.models import Finish, MediaIntake, Text
+from toolcrib.agent.models import Finish, MediaIntake, ModelError, Text
 from toolcrib.media import Media, encoded
 
 MAIN = [Agent(name="main")]
@@ -141,6 +141,25 @@ async def test_a_model_gets_the_files_that_it_takes_the_newest_first() -> None:
         assert texts.count("[image move.gif, image/gif, 7 bytes: this model takes no image/gif]") == 4
         assert "left out, the model takes no more than 3 KB]" in texts
         assert "left out, the model takes no more than 5 KB]" in texts
+
+
+@requirement("agents.media.7")
+async def test_a_file_that_a_provider_refuses_does_not_end_the_conversation() -> None:
+    class Picky(Blind):
+        async def respond(self, request: CompletionRequest) -> Any:
+            if any(message.parts for message in request.messages):
+                raise ModelError("invalid_arguments", "the image cannot be processed")
+            async for delta in super().respond(request):
+                yield delta
+
+    async with world(Place("memory:"), MAIN, Picky(MediaIntake(frozenset({"image/png"}), 9999, 9999))) as here:
+        outcome = await here.send(["What is it?", block("image", data=DOT)])
+        assert (outcome.reason, outcome.answer) == ("answered", "seen")
+        label = f"[image, image/png, {len(DOT)} bytes: the provider did not accept it]"
+        assert here.model.requests[0].messages[-1].text == f"What is it?\n{label}"
+        assert (await here.send("And now?")).reason == "answered"
+        asked = [one.fields.get("asked") for one in await here.log("message") if one.fields["role"] == "assistant"]
+        assert asked == [2, 2]
 
 
 @requirement("agents.media.3")

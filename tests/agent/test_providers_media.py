@@ -36,6 +36,8 @@ def fixtures() -> Iterator[dict[str, Any]]:
             match = {"model": model, "userMessage": f"{word} it", "hasToolResult": False}
             call = {"id": "call_1", "name": called, "arguments": "{}"}
             yield {"match": match, "response": {"toolCalls": [call], **more}}
+        bad = {"error": {"message": "Could not process image", "type": "invalid_request_error"}, "status": 400}
+        yield {"match": {"model": model, "userMessage": "refuse it", "sequenceIndex": 0}, "response": bad}
         yield {"match": {"model": model}, "response": {"content": "A dot."}}
 
 
@@ -138,6 +140,17 @@ async def test_what_a_provider_does_not_take_is_a_placeholder(model: ProviderMod
         assert (await here.send(["Read it.", archive, block("image", data=DOT)])).answer == "A dot."
     assert "[file a.zip, application/zip, 5 bytes: this model takes no application/zip]" in texts(wire.sent[-1])
     assert files(wire.sent[-1]) == [encoded(DOT)]
+
+
+@requirement("agents.media.7")
+async def test_a_request_that_is_refused_with_its_files_is_made_without_them(
+    model: ProviderModel, wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(Place("memory:"), main(), model) as here:
+        assert (await here.send(["refuse it", block("image", data=DOT)])).answer == "A dot."
+    assert [files(request) for request in wire.sent] == [[encoded(DOT)], []]
+    assert f"[image, image/png, {len(DOT)} bytes: the provider did not accept it]" in "\n".join(texts(wire.sent[-1]))
+    assert "asked again without files" in caplog.text
 
 
 @requirement("agents.media.2")

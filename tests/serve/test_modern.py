@@ -199,7 +199,9 @@ async def test_schemas_are_listed_as_they_are(place: Place) -> None:
 @requirement("mcp.server.12")
 async def test_all_kinds_of_content_are_shown(place: Place) -> None:
     content = (await place.call("pieces"))["content"]
-    assert [one["type"] for one in content] == ["text", "image", "audio", "resource", "resource_link"]
+    kinds = ["text", "image", "audio", "resource", "resource_link", "resource"]
+    assert [one["type"] for one in content] == kinds
+    assert content[5]["resource"] == {"uri": "attachment:a%20b.pdf", "blob": "AAAA", "mimeType": "application/pdf"}
     assert content[0]["annotations"] == {"audience": ["assistant"]}
     assert content[3]["resource"] == {"uri": "test://a", "mimeType": "text/plain", "text": "inside"}
 

@@ -32,6 +32,7 @@ async def pieces() -> list[Block]:
         block("audio", data="AAAA", mime_type="audio/wav"),
         block("resource", uri="test://a", mime_type="text/plain", text="inside"),
         block("link", uri="test://b", name="b"),
+        block("file", data="AAAA", mime_type="application/pdf", name="a b.pdf"),
     ]
 
 

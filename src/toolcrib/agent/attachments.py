@@ -105,9 +105,17 @@ async def fitted(request: CompletionRequest, model: Model, load: Load) -> Comple
     return replace(request, messages=tuple(messages))
 
 
-def without_files(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The same messages, with placeholders for their files."""
-    return tuple(replace(message, parts=()) if message.parts else message for message in messages)
+def without_files(request: CompletionRequest, reason: str) -> CompletionRequest | None:
+    """The same request with placeholders for its files, which say why; None where it has no files."""
+    if not any(message.parts for message in request.messages):
+        return None
+    messages = [
+        _with_parts(message, [part if isinstance(part, str) else part.placeholder(reason) for part in message.parts])
+        if message.parts
+        else message
+        for message in request.messages
+    ]
+    return replace(request, messages=tuple(messages))
 
 
 def _with_parts(message: Message, parts: Sequence[str | Media]) -> Message:

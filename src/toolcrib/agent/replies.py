@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.records import undressed
 from toolcrib._call.request import hidden
+from toolcrib.agent.attachments import without_files
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import (
     NOTHING,
@@ -39,6 +41,14 @@ RETRIES = 2
 BACKOFF_S = 0.5
 PATIENCE_S = 60.0
 """A provider that wants to be left alone for longer is not waited for."""
+
+UNREADABLE = ("invalid_arguments", "too_large")
+"""The codes of errors that a file may be the reason of."""
+
+REFUSED = "the provider did not accept it"
+"""Why a placeholder stands for a file in a request that was refused with it."""
+
+log = logging.getLogger("toolcrib.agent")
 
 Streamed = TextStreamed | ReasoningStreamed
 
@@ -102,6 +112,9 @@ class ReplyStream:
 async def replied(stream: ReplyStream, model: Model, request: CompletionRequest, agent: Agent) -> ModelReply:
     """The reply of a model; one that could not be had is tried again, and an empty one asked for once more.
 
+    A request with files that is refused is made once more without them: one file that a provider does not read would
+    else end every later turn of the conversation too.
+
     Raises:
         ModelError: it cannot be had.
     """
@@ -113,6 +126,11 @@ async def replied(stream: ReplyStream, model: Model, request: CompletionRequest,
             reply = await _whole(stream, model, request)
         except ModelError as error:
             stream.hush()
+            bare = without_files(request, REFUSED) if error.code in UNREADABLE and not stream.told else None
+            if bare is not None:
+                log.warning("agent %s: asked again without files: %s", agent.name, error.message)
+                request = bare
+                continue
             after = error.retry_after or 0.0
             if error.code not in RETRIED or retries <= 0 or stream.told or after > PATIENCE_S:
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from toolcrib.serve.mcp.wire import ProtocolError, encode
 from toolcrib.tool import Tool
@@ -79,23 +80,7 @@ def _content(result: Result) -> list[dict[str, Any]]:
 
 def block(data: Mapping[str, Any]) -> dict[str, Any]:
     """A block in the words of the protocol; what it has no word for is told as JSON."""
-    fields = {_FIELDS.get(name, name): value for name, value in data.items() if name not in _OWN}
-    match data.get("type"):
-        case "text" if isinstance(data.get("text"), str):
-            made = {"type": "text", "text": data["text"]}
-        case "image" | "audio" as kind if {"data", "mimeType"} <= fields.keys():
-            made = {"type": kind, "data": fields["data"], "mimeType": fields["mimeType"]}
-        case "resource" if "uri" in fields and ("text" in fields or "blob" in fields):
-            inside = {_FIELDS.get(name, name): data[name] for name in _INSIDE if name in data}
-            if "resource_meta" in data:
-                inside["_meta"] = data["resource_meta"]
-            made = {"type": "resource", "resource": inside}
-        case "link" | "resource" if "uri" in fields:
-            made = {"type": "resource_link", "name": fields["uri"], **fields}
-        case "json" if "value" in data:
-            made = {"type": "text", "text": encode(data["value"]).decode()}
-        case _:
-            made = {"type": "text", "text": encode(dict(data)).decode()}
+    made = _worded(data)
     audience = data.get("audience")
     annotations = dict(data["annotations"]) if isinstance(data.get("annotations"), Mapping) else {}
     if audience:
@@ -105,6 +90,28 @@ def block(data: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(data.get("meta"), Mapping):
         made["_meta"] = data["meta"]
     return made
+
+
+def _worded(data: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {_FIELDS.get(name, name): value for name, value in data.items() if name not in _OWN}
+    match data.get("type"):
+        case "text" if isinstance(data.get("text"), str):
+            return {"type": "text", "text": data["text"]}
+        case "image" | "audio" as kind if {"data", "mimeType"} <= fields.keys():
+            return {"type": kind, "data": fields["data"], "mimeType": fields["mimeType"]}
+        case "video" | "file" if isinstance(data.get("data"), str):  # the protocol has resources alone for them
+            inside = {"uri": f"attachment:{quote(str(data.get('name') or 'file'))}", "blob": data["data"]}
+            inside |= {"mimeType": fields["mimeType"]} if "mimeType" in fields else {}
+            return {"type": "resource", "resource": inside}
+        case "resource" if "uri" in fields and ("text" in fields or "blob" in fields):
+            inside = {_FIELDS.get(name, name): data[name] for name in _INSIDE if name in data}
+            inside |= {"_meta": data["resource_meta"]} if "resource_meta" in data else {}
+            return {"type": "resource", "resource": inside}
+        case "link" | "resource" if "uri" in fields:
+            return {"type": "resource_link", "name": fields["uri"], **fields}
+        case "json" if "value" in data:
+            return {"type": "text", "text": encode(data["value"]).decode()}
+    return {"type": "text", "text": encode(dict(data)).decode()}
 
 
 def description(name: str, tool: Tool, *, modern: bool) -> dict[str, Any]:
