@@ -767,6 +767,9 @@ GATEWAY: dict[str, str] = {
     "gateway.content.2": "Errors, log lines and defaults of a server keep what they say.",
     "gateway.content.3": "A list says of a tool what its server says, and nothing that it does not.",
     "gateway.approve.1": "Approvals show arguments and digest; who cannot be asked is told what to do.",
+    "gateway.sources.1": "A server that does not start leaves nothing in the file; one is taken out by its name.",
+    "gateway.sources.2": "An OpenAPI server written without a scheme is read.",
+    "gateway.settings.1": "How MCP clients are served is said in `crib.yaml` and on the command line.",
     "gateway.places.1": "A slow server holds up no call of the same session to another.",
 }
 

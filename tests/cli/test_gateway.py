@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.cli.project import Project
 from tests.cli.test_mcp_serve import serving
 from tests.requirements import requirement
+from tests.serve.place import META, TASKS, VERSION, headers, last
 from tests.sources.mcp.place import PEERS, opened
 from tests.sources.mcp.place import raw as peer
 from toolcrib import Crib
@@ -166,3 +167,21 @@ async def test_slow_calls_of_one_server_take_no_place_of_another(tmp_path: Path)
         assert (await session.call("raw.echo", {"text": "hi"})).data == "hi"
         for call in slow:
             await session.cancel(call.id)
+
+
+@requirement("gateway.settings.1")
+@pytest.mark.parametrize(("said", "words"), [({"task_after_s": 0.05}, ()), ({}, ("--task-after", "0.05"))])
+async def test_when_a_call_becomes_a_task_is_said_in_the_file_or_on_the_command_line(
+    project: Project, said: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    crib = {"sources": ["shop_tools"], "policy": {"default": "allow"}, "serve": {"mcp": {"name": "shop", **said}}}
+    project.write("crib.yaml", json.dumps(crib))
+    with serving(project, *words) as (_, url):
+        async with httpx2.AsyncClient(timeout=60) as http:
+            meta = {f"{META}protocolVersion": VERSION, f"{META}clientCapabilities": TASKS}
+            params = {"name": "wait_for_ever", "arguments": {}, "_meta": meta}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            answer = await http.post(url, json=message, headers=headers(message))
+    result = last(answer)["result"]  # type: ignore[arg-type]  # of the other httpx
+    assert result["resultType"] == "task"
+    assert result["_meta"][f"{META}serverInfo"]["name"] == "shop"

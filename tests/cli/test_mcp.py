@@ -10,7 +10,7 @@ import yaml
 from tests.cli.project import Project
 from tests.requirements import requirement
 from tests.sources.mcp.place import PEERS
-from toolcrib.cli.config.mcp_entries import ServerEntry, add, names
+from toolcrib.cli.config.mcp_entries import ServerEntry, add, names, remove
 from toolcrib.cli.terminal import CommandError
 
 KIT = (sys.executable, str(PEERS / "kit.py"), "stdio")
@@ -92,14 +92,44 @@ def test_a_name_is_taken_once(project: Project) -> None:
     assert (project.folder / "crib.yaml").read_text().count("away") == 1
 
 
-def test_a_server_that_is_away_stays_and_is_told(project: Project) -> None:
+@requirement("gateway.sources.1")
+def test_a_server_that_does_not_start_leaves_nothing_behind(project: Project) -> None:
+    before = (project.folder / "crib.yaml").read_text()
     ran = project.run("mcp", "add", "away", "http://127.0.0.1:9/mcp", code=1)
     assert "127.0.0.1 cannot be reached" in ran.err
+    assert (project.folder / "crib.yaml").read_text() == before
+    project.run("mcp", "add", "away", "http://127.0.0.1:9/mcp", "--no-check")
     (listed,) = project.run("mcp", "list", "--json").json
     assert listed["ok"] is False
     assert "cannot be reached" in listed["problem"]
     (unasked,) = project.run("mcp", "list", "--no-check", "--json").json
     assert unasked["ok"] is None
+
+
+@requirement("gateway.sources.1")
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("name", ["new", "newer"])
+def test_an_entry_is_removed_and_all_else_stays(tmp_path: Path, text: str, name: str) -> None:
+    path = tmp_path / "crib.yaml"
+    path.write_bytes(text.encode())
+    add(path, [NEW, NEW._replace(name="newer")])
+    remove(path, name)
+    said, before = yaml.safe_load(path.read_bytes().decode()), yaml.safe_load(text) or {}
+    (left,) = {"new", "newer"} - {name}
+    assert said.pop("sources") == [*(before.pop("sources", None) or []), {**NEW.data, "name": left}]
+    assert said == before
+    remove(path, left)
+    assert names(path).isdisjoint({"new", "newer"})
+
+
+@requirement("gateway.sources.1")
+def test_a_server_is_removed_by_its_name(project: Project) -> None:
+    before = (project.folder / "crib.yaml").read_text()
+    project.run("mcp", "add", "away", "http://127.0.0.1:9/mcp", "--no-check")
+    assert project.run("mcp", "remove", "away", "--json").json["removed"] == "away"
+    assert project.run("mcp", "list", "--json").json == []
+    assert "There is no server 'away'" in project.run("mcp", "remove", "away", code=1).err
+    assert (project.folder / "crib.yaml").read_text().split() == before.split()
 
 
 def test_a_variable_is_read_at_every_start(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ async def add_server(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """Add an MCP server to crib.yaml, and show its tools.
 
-    It is tried once. Exit code 1 where it does not answer; it stays in the file.
+    It is tried first. Exit code 1 where it does not answer; nothing is written then, unless you say --no-check.
     """
     from toolcrib.cli.config import mcp_entries
     from toolcrib.sources.mcp.settings import legal
@@ -137,22 +137,46 @@ async def add_server(  # noqa: PLR0913 - the options of a command
         )
     _at_odds(entry)
     server = None if no_check else entry.server(path.parent)
+    state = None if server is None else await _asked(server)
+    if state is not None and state.about is None:
+        return _tell_away(terminal, path, state)
     mcp_entries.add(path, [entry])
-    if not terminal.json:
-        terminal.text(f"Added {name} to {path}", "green")
-    if server is None:
-        if terminal.json:
-            terminal.data({"path": str(path), "name": name, "mcp": entry.mcp, "ok": None})
+    if terminal.json:
+        told = {"name": name, "mcp": entry.mcp, "ok": None} if state is None else _state(state)
+        terminal.data({"path": str(path), **told})
         return 0
-    state = await _asked(server)
+    terminal.text(f"Added {name} to {path}", "green")
+    if state is not None and state.about is not None:
+        _tools(terminal, state.about.tools)
+    return 0
+
+
+def _tell_away(terminal: Terminal, path: Path, state: _State) -> int:
     if terminal.json:
         terminal.data({"path": str(path), **_state(state)})
-    elif state.about is None:
-        look = terminal.command("mcp", "inspect", name)
-        terminal.trouble(CommandError(state.problem, f"mend its entry in {path}, then try it: {look}"))
     else:
-        _tools(terminal, state.about.tools)
-    return 0 if state.about else 1
+        advice = "mend its command or address; --no-check adds it all the same"
+        terminal.trouble(CommandError(f"{state.problem}. Nothing was added to {path}", advice))
+    return 1
+
+
+@command(app, "remove")
+async def remove_server(
+    terminal: Terminal, name: Annotated[str, typer.Argument(help="What it is called in the crib.")]
+) -> None:
+    """Take an MCP server out of crib.yaml."""
+    from toolcrib.cli.config import mcp_entries
+
+    path = mcp_entries.file_of(terminal.crib)
+    known = mcp_entries.names(path)
+    if name not in known:
+        listed = ", ".join(sorted(known)) or "none"
+        raise CommandError(f"There is no server '{name}' in {path}", f"there are: {listed}", exit_code=1)
+    mcp_entries.remove(path, name)
+    if terminal.json:
+        terminal.data({"path": str(path), "removed": name})
+    else:
+        terminal.text(f"Removed {name} from {path}", "green")
 
 
 @command(app, "list")

@@ -86,7 +86,7 @@ async def stdio(terminal: Terminal, namespace: Namespaces = None) -> None:
         terminal.say(f"`{commands}` lists the commands. Ctrl-D ends this.", "yellow")
     # What is printed from here on is no message, also where a module is imported.
     async with _pipes() as pipes, at_work(terminal.crib, serves=True) as crib:
-        settings = _settings(crib, namespace)
+        settings = _settings(crib, namespace, configured(terminal).mcp)
         await serve(crib, library=_shelf(crib), settings=settings, principal=Principal(user()), pipes=pipes)
 
 
@@ -173,6 +173,10 @@ async def serve(  # noqa: PLR0913 - the options of a command
         bool, typer.Option("--reload", help="Read crib.yaml and the code again when they change, to develop.")
     ] = False,
     log_format: LogFormat = None,
+    task_after: Annotated[
+        float | None,
+        typer.Option("--task-after", min=0.0, help="Seconds after which an MCP call becomes a task. Without it: 10."),
+    ] = None,
 ) -> None:
     """Serve the crib over HTTP: API, MCP, console and agents.
 
@@ -189,6 +193,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
         hosts=(*said.hosts, *(allow_host or ())),
         origins=(*said.origins, *(allow_origin or ())),
         keys=key_file or said.keys,
+        mcp=said.mcp if task_after is None else {**said.mcp, "task_after_s": task_after},
     )
     known = _known(said.keys if isinstance(said.keys, Path) else None, key_env)
     with _needs():
@@ -273,7 +278,7 @@ def _site(  # noqa: PLR0913 - what a site is put together of
     """All doors, or the one for MCP clients alone."""
     from toolcrib.serve.http import Site
 
-    settings = _settings(crib, namespace or config.namespaces)
+    settings = _settings(crib, namespace or config.namespaces, config.mcp)
     site = Site(
         crib,
         library=_shelf(crib),
@@ -336,13 +341,13 @@ def _shelf(crib: Crib) -> McpLibrary | None:
     return next((source for source in crib.stock.sources if isinstance(source, McpLibrary)), None)
 
 
-def _settings(crib: Crib, namespaces: Sequence[str] | None) -> McpServerSettings:
+def _settings(crib: Crib, namespaces: Sequence[str] | None, said: Mapping[str, Any]) -> McpServerSettings:
     from toolcrib.serve.mcp import McpServerSettings
 
     chosen = tuple(namespaces or ())
     if not chosen and crib.default_namespaces == ("default",):  # nobody said anything
         chosen = ("*",)
-    return McpServerSettings(namespaces=chosen or None)
+    return McpServerSettings(namespaces=chosen or None, **said)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.requirements import requirement
 from tests.sources.openapi.conftest import Opened
 from tests.sources.openapi.service import SERVER, Service, document, operation, parameter, paths, tools
 from toolcrib import Crib
@@ -300,6 +301,14 @@ async def test_what_is_not_there_is_told(service: Service, tmp_path: Path) -> No
 async def test_without_a_server_it_is_said_what_to_set() -> None:
     with pytest.raises(BadDocument, match="no server can be reached at '/'; set base_url to where the service is"):
         await tools(document(paths("a")))
+
+
+@requirement("gateway.sources.2")
+async def test_a_server_without_a_scheme_is_reached_by_https() -> None:
+    said = document({"/a": {"get": operation()}}, server="//host.example/v1")
+    (made,) = (await tools(said)).values()
+    assert any("host.example" in capability for capability in made.capabilities)
+    assert not any("http:" in capability for capability in made.capabilities)
 
 
 @pytest.mark.parametrize(

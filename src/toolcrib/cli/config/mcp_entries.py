@@ -87,8 +87,6 @@ def add(path: Path, entries: Iterable[ServerEntry]) -> None:
     Raises:
         Trouble: its text cannot be changed without changing what else it says.
     """
-    from toolcrib.definitions.migration import put
-
     text = _read(path)
     for entry in entries:
         before, text = text, _added(text, entry.data)
@@ -98,6 +96,46 @@ def add(path: Path, entries: Iterable[ServerEntry]) -> None:
                 f"write this into its {KEY} yourself:\n{_block(entry.data)}",
                 exit_code=1,
             )
+    _write(path, text)
+
+
+def remove(path: Path, name: str) -> None:
+    """Takes a server out of a file.
+
+    Raises:
+        Trouble: its text cannot be changed without changing what else it says.
+    """
+    text = _read(path)
+    listed = _listed(text)
+    number = next(number for number, entry in enumerate(listed) if _name(entry) == name)
+    shorter = _without(text, number)
+    said, says = _data(text), _data(shorter)
+    rest = [*listed[:number], *listed[number + 1 :]]
+    if not isinstance(says, dict) or {**says, KEY: says.get(KEY) or []} != {**said, KEY: rest}:
+        advice = f"take its entry out of {KEY} yourself"
+        raise CommandError(f"{path} cannot be changed without touching what else it says", advice, exit_code=1)
+    _write(path, shorter)
+
+
+def _without(text: str, number: int) -> str:
+    """The text without an entry; whether that went well is for the reader to see."""
+    root = yaml.parse(text).root
+    value = None if root is None else root.children.get(KEY)
+    if value is None:
+        return text
+    entries = [value.children[index] for index in range(len(value.children))]
+    entry, last = entries[number], number == len(entries) - 1
+    if value.flow:
+        begin = entries[number - 1].end.index if last and number else entry.start.index
+        return text[:begin] + text[entry.end.index if last else entries[number + 1].start.index :]
+    begin = text.rfind("\n", 0, entry.start.index) + 1
+    end = _block_end(text, entry) if last else text.rfind("\n", 0, entries[number + 1].start.index) + 1
+    return text[:begin] + text[end:]
+
+
+def _write(path: Path, text: str) -> None:
+    from toolcrib.definitions.migration import put
+
     try:
         mark = "\ufeff" if path.exists() and path.read_bytes().startswith(b"\xef\xbb\xbf") else ""
         with trust.kept(path):
@@ -169,13 +207,16 @@ def _in_line(text: str, value: yaml.YamlNode, entry: Mapping[str, Any]) -> str:
 
 
 def _below(text: str, value: yaml.YamlNode, entry: Mapping[str, Any]) -> str:
-    last = value
-    while not last.flow and last.children:
-        last = [*last.children.values()][-1]
-    at = last.end.index
-    if not text[:at].endswith("\n"):  # a text over several lines ends at the beginning of the next
-        at = _line_end(text, at)
-    return _inserted(text, at, _block(entry, value.start.column))
+    return _inserted(text, _block_end(text, value), _block(entry, value.start.column))
+
+
+def _block_end(text: str, node: yaml.YamlNode) -> int:
+    """The end of the last line of a value."""
+    while not node.flow and node.children:
+        node = [*node.children.values()][-1]
+    at = node.end.index
+    # A text over several lines ends at the beginning of the next.
+    return at if text[:at].endswith("\n") else _line_end(text, at)
 
 
 def _line_end(text: str, at: int) -> int:

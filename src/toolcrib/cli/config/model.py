@@ -346,6 +346,23 @@ class AuthSection(Section):
     jwt: JwtSection | None = None
 
 
+class McpServeSection(Section):
+    """How the server shows itself to MCP clients; the names are those of `McpServerSettings`."""
+
+    name: Text | None = None
+    title: Text | None = None
+    instructions: Text | None = None
+    ttl_ms: Whole | None = None
+    page: Whole | None = None
+    task_after_s: Number | None = None
+    poll_ms: Whole | None = None
+    stream_s: Number | None = None
+    state_s: Number | None = None
+    idle_s: Number | None = None
+    sessions: Whole | None = None
+    sessions_each: Whole | None = None
+
+
 class ServeSection(Section):
     """How `toolcrib serve` serves the crib."""
 
@@ -357,6 +374,7 @@ class ServeSection(Section):
     log_format: Literal["text", "json"] = "text"
     auth: AuthSection = Field(default=AuthSection())
     limits: ServeLimitsSection = Field(default=ServeLimitsSection())
+    mcp: McpServeSection = Field(default=McpServeSection())
 
 
 class CribFile(Section):

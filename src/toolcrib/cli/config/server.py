@@ -10,6 +10,7 @@ serve:
     keys: store                                 # `toolcrib keys add` makes them; or a file of lines NAME KEY
     jwt: {issuer: "https://login.example", audience: "https://crib.example", owner: email}
   limits: {rate: 600/min}
+  mcp: {task_after_s: 30, instructions: "..."}  # how it shows itself to MCP clients
   log_format: json                              # lines of the log: text, unless said
 """
 
@@ -41,6 +42,7 @@ class ServeConfig(NamedTuple):
     jwt: dict[str, Any] | None = None
     limits: Mapping[str, Any] = MappingProxyType({})
     log_format: str = "text"
+    mcp: Mapping[str, Any] = MappingProxyType({})
 
     def provider(self) -> OAuth | None:
         """The guard that takes tokens of a provider, where one is named."""
@@ -73,4 +75,5 @@ def hosting_of(section: ServeSection, folder: Path) -> ServeConfig:
         None if jwt is None else jwt.model_dump(exclude_unset=True),
         section.limits.model_dump(exclude_unset=True),
         section.log_format,
+        section.mcp.model_dump(exclude_unset=True),
     )

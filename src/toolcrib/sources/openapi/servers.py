@@ -64,6 +64,8 @@ def server(document: OpenApiDocument, holders: tuple[DocumentNode, ...], variabl
         found = next(named, DocumentNode({"url": "/"}, document.address, "#/servers"))
     url = _filled(document, found, variables)
     whole = urljoin(document.address, url) if document.address.startswith("http") else url
+    if whole.startswith("//"):  # with the scheme of the document, and a file has none
+        whole = f"https:{whole}"
     if not whole.startswith(("http://", "https://")):
         raise document.bad(found, f"no server can be reached at {shown(url)!r}; set base_url to where the service is")
     return configured(whole, document.name)
