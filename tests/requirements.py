@@ -799,6 +799,12 @@ FINDINGS: dict[str, str] = {
     "findings.program.2": "Fields of a tool that do not hold are refused; bound methods work, unbound ones do not.",
     "findings.program.3": "A dependency that is missing is told when the crib is made; crib.yaml gives them.",
     "findings.program.4": "A crib that is not started opens nothing, and no call raises by what it was given.",
+    "findings.words.1": "A default that breaks its own schema is refused when the tool is made.",
+    "findings.words.2": "A tool may be called by another name of its namespace.",
+    "findings.words.3": "What a tool does not find is not told as a missing tool.",
+    "findings.words.4": "The metadata of a client's tool is kept.",
+    "findings.words.5": "A spec of Awaken that names plugins is read with a warning.",
+    "findings.words.6": "A session that is missing in an audit as a whole is noticed.",
     "findings.keys.1": "A key for a namespace that no tool has is refused, or found where it was made before.",
 }
 

@@ -226,6 +226,7 @@ class _Derived:
         self.does = self._effect()
         self.primary = tool.primary or _primary(tool.input_schema)
         self._check_primary()
+        self._check_defaults()
         self.fingerprint = _fingerprint(self.id, tool, self.input_schema, self.output_schema)
         self.hidden = SecretFields(self.input_schema) if holds_secrets(self.input_schema, self.input_schema) else None
         self.keyed = may_hold_keys(self.input_schema, self.input_schema)
@@ -278,6 +279,20 @@ class _Derived:
         except SchemaError as error:
             raise self._bad("input_schema", str(error)) from None
 
+    def _check_defaults(self) -> None:
+        """A default that its own schema rules out would be refused by whoever gives it, and runs where nobody does."""
+        for name, said in (self.input_schema.get("properties") or {}).items():
+            if not isinstance(said, Mapping) or "default" not in said:
+                continue
+            kinds = said.get("type")
+            if kinds is None or "$ref" in said:
+                continue
+            problem = _misfit(said["default"], kinds if isinstance(kinds, list) else [kinds], said)
+            if problem is not None and self.tool.trusted:
+                raise self._bad(f"input_schema.{name}", f"the default {said['default']!r} {problem}")
+            if problem is not None:
+                self.warnings += (f"{self.id}: the default of {name} {problem}",)
+
     def _check_primary(self) -> None:
         """A primary argument that does not exist would make every rule about it hold of nothing."""
         known = self.input_schema.get("properties") or {}
@@ -305,6 +320,33 @@ class _Derived:
         if self.tool.effect is not None:
             return self.tool.effect
         return "read" if said.read_only else "idempotent" if said.idempotent else "once"
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def _misfit(value: Any, kinds: list[Any], schema: Mapping[str, Any]) -> str | None:
+    """Why a value is none that a simple schema takes; None where it is, or where that is not simple."""
+    known = [_KINDS[kind] for kind in kinds if isinstance(kind, str) and kind in _KINDS]
+    flag = isinstance(value, bool)
+    fits = any(isinstance(value, kind) and (not flag or kind == (bool,)) for kind in known)
+    if known and not fits and not (isinstance(value, float) and value.is_integer() and "integer" in kinds):
+        return f"is no {' or '.join(map(str, kinds))}"
+    if isinstance(schema.get("enum"), list) and value not in schema["enum"]:
+        return f"is none of {', '.join(map(repr, schema['enum']))}"
+    least, most = schema.get("minimum"), schema.get("maximum")
+    number = isinstance(value, int | float) and not flag
+    if number and ((least is not None and value < least) or (most is not None and value > most)):
+        return "is out of its range"
+    return None
 
 
 def _primary(schema: Mapping[str, Any]) -> str | None:

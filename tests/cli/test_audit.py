@@ -298,3 +298,18 @@ def test_a_part_of_an_audit_may_begin_in_the_middle(project: Project) -> None:
 
 def test_a_file_that_is_not_there_is_said_to_be_missing(project: Project) -> None:
     assert "cannot be read" in project.run("audit", "verify", "nowhere.jsonl", code=2).err
+
+
+@requirement("findings.words.6")
+def test_a_session_that_is_missing_as_a_whole_is_noticed(project: Project) -> None:
+    a_busy_day(project)
+    a_busy_day(project, "s-2")
+    lines = kept(project)
+    keep(project, [line for line in lines if json.loads(line)["session"] == "s-2"])
+    assert flaws(project) == []
+    missing = flaws(project, "--log")
+    assert missing
+    assert all("of session s-1 is in the log, and not here" in flaw for flaw in missing)
+    assert flaws(project, "--log", "--session", "s-2") == []
+    keep(project, lines)
+    assert flaws(project, "--log") == []

@@ -29,6 +29,7 @@ _SHOWN = (
     "effect",
     "annotations",
     "limits",
+    "metadata",
 )
 
 log = logging.getLogger("toolcrib")
@@ -112,4 +113,6 @@ def definition(tool: Tool) -> dict[str, Any]:
     for name in ("annotations", "limits"):
         if shown[name] is not None:
             shown[name] = dataclasses.asdict(shown[name])
-    return {name: value for name, value in shown.items() if value not in (None, ())}
+    return {
+        name: value for name, value in shown.items() if value not in (None, ()) and (name, value) != ("metadata", {})
+    }

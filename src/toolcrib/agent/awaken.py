@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.problems import BadAgent, ProblemCollector
 from toolcrib.policy.globs import escaped
+
+log = logging.getLogger("toolcrib.agent")
 
 _OTHERS = (
     *("active_hook_filter", "backend", "context_policy", "endpoint", "max_continuation_retries", "plugin_ids"),
@@ -48,6 +51,9 @@ def to_agent(spec: str | bytes | Mapping[str, Any]) -> Agent:
     if (policy := _permissions(given)) is not None:
         data["policy"] = policy
     data["metadata"] = {key: given[key] for key in _OTHERS if key in given}
+    if given.get("plugin_ids"):
+        names = ", ".join(map(str, given["plugin_ids"]))
+        log.warning("Agent '%s': plugins of Awaken do nothing here: %s", given["id"], names)
     try:
         return Agent(**data)
     except BadAgent as error:

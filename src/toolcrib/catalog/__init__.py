@@ -36,6 +36,12 @@ class CatalogView:
             else:
                 self.names.setdefault(name, found[0])
 
+    def also(self, alias: str, namespace: str) -> None:
+        """Let the tools of a namespace be called by another name of it too."""
+        for tool in self.tools:
+            if tool.namespace == namespace:
+                self.names.setdefault(f"{alias}.{tool.name}", tool)
+
     def model_names(self, taken: Mapping[str, str] | None = None) -> dict[str, Tool]:
         """What a model calls them, within the letters that every provider takes; `taken` names keep their ids."""
         local = Counter(tool.name for tool in self.tools if _is_local(tool))
@@ -216,5 +222,7 @@ class Catalog:
             view = CatalogView(
                 t for t in tools if any(fnmatch.fnmatchcase(t.namespace, pattern) for pattern in namespaces)
             )
+            for alias, namespace in self.aliases.items():
+                view.also(alias, namespace)
             self._views[namespaces] = view
         return view

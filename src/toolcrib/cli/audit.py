@@ -255,15 +255,21 @@ async def verify_audit(
     partial: Annotated[
         bool, typer.Option("--partial", help="It was made with --since or --after, and begins in the middle.")
     ] = False,
-    log: Annotated[bool, typer.Option("--log", help="Compare it with the log of its sessions too.")] = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="Compare it with the log too: of all sessions, unless said.")
+    ] = False,
+    session: Annotated[
+        list[str] | None, typer.Option("--session", help="With --log: it was made of this session; again for more.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="With --log: it was made of this owner's.")] = None,
 ) -> int:
     """Check what `toolcrib audit --json` gave. A changed or missing line is found; exit code 1 then."""
-    from toolcrib._session.audit import flaws
+    from toolcrib._session.audit import flaws, sessions_in
 
     lines = _lines(file)
     found = list(flaws(lines, partial=partial))
     if log:
-        found += await _compared(terminal, lines)
+        found += await _compared(terminal, lines, sessions_in(lines) if partial else session, owner)
     if terminal.json:
         terminal.data({"lines": len(lines), "flaws": [flaw._asdict() for flaw in found]})
     else:
@@ -274,13 +280,17 @@ async def verify_audit(
     return 1 if found else 0
 
 
-async def _compared(terminal: Terminal, lines: list[str]) -> list[AuditFlaw]:
-    from toolcrib._session.audit import against, sessions_in
+async def _compared(
+    terminal: Terminal, lines: list[str], sessions: Sequence[str] | None, owner: str | None
+) -> list[AuditFlaw]:
+    """What differs from the log: of these sessions, or of all that there are, so that none is missing as a whole."""
+    from toolcrib._session.audit import against
     from toolcrib.cli.store_choice import reading_store
 
-    whole = _AuditQuery(None, None, 0.0, {})
+    whole = _AuditQuery(owner, None, 0.0, {})
     async with reading_store(terminal.crib) as store:
-        readers = [_AuditReader(store, whole, session) for session in sessions_in(lines)]
+        wanted: list[str | None] = [*sessions] if sessions else [None]
+        readers = [_AuditReader(store, whole, session) for session in wanted]
         return list(against(lines, [entry for reader in readers async for entry in reader.entries(follow=False)]))
 
 

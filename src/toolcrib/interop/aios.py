@@ -172,6 +172,10 @@ _TEXTS = {
     "declined": "workspace policy violation: {message}",
     "internal": "{message}",
 }
+FAILED = "[{tool}] execution failed: {message}"
+UNKNOWN = "Unknown tool"
+"""How the failure of a call begins whose tool does not exist; `not_found` of a tool is about something else."""
+
 _READ = (
     (re.compile(r"tool not found: (?P<tool>.*)", re.DOTALL), "not_found", "Unknown tool: {tool}"),
     (re.compile(r"\[(?P<tool>[^\]]*)\] execution failed: (?P<message>.*)", re.DOTALL), "failed", "{message}"),
@@ -184,7 +188,9 @@ _READ = (
 def error_text(failure: Failure, tool: str) -> str:
     """A failure of that tool as aios-protocol says it."""
     seconds = re.search(r"(\d+)(?:\.\d+)? ?s\b", failure.message)
-    wording = _TEXTS.get(failure.code, "[{tool}] execution failed: {message}")
+    wording = _TEXTS.get(failure.code, FAILED)
+    if failure.code == "not_found" and not failure.message.startswith(UNKNOWN):
+        wording = FAILED  # the tool is there, and found nothing
     return wording.format(tool=tool, message=failure.message, seconds=seconds[1] if seconds else 0)
 
 

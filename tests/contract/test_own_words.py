@@ -1,0 +1,94 @@
+"""What is kept as it was said: metadata of client tools, `not_found` of a tool, other names of namespaces, defaults."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from tests.requirements import requirement
+from toolcrib import BadTool, Crib, Tool, ToolFailure, tool
+from toolcrib.agent.awaken import to_agent
+from toolcrib.interop import aios
+from toolcrib.types import Failure
+
+
+@tool(namespace="shop", read_only=True)
+async def find(order: str) -> str:
+    """Find an order."""
+    if order == "0":
+        raise ToolFailure("not_found", "There is no order 0")
+    return order
+
+
+@requirement("findings.words.1")
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"type": "integer", "default": "many"}, "is no integer"),
+        ({"type": "string", "enum": ["a", "b"], "default": "c"}, "is none of 'a', 'b'"),
+        ({"type": "integer", "maximum": 5, "default": 6}, "is out of its range"),
+        ({"type": "boolean", "default": 1}, "is no boolean"),
+        ({"type": ["string", "null"], "default": 5}, "is no string or null"),
+    ],
+)
+def test_a_default_that_breaks_its_own_schema_is_refused(schema: dict[str, Any], told: str) -> None:
+    given = {"type": "object", "properties": {"n": schema}}
+    with pytest.raises(BadTool) as caught:
+        Tool(name="t", description="d", input_schema=given)
+    assert told in str(caught.value)
+    far: Tool = Tool(name="t", description="d", input_schema=given, trusted=False)
+    assert told in far.warnings[0]
+
+
+@requirement("findings.words.1")
+def test_defaults_that_fit_are_taken() -> None:
+    fitting: list[dict[str, Any]] = [
+        {"type": "integer", "default": 5},
+        {"type": "number", "default": 5},
+        {"type": ["string", "null"], "default": None},
+        {"anyOf": [{"type": "string"}], "default": "x"},
+        {"type": "boolean", "default": False},
+    ]
+    properties = {f"p{number}": one for number, one in enumerate(fitting)}
+    made: Tool = Tool(name="t", description="d", input_schema={"type": "object", "properties": properties})
+    assert made.warnings == ()
+
+
+@requirement("findings.words.2")
+async def test_a_namespace_may_be_called_by_its_other_name() -> None:
+    async with Crib([find], namespace_aliases={"store": "shop"}) as crib:
+        session = await crib.open(owner="ada", namespaces=["store"])
+        assert (await session.call("store.find", {"order": "7"})).data == "7"
+        assert (await session.call("shop.find", {"order": "7"})).data == "7"
+
+
+@requirement("findings.words.3")
+async def test_what_a_tool_does_not_find_is_no_missing_tool_elsewhere() -> None:
+    async with Crib([find]) as crib:
+        session = await crib.open(owner="ada", namespaces=["shop"])
+        own = (await session.call("shop.find", {"order": "0"})).failure
+        unknown = (await session.call("shop.fnd", {})).failure
+    assert isinstance(own, Failure)
+    assert isinstance(unknown, Failure)
+    assert aios.error_text(own, "find") == "[find] execution failed: There is no order 0"
+    assert aios.error_text(unknown, "fnd") == "tool not found: fnd"
+
+
+@requirement("findings.words.4")
+async def test_metadata_of_a_clients_tool_is_kept(tmp_path: Any) -> None:
+    store, offer = f"sqlite:///{tmp_path}/s.db", {"name": "pick", "description": "Pick.", "metadata": {"ui": "list"}}
+    async with Crib([find], store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        await session.offer([offer])
+    async with Crib([find], store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        (kept,) = session.client_tools
+    assert dict(kept.metadata) == {"ui": "list"}
+
+
+@requirement("findings.words.5")
+def test_a_spec_of_awaken_with_plugins_is_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "toolcrib.agent"):
+        agent = to_agent({"id": "a", "plugin_ids": ["memory", "own"]})
+    assert agent.metadata["plugin_ids"] == ["memory", "own"]
+    assert ["memory, own" in record.getMessage() for record in caplog.records] == [True]
