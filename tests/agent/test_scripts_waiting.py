@@ -215,6 +215,24 @@ async def test_the_nodes_of_a_script_and_of_the_call_that_it_waits_for_say_so(pl
         assert [node["status"] for node in await here.session.progress()] == ["done", "done"]
 
 
+async def test_a_script_stays_where_it_is_while_what_it_waits_for_asks_once_more(place: Place) -> None:
+    @tool(idempotent=True)
+    async def choose(ctx: Context) -> Any:
+        """Choose twice."""
+        return [(await ctx.ask("Which?", key="which")).value, (await ctx.ask("Sure?", key="sure")).value]
+
+    async with world(place, [WRITER], script("await choose()"), choose) as here:
+        (first,) = (await here.send("go")).questions
+        await here.session.answer(first.id, "accept", "this")
+        await here.seen("waiting", times=2)
+        second = await here.question()
+        assert second.prompt == "Sure?"
+        await here.session.answer(second.id, "accept", "yes")
+        await here.settled()
+        assert (await here.result("run_script"))["data"]["result"] == ["this", "yes"]
+        assert len(await here.log("paused")) == 1
+
+
 @pytest.mark.parametrize("how", ["cancel", "interrupt"])
 async def test_a_script_that_waits_ends_with_what_it_waits_for(place: Place, how: str) -> None:
     shop = Shop()

@@ -1,5 +1,6 @@
 """What is kept of secret arguments: encrypted, with a key outside of the store, and only until the call is over."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -224,6 +225,32 @@ async def test_without_its_key_a_call_ends_and_can_be_ended(tmp_path: Path) -> N
         await session.cancel(second.call)
         assert [code(await session.result(one.call)) for one in (first, second)] == ["declined", "cancelled"]
         assert await secret_ids(crib, session) == []
+
+
+@requirement("security.secret.2")
+async def test_an_approved_call_that_goes_on_without_its_key_is_told_of_the_key_and_not_of_a_change(
+    tmp_path: Path,
+) -> None:
+    url, begun = f"sqlite:///{tmp_path}/log.db", asyncio.Event()
+
+    @tool(requires_confirmation=True, effect="idempotent")
+    async def enter(password: Password) -> str:
+        """Go in, and stay."""
+        begun.set()
+        await asyncio.Event().wait()
+        return password
+
+    async with Crib([enter], store=url, secret_key=KEYS[0]) as crib:
+        session = await crib.open("s", owner="ada")
+        question = await parked(session, "enter", {"password": HUNTER})
+        await session.answer(question.id, "accept")
+        await asyncio.wait_for(begun.wait(), 60)
+        await crib.stop(grace=0)
+    async with Crib([enter], store=url, secret_key=KEYS[1]) as crib:
+        session = await crib.open("s", owner="ada")
+        failure = (await asyncio.wait_for(session.result(question.call), 60)).failure
+    assert failure is not None
+    assert (failure.code, failure.retryable) == ("unavailable", False)
 
 
 @requirement("security.secret.2")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.requirements import requirement
 from toolcrib import By, Crib, Limits, Result, Session, Tool, tool
 
@@ -29,15 +31,16 @@ async def made(counting: Counting, same: bool, fails: bool = False, **more: Any)
     return crib, await crib.open(owner="ada", namespaces=["n"])
 
 
-async def calls(session: Session, number: int, by: By = AGENT, run: str = "r") -> list[Result]:
+async def calls(session: Session, number: int, by: By = AGENT, run: str | None = "r") -> list[Result]:
     return [await session.call("look", {"name": "x"}, by=by, run=run) for _ in range(number)]
 
 
 @requirement("policy.loop.1", "policy.loop.2")
-async def test_the_same_result_is_hinted_at_from_the_third_time_on_and_refused_at_the_fifth() -> None:
+@pytest.mark.parametrize("run", ["r", None])
+async def test_the_same_result_is_hinted_at_from_the_third_time_on_and_refused_at_the_fifth(run: str | None) -> None:
     counting = Counting()
     crib, session = await made(counting, same=True, read_only=True)
-    first, second, third, fourth, fifth = await calls(session, 5)
+    first, second, third, fourth, fifth = await calls(session, 5, run=run)
     assert [result.metadata.get("hint") for result in (first, second)] == [None, None]
     assert third.metadata["hint"] == "This call has given the same result 3 times"
     assert fourth.ok

@@ -1,12 +1,13 @@
 """A call that another process takes over, while the one that had it still writes."""
 
 import asyncio
+import logging
 
 import pytest
 
 from tests.requirements import requirement
-from tests.session.place import SOON, Gate, Place
-from toolcrib import Context, Crib, tool
+from tests.session.place import SOON, Gate, Place, log
+from toolcrib import Change, Context, Crib, Result, tool
 from toolcrib.events import StepTaken
 from toolcrib.store import Row, Write, draft
 from toolcrib.store.codec import Stored, encode
@@ -100,3 +101,70 @@ async def test_what_a_call_has_called_ends_with_it_where_another_process_ended_i
         inner.opened.set()
         result = await asyncio.wait_for(session.result(child.id), SOON)
     assert (result.ok, stopped.is_set()) == (not ended, ended)
+
+
+@requirement("reliability.fence.2")
+async def test_a_call_that_another_process_ended_changes_no_state_and_does_not_run_again(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate, runs = Gate(), list[int]()
+
+    @tool(effect="idempotent", on_conflict="retry")
+    async def put(ctx: Context) -> Result:
+        """Change the state when the test says so."""
+        runs.append(ctx.attempt)
+        await gate.passed()
+        return Result("put", changes=[Change("set", "cart", ["lamp"])])
+
+    async with place.crib(put) as crib:
+        session = await crib.open("s", owner="ada")
+        call = await session.submit("put")
+        await gate.wait()
+        row = await crib.store.call(call.id)
+        assert row is not None
+        body = session.live[call.id].task
+        assert body is not None
+        await commit(crib.store, finish(row, "cancelled"))
+        gate.opened.set()
+        result = await asyncio.wait_for(session.result(call.id), SOON)
+        await asyncio.wait_for(body, SOON)
+        assert (result.failure and result.failure.code, runs) == ("cancelled", [1])
+        assert [event.kind for event in await log(session, call.id)].count("done") == 1
+        kept = await crib.store.session("s")
+        assert kept is not None
+        assert kept.revision == 0
+        assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@requirement("reliability.fence.2")
+async def test_who_ran_a_call_to_its_end_that_was_given_up_says_what_came_of_it_although_it_was_told(
+    place: Place,
+) -> None:
+    first, second = Gate(), Gate()
+
+    @tool(effect="once")
+    async def pay(ctx: Context) -> str:
+        """Pay, and tell of it on the way."""
+        await first.passed()
+        ctx.output({"still": "here"})
+        await second.passed()
+        return "paid"
+
+    async with place.crib(pay) as crib:
+        session = await crib.open("s", owner="ada")
+        call = await session.submit("pay")
+        await first.wait()
+        row = await crib.store.call(call.id)
+        assert row is not None
+        live = session.live[call.id]
+        assert live.task is not None
+        await commit(crib.store, finish(row, "unknown"))
+        first.opened.set()
+        await second.wait()
+        live.flush()
+        await crib.store.flush()  # what the body told was refused by now
+        assert live.fenced
+        second.opened.set()
+        await asyncio.wait_for(live.task, SOON)
+        end = (await log(session, call.id))[-1]
+        assert (end.kind, end.fields["ok"], end.fields["data"]) == ("settled", True, "paid")
