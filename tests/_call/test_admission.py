@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, Field
 
-from toolcrib import Refused, ToolFailure, testing, tool
+from toolcrib import Context, Crib, CribLimits, Refused, ToolFailure, testing, tool
 from toolcrib.policy import UnfitArgument, Verdict
 from toolcrib.tool import Tool
 
@@ -188,3 +188,53 @@ async def test_a_tool_tried_by_itself_gives_the_result_that_a_crib_gives(make: A
         session = await crib.open("s", owner="ada")
         expected = await session.call(made.id, {"item": "tea"})
     assert await testing.run(made, {"item": "tea"}) == expected
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "{", '"tea"', "null"])
+async def test_what_is_no_object_is_not_shaped_by_its_tool_but_refused(arguments: str) -> None:
+    made = list[Any]()
+
+    def shape(ctx: Any, values: dict[str, Any]) -> dict[str, Any]:
+        made.append(values)
+        return values
+
+    async with testing.crib(shaped().but(prepare=shape)) as crib:
+        session = await crib.open("s", owner="ada")
+        failure = (await session.call("shout", arguments)).failure
+        assert (failure and failure.code, made) == ("invalid_arguments", [])
+
+
+async def test_arguments_that_their_tool_makes_too_large_are_refused() -> None:
+    def grow(ctx: Any, values: dict[str, Any]) -> dict[str, Any]:
+        return {"item": values["item"] * 100}
+
+    async with Crib([shaped().but(prepare=grow)], limits=CribLimits(arguments_bytes=500)) as crib:
+        session = await crib.open("s", owner="ada")
+        assert (await session.call("shout", {"item": "tea"})).data == "tea" * 100
+        failure = (await session.call("shout", {"item": "coffee"})).failure
+        assert failure is not None
+        assert (failure.code, "611 bytes" in failure.message) == ("too_large", True)
+
+
+@pytest.mark.parametrize("name", ["ask", "step", "call", "wait_cancelled"])
+async def test_a_check_can_neither_ask_nor_record_nor_call_nor_wait(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = list[str]()
+
+    async def check(ctx: Context, item: str) -> None:
+        wanted = {"ask": ("Sure?",), "step": ("one", lambda: 1), "call": ("order",), "wait_cancelled": ()}
+        await getattr(ctx, name)(*wanted[name])
+
+    @tool(validate=check)
+    async def order(item: str) -> str:
+        """Order something."""
+        runs.append(item)
+        return item
+
+    async with testing.crib(order) as crib:
+        session = await crib.open("s", owner="ada")
+        failure = (await session.call("order", {"item": "tea"})).failure
+        assert (failure and failure.code, runs) == ("internal", [])
+        assert await session.questions() == []
+    assert f"ctx.{name} is not there while arguments are checked" in caplog.text

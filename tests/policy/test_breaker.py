@@ -237,3 +237,50 @@ async def test_to_ask_why_a_call_would_be_refused_lets_nothing_through() -> None
         await moody.clock.advance(61)
         session.why("work", {})
         assert await ends(session, 1, USER) == ["ok"]
+
+
+@requirement("reliability.count.3")
+async def test_a_success_in_between_begins_the_count_anew() -> None:
+    outcomes = ["fails", "fails", "works"] * 3 + ["fails"] * 3
+
+    @tool
+    def work() -> str:
+        """Fail, but for every third time."""
+        if outcomes.pop(0) == "fails":
+            raise ToolFailure("failed", "Broken")
+        return "worked"
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        assert await ends(session, 13, USER) == ["failed", "failed", "ok"] * 3 + ["failed"] * 3 + ["denied"]
+
+
+@requirement("reliability.count.3")
+async def test_what_fails_for_an_agent_does_not_count_for_a_person_and_the_other_way_round() -> None:
+    @tool
+    def work(n: int) -> str:
+        """Fail."""
+        raise ToolFailure("failed", "Broken")
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        for n, (first, second) in enumerate(((AGENT, USER), (USER, AGENT))):
+            assert await ends(session, 4, first, n=n) == ["failed"] * 3 + ["denied"]
+            assert await ends(session, 4, second, n=n) == ["failed"] * 3 + ["denied"]
+
+
+@requirement("policy.loop.1")
+@pytest.mark.parametrize("own", [None, "Try another one"])
+async def test_the_third_equal_failure_of_an_agent_is_hinted_at_unless_the_tool_has_a_hint_of_its_own(
+    own: str | None,
+) -> None:
+    @tool(repeat=5)
+    def work() -> str:
+        """Fail."""
+        raise ToolFailure("failed", "Broken", hint=own)
+
+    async with Crib([work]) as crib:
+        session = await crib.open("s", owner="ada")
+        results = [await session.call("work", {}, by=AGENT, run="r") for _ in range(3)]
+        hints = [result.failure.hint for result in results if result.failure is not None]
+        assert hints == [own, own, own or "This call has given the same result 3 times"]

@@ -192,3 +192,17 @@ async def test_a_session_that_was_logged_out_of_stays_so(url: str) -> None:
         attached = await crib._attached("s")
         assert attached is not None
         assert not (await attached.call("refund")).ok
+
+
+@requirement("reliability.keep.7")
+@pytest.mark.parametrize(
+    ("name", "whose"), [("toolcrib.audit", "ada"), ("copy", "toolcrib"), ("a b", "ada"), ("x" * 256, "ada")]
+)
+async def test_a_session_is_taken_in_under_no_name_that_nobody_could_open(name: str, whose: str) -> None:
+    async with Crib(TOOLS) as crib:
+        await fill(crib)
+        lines = await exported(crib)
+        with pytest.raises(Refused) as refused:
+            await crib.import_session(lines, id=name, owner=whose)
+        assert refused.value.code == "invalid_arguments"
+        assert await crib.store.session(name) is None

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.requirements import requirement
 from tests.session.place import Gate, Place, kinds, log
-from toolcrib import Context, Crib, Refused, tool
+from toolcrib import Context, Crib, Refused, Tool, tool
 
 
 @tool(read_only=True)
@@ -228,3 +229,49 @@ async def test_a_glob_does_not_reach_past_what_is_allowed() -> None:
         for wanted in ("*", "f*", "tim?"):
             with pytest.raises(Refused, match="not authorized"):
                 await crib.open(owner="ada", namespaces=[wanted], allowed=["default", "time"])
+
+
+async def test_what_was_taken_away_is_given_back_by_nobody_who_may_not_open_everything(place: Place) -> None:
+    async with place.crib(*two_namespaces()) as crib:
+        session = await crib.open("s", owner="ada", namespaces=["one", "two"])
+        await session.narrow(namespaces=["one"])
+        with pytest.raises(Refused) as refused:
+            await crib.open("s", owner="ada", namespaces=["one", "two"], allowed=["one", "two"])
+        assert (refused.value.code, "'two' was taken away" in refused.value.message) == ("denied", True)
+        assert (await crib.open("s", owner="ada", namespaces=["one"], allowed=["one", "two"])).namespaces == ("one",)
+        again = await crib.open("s", owner="ada", namespaces=["one", "two"])
+        assert again.namespaces == ("one", "two")
+        assert (await crib.open("s", owner="ada", namespaces=["two"], allowed=["one", "two"])).namespaces == ("two",)
+
+
+def two_namespaces() -> list[Tool]:
+    """A tool in each of two namespaces."""
+
+    @tool(namespace="one", read_only=True)
+    async def first() -> int:
+        """Be the first."""
+        return 1
+
+    @tool(namespace="two", read_only=True)
+    async def second() -> int:
+        """Be the second."""
+        return 2
+
+    return [first, second]
+
+
+async def test_a_session_of_a_crib_without_agents_takes_no_message() -> None:
+    async with Crib(two_namespaces()) as crib:
+        session = await crib.open("s", owner="ada")
+        with pytest.raises(Refused) as refused:
+            await session.send("hello")
+        assert (refused.value.code, refused.value.message) == ("unavailable", "This crib has no agents")
+
+
+async def test_a_source_that_has_to_be_started_is_given_to_the_crib_when_it_is_made(tmp_path: Path) -> None:
+    async with Crib(two_namespaces()) as crib:
+        before = [found.id for found in crib.catalog.view(("*",)).tools]
+        with pytest.raises(Refused) as refused:
+            crib.add(tmp_path)
+        assert refused.value.code == "invalid_arguments"
+        assert [found.id for found in crib.catalog.view(("*",)).tools] == before

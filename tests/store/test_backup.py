@@ -2,9 +2,12 @@
 
 import asyncio
 import gzip
+import hashlib
+import json
 import random
 import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -252,3 +255,63 @@ def test_every_column_of_sessions_and_calls_is_in_a_backup() -> None:
         migrate(db, "memory")
         for table in ("sessions", "calls"):
             assert {name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")} == set(TABLES[table])
+
+
+@requirement("reliability.keep.4")
+async def test_a_store_in_memory_has_no_backup_and_takes_none(tmp_path: Path) -> None:
+    file = tmp_path / "shop.backup"
+    with pytest.raises(StoreError, match="lives in its process alone"):
+        await back_up("memory:", file)
+    assert list(tmp_path.iterdir()) == []
+    async with Crib(TOOLS, store=f"sqlite:///{tmp_path}/log.db") as crib:
+        await crib.open("s", owner="ada")
+        await back_up(crib.store.url, file)
+    with pytest.raises(StoreError, match="is gone when its process ends"):
+        await restore(file, "memory:")
+
+
+@requirement("reliability.keep.4")
+async def test_a_backup_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    async with Crib(TOOLS, store=f"sqlite:///{tmp_path}/log.db") as crib:
+        await crib.open("s", owner="ada")
+        with pytest.raises(StoreError, match="cannot be written"):
+            await back_up(crib.store.url, tmp_path / "taken", force=True)
+    assert not (tmp_path / "taken.part").exists()
+
+
+def rewritten(file: Path, change: Callable[[list[Any]], None]) -> None:
+    """Changes the lines of a backup, and has its checksum fit again."""
+    with gzip.open(file) as lines:
+        values = [json.loads(line) for line in lines][:-1]
+    change(values)
+    text = b"".join(json.dumps(value).encode() + b"\n" for value in values)
+    end = json.dumps({"sha256": hashlib.sha256(text).hexdigest()}).encode()
+    file.write_bytes(gzip.compress(text + end + b"\n"))
+
+
+@requirement("reliability.keep.4")
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda values: values.append(["strangers", [[1]]]), "an unknown table 'strangers'"),
+        (lambda values: values[1][1][0].append("more"), "rows of sessions have other columns"),
+        (lambda values: values.pop(1), "rows are missing"),
+        (lambda values: values[0].update(version=99), "is a backup of version 99"),
+        (lambda values: values[0].update(toolcrib="export"), "is a backup of version"),
+    ],
+)
+async def test_a_backup_that_says_something_else_than_it_holds_is_refused(
+    tmp_path: Path, change: Callable[[list[Any]], None], why: str
+) -> None:
+    file, place = tmp_path / "shop.backup", tmp_path / "restored.db"
+    async with Crib(TOOLS, store=f"sqlite:///{tmp_path}/log.db") as crib:
+        await crib.open("s", owner="ada")
+        await crib.store.flush()
+        await back_up(crib.store.url, file)
+    rewritten(file, lambda values: None)
+    assert check(file).counts["sessions"] == 1
+    rewritten(file, change)
+    with pytest.raises(StoreError, match=why):
+        await restore(file, f"sqlite:///{place}")
+    assert not place.exists()

@@ -1,0 +1,64 @@
+"""What is written although JSON has no word for it: as near to it as JSON comes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolcrib.store.codec import DEEPEST, decode, encode, whole
+
+HALF = "a\ud800b"
+
+
+@dataclass
+class Point:
+    """A value of somebody's program."""
+
+    name: str
+    at: tuple[int, int]
+
+
+class Line(msgspec.Struct):
+    """The same as a struct."""
+
+    name: str
+
+
+class Odd:
+    """Something that only its text tells."""
+
+    def __str__(self) -> str:
+        return f"odd {HALF}"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (HALF, "a?b"),
+        ({HALF: HALF, 1: 2}, {"a?b": "a?b", "1": 2}),
+        ([HALF, {"x": (HALF,)}, None, True, 1.5], ["a?b", {"x": ["a?b"]}, None, True, 1.5]),
+        ({"a": {HALF}, "b": frozenset([HALF])}, {"a": ["a?b"], "b": ["a?b"]}),
+        (Point(HALF, (1, 2)), {"name": "a?b", "at": [1, 2]}),
+        ([Line(HALF), Odd()], [{"name": "a?b"}, "odd a?b"]),
+        ([Point("whole", (1, 2)), Line("whole")], [{"name": "whole", "at": [1, 2]}, {"name": "whole"}]),
+    ],
+)
+def test_texts_become_whole_and_all_else_stays(value: Any, written: Any) -> None:
+    assert decode(encode(value)) == written
+
+
+@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"k": inner}, lambda inner: Point("p", inner)])
+def test_what_is_nested_without_end_is_cut_off_at_a_depth(wrap: Any) -> None:
+    value: Any = 7
+    for _ in range(100_000):
+        value = wrap(value)
+    depth, found = 0, decode(encode({"deep": value}))["deep"]
+    while not isinstance(found, str):
+        found = found[0] if isinstance(found, list) else found.get("k", found.get("at"))
+        depth += 1
+    assert (found, depth) == ("…", DEEPEST)
+
+
+def test_a_whole_text_is_what_it_was() -> None:
+    assert [whole(text) for text in ("é😀", "", HALF)] == ["é😀", "", "a?b"]
