@@ -10,7 +10,7 @@ import pytest
 from tests.mutants.__main__ import ROOT, Copy, chosen, judge, listed, spread, unmatched
 from tests.mutants.faults import Fault, faults
 from tests.mutants.limit import HUNG, LIMIT
-from tests.mutants.touched import FOLDER, Touched
+from tests.mutants.touched import FOLDER, HOOK, Touched
 from tests.requirements import requirement
 
 SOURCE = b'''
@@ -161,3 +161,21 @@ def test_what_a_test_runs_is_recorded_though_the_one_before_it_ended_the_trace(t
     touched = Touched()
     touched.add(data, ROOT / "src" / "toolcrib")
     assert touched.tests["store/__init__.py", "open_store", ""] == {"test_two.py::test_two"}
+
+
+@pytest.mark.process
+def test_a_process_with_a_path_of_its_own_for_imports_is_followed_too(tmp_path: Path) -> None:
+    package, plugin, data = tmp_path / "src" / "toolcrib", tmp_path / "tests" / "mutants", tmp_path / "data"
+    for folder in (package, plugin, data):
+        folder.mkdir(parents=True)
+    (plugin / "touched.py").write_bytes((ROOT / "tests" / "mutants" / "touched.py").read_bytes())
+    (package / "__init__.py").write_text(f"{HOOK}\nfrom toolcrib.shop import pay\n")
+    (package / "shop.py").write_text("def pay():\n    return 1\n\n\ndef hide():\n    return 2\n")
+    own = {"PYTHONPATH": str(package.parent), FOLDER: str(data), "PYTEST_CURRENT_TEST": "tests/a.py::one (call)"}
+    code = "import toolcrib; toolcrib.pay()"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, **own}, timeout=60, check=True)
+    (data / "times-main.jsonl").write_text('["tests/a.py::one", "passed", 0.5]\n')
+    recorded = Touched()
+    recorded.add(data, package)
+    assert recorded.tests["shop.py", "pay", ""] == {"tests/a.py::one"}
+    assert recorded.tests["shop.py", "hide", ""] == set()

@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 FOLDER = "TOOLCRIB_TOUCHED"
 """The variable that names the folder for what is written down."""
 
-HOOK = "if 'TOOLCRIB_TOUCHED' in __import__('os').environ: __import__('tests.mutants.touched').mutants.touched.follow()"
-"""The line that a copy of the package begins with, so that processes that tests start are followed too."""
+HOOK = (
+    "if 'TOOLCRIB_TOUCHED' in __import__('os').environ: __import__('runpy').run_path("
+    "str(__import__('pathlib').Path(__file__).parents[2] / 'tests/mutants/touched.py'))['follow']()"
+)
+"""The line that a copy of the package begins with, so that processes that tests start are followed too. It finds this
+file by its place: a process may have been given a path of its own for imports.
+"""
 
 _OWNER = "TOOLCRIB_TOUCHED_BY"
 _PACKAGE = Path(__file__).parents[2] / "src" / "toolcrib"
