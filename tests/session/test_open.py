@@ -10,6 +10,10 @@ import pytest
 from tests.requirements import requirement
 from tests.session.place import Gate, Place, kinds, log
 from toolcrib import Context, Crib, Refused, Tool, tool
+from toolcrib.errors import StoreError
+from toolcrib.events import SessionClosing
+from toolcrib.store import Write, draft
+from toolcrib.store.sqlite.store import SqliteStore
 
 
 @tool(read_only=True)
@@ -275,3 +279,57 @@ async def test_a_source_that_has_to_be_started_is_given_to_the_crib_when_it_is_m
             crib.add(tmp_path)
         assert refused.value.code == "invalid_arguments"
         assert [found.id for found in crib.catalog.view(("*",)).tools] == before
+
+
+class Shelf:
+    """A source that starts, or cannot."""
+
+    def __init__(self, name: str, *, broken: bool) -> None:
+        self.name = name
+        self.broken = broken
+        self.stopped = 0
+
+    async def start(self, changed: Any) -> list[Tool]:
+        if self.broken:
+            raise OSError("no such place")
+        return []
+
+    async def stop(self) -> None:
+        self.stopped += 1
+
+
+async def test_a_crib_that_cannot_start_lets_go_of_all_that_it_had_begun_with(tmp_path: Path) -> None:
+    tasks = len(asyncio.all_tasks())
+    store, source = SqliteStore(f"sqlite:///{tmp_path}/log.db"), Shelf("first", broken=False)
+    crib = Crib([source, Shelf("second", broken=True), *two_namespaces()], store=store)
+    with pytest.raises(OSError, match="no such place"):
+        await crib.start()
+    assert source.stopped == 1
+    assert len(asyncio.all_tasks()) == tasks
+    with pytest.raises(StoreError):
+        await store.flush()
+
+
+@pytest.mark.parametrize("how", ["call", "submit", "key"])
+async def test_the_store_keeps_calls_out_of_a_session_that_another_process_closed(place: Place, how: str) -> None:
+    ran = list[str]()
+
+    @tool
+    async def pay() -> None:
+        """Pay."""
+        ran.append("paid")
+
+    async with place.crib(pay) as crib:
+        session = await crib.open("s", owner="ada")
+        await crib.store.commit(Write("s", [draft(1.0, None, SessionClosing(1.0))]))
+        if how == "submit":
+            result = await session.result((await session.submit("pay")).id)
+        else:
+            result = await session.call("pay", {}, key="k" if how == "key" else None)
+        assert result.failure is not None
+        assert (result.failure.code, result.failure.message) == ("unavailable", "Session is closed")
+        assert not result.failure.retryable
+        assert (session.shut, ran, session.live) == (True, [], {})
+        again = await crib.open("s", owner="ada")
+        assert (await again.call("pay")).ok
+        assert ran == ["paid"]

@@ -1,7 +1,10 @@
 """A call that another process takes over, while the one that had it still writes."""
 
 import asyncio
+import inspect
 import logging
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -168,3 +171,103 @@ async def test_who_ran_a_call_to_its_end_that_was_given_up_says_what_came_of_it_
         await asyncio.wait_for(live.task, SOON)
         end = (await log(session, call.id))[-1]
         assert (end.kind, end.fields["ok"], end.fields["data"]) == ("settled", True, "paid")
+
+
+async def taken_away(crib: Crib, call: str) -> None:
+    """Have another process run a call from now on."""
+    row = await crib.store.call(call)
+    assert row is not None
+    await commit(crib.store, claim(row, "w-other"))
+
+
+def contact(ctx: Context, how: str, done: list[str]) -> Any:
+    """Want something of the runtime."""
+    ways: dict[str, Any] = {
+        "output": lambda: ctx.output({"n": 2}),
+        "text": lambda: ctx.output("two"),
+        "progress": lambda: ctx.progress("two", 0.5),
+        "activity": lambda: ctx.activity("work", {"n": 2}),
+        "step": lambda: ctx.step("two", lambda: done.append("step")),
+        "call": lambda: ctx.call("note"),
+        "thread": lambda: asyncio.to_thread(ctx.output, {"n": 2}),
+    }
+    return ways[how]()
+
+
+@requirement("reliability.fence.2")
+@pytest.mark.parametrize("how", ["output", "text", "progress", "activity", "step", "call", "chunk", "thread"])
+async def test_a_body_that_was_told_that_another_has_its_call_ends_at_its_next_contact(place: Place, how: str) -> None:
+    first, second = Gate(), Gate()
+    reached, done = list[str](), list[str]()
+
+    @tool(effect="idempotent")
+    async def note() -> None:
+        """Note that it was called."""
+        done.append("call")
+
+    @tool(effect="idempotent")
+    async def work(ctx: Context) -> None:
+        """Tell something, and something more."""
+        await first.passed()
+        ctx.output({"n": 1})
+        await second.passed()
+        made = contact(ctx, how, done)
+        if inspect.isawaitable(made):
+            await made
+        reached.append(how)
+
+    @tool(effect="idempotent", name="work")
+    async def yields(ctx: Context) -> AsyncIterator[int]:
+        """Yield something, and something more."""
+        await first.passed()
+        ctx.output({"n": 1})
+        await second.passed()
+        yield 2
+        reached.append(how)
+
+    async with place.crib(yields if how == "chunk" else work, note) as crib:
+        session = await crib.open("s", owner="ada")
+        call = await session.submit("work")
+        await first.wait()
+        live = session.live[call.id]
+        assert live.task is not None
+        await taken_away(crib, call.id)
+        first.opened.set()
+        await second.wait()
+        live.flush()
+        await crib.store.flush()
+        second.opened.set()
+        await asyncio.wait({live.task}, timeout=SOON)
+        kinds = [event.kind for event in await log(session, call.id)]
+        row = await crib.store.call(call.id)
+    assert (live.fenced, reached, done) == (True, [], [])
+    assert kinds == ["accepted", "started", "started"]
+    assert row is not None
+    assert (row.state, row.worker) == ("running", "w-other")
+
+
+@requirement("reliability.fence.2")
+async def test_a_step_that_ends_after_another_process_took_its_call_is_not_recorded(place: Place) -> None:
+    gate, reached = Gate(), list[str]()
+
+    async def pay() -> str:
+        await gate.passed()
+        return "paid"
+
+    @tool(effect="idempotent")
+    async def work(ctx: Context) -> None:
+        """Take a step."""
+        reached.append(await ctx.step("pay", pay))
+
+    async with place.crib(work) as crib:
+        session = await crib.open("s", owner="ada")
+        call = await session.submit("work")
+        await gate.wait()
+        live = session.live[call.id]
+        assert live.task is not None
+        await taken_away(crib, call.id)
+        gate.opened.set()
+        await asyncio.wait({live.task}, timeout=SOON)
+        kinds = [event.kind for event in await log(session, call.id)]
+    assert (live.fenced, reached) == (True, [])
+    assert kinds == ["accepted", "started", "started"]
