@@ -41,6 +41,7 @@ class Odd:
         ({"a": {HALF}, "b": frozenset([HALF])}, {"a": ["a?b"], "b": ["a?b"]}),
         (Point(HALF, (1, 2)), {"name": "a?b", "at": [1, 2]}),
         ([Line(HALF), Odd()], [{"name": "a?b"}, "odd a?b"]),
+        ([HALF, Point, Line], ["a?b", str(Point), str(Line)]),
         ([Point("whole", (1, 2)), Line("whole")], [{"name": "whole", "at": [1, 2]}, {"name": "whole"}]),
     ],
 )
