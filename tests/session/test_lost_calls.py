@@ -101,3 +101,23 @@ async def test_a_call_that_was_there_at_the_start_of_a_process_that_lacks_its_to
         await left(crib.store, "c-put", "idempotent", "running")
     async with place.crib() as crib:
         assert await code(await crib.open("s", owner="ada"), "c-put") == "not_found"
+
+
+@requirement("reliability.fence.4")
+@pytest.mark.parametrize("state", ["queued", "running", "waiting"])
+@pytest.mark.parametrize("effect", ["once", "idempotent"])
+async def test_a_call_that_nobody_runs_is_cancelled_and_it_is_told_where_it_may_have_run(
+    place: Place, effect: str, state: str
+) -> None:
+    ran: list[str] = []
+    async with place.crib(*tools(ran)) as crib:
+        session = await crib.open("s", owner="ada")
+        await left(crib.store, "c1", effect, state)
+        assert await asyncio.wait_for(session.cancel("c1"), SOON)
+        result = await asyncio.wait_for(session.result("c1"), SOON)
+        assert not await session.cancel("c1")
+        row = await crib.store.call("c1")
+    assert (result.failure and result.failure.code, ran) == ("cancelled", [])
+    assert result.metadata.get("may_have_run", False) == (state == "running" and effect == "once")
+    assert row is not None
+    assert (row.state, row.code) == ("done", "cancelled")
