@@ -1,8 +1,11 @@
 """Whole sessions: exported as a file, taken in elsewhere or beside themselves, and deleted with a tombstone."""
 
 import asyncio
+import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,3 +209,58 @@ async def test_a_session_is_taken_in_under_no_name_that_nobody_could_open(name: 
             await crib.import_session(lines, id=name, owner=whose)
         assert refused.value.code == "invalid_arguments"
         assert await crib.store.session(name) is None
+
+
+@requirement("reliability.keep.7")
+async def test_what_is_kept_beside_a_log_is_exported_and_taken_in_with_it(url: str) -> None:
+    async with Crib(TOOLS, store=url) as crib:
+        await fill(crib)
+        await crib.store.keep("s", "picture", b"\x00\xff" * 1000)
+        lines = await exported(crib)
+        for copy in ("first", "second", "third"):  # its calls have other ids in each
+            await crib.import_session(lines, id=copy)
+            assert await crib.store.kept(copy, "picture") == b"\x00\xff" * 1000
+            assert await differences(crib.store, copy) == []
+        ids = [row.id for copy in ("s", "first", "second", "third") for row in await crib.store.calls(copy)]
+        assert len(ids) == len(set(ids)) == 4 * len(await crib.store.calls("s"))
+
+
+def changed(lines: list[bytes], change: Callable[[list[Any]], None]) -> list[bytes]:
+    """An export that says something else, with a checksum that fits."""
+    values = [json.loads(line) for line in lines[:-1]]
+    change(values)
+    texts = [json.dumps(value).encode() + b"\n" for value in values]
+    end = {"events": sum("event" in value for value in values), "sha256": hashlib.sha256(b"".join(texts)).hexdigest()}
+    return [*texts, json.dumps({"end": end}).encode() + b"\n"]
+
+
+def without_beginning(values: list[Any]) -> None:
+    """Have the first call begin with its end."""
+    (accepted, *_) = [value["event"] for value in values if "event" in value and value["event"][3] == "accepted"]
+    accepted[3:] = ["done", {"ok": True, "data": None, "duration_ms": 0}]
+
+
+@requirement("reliability.keep.7")
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda values: values.insert(-1, {"kept": ["picture", "no base 64!"]}), "base64"),
+        (lambda values: values[0].update(version=99), "version 99"),
+        (lambda values: values[0].update(toolcrib="backup"), "version"),
+        (lambda values: values[1]["event"].__setitem__(0, 7), "event 1 is missing"),
+        (without_beginning, "The log does not hold"),
+    ],
+)
+async def test_a_file_that_fits_its_checksum_and_yet_does_not_hold_is_not_taken_in(
+    change: Callable[[list[Any]], None], why: str
+) -> None:
+    async with Crib(TOOLS) as crib:
+        await fill(crib)
+        lines = await exported(crib)
+    async with Crib(TOOLS) as crib:
+        with pytest.raises(Refused) as caught:
+            await crib.import_session(changed(lines, change), id="copy")
+        assert caught.value.code == "invalid_arguments"
+        assert why in caught.value.message
+        assert await crib.store.session("copy") is None
+        assert (await crib.import_session(changed(lines, lambda values: None))).id == "s"
