@@ -70,6 +70,8 @@ export interface Answered {
   scope: "once" | "session";
   /** Arguments that take the place of those in the question. */
   args?: Record<string, unknown> | null;
+  /** What these come down to: paths after links, hosts, programs. */
+  resolved?: string[] | null;
 }
 
 /** A person allowed more calls like one for the whole session. */
@@ -193,6 +195,8 @@ export interface Endorsed {
   scope: "once" | "session";
   /** Arguments that take the place of those in the question. */
   args?: Record<string, unknown> | null;
+  /** Absent: no arguments are changed where several have to agree. */
+  resolved?: string[] | null;
 }
 
 /** A line for people and for the model. In the data of the event `more` stands beside `text`. */

@@ -1,5 +1,6 @@
 """An approval holds for what a call was resolved to when it was asked; what changed since is asked again."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from tests.contract.observers import code, parked
 from tests.requirements import requirement
-from toolcrib import Crib, Question, Session, Tool, tool
+from toolcrib import Crib, CribLimits, Question, Session, Tool, tool
 
 Place = Annotated[str, Field(json_schema_extra={"x-toolcrib-kind": "path"})]
 Line = Annotated[str, Field(json_schema_extra={"x-toolcrib-kind": "command"})]
@@ -106,6 +107,55 @@ async def test_it_is_asked_again_after_a_restart_too_and_may_be_declined(folder:
         await session.answer((await the_question(session)).id, "decline")
         assert code(await session.result(question.call)) == "declined"
     assert ran == []
+
+
+@requirement("security.approval.1")
+@pytest.mark.parametrize(("name", "args"), CALLS)
+async def test_arguments_that_an_approver_edited_run_at_once_as_long_as_they_lead_where_they_did(
+    folder: Path, name: str, args: dict[str, Any]
+) -> None:
+    ran: list[str] = []
+    async with Crib(tools(ran), workspace=folder) as crib:
+        session = await crib.open("s", owner="ada")
+        question = await parked(session, name, dict.fromkeys(args, "draft"))
+        await session.answer(question.id, "accept", arguments=args)
+        assert (await session.result(question.call)).ok
+    assert ran == list(args.values())
+
+
+@requirement("security.approval.1")
+@pytest.mark.parametrize(("name", "args"), CALLS)
+async def test_a_link_in_edited_arguments_that_was_swapped_before_they_ran_asks_again(
+    folder: Path, tmp_path: Path, name: str, args: dict[str, Any]
+) -> None:
+    ran: list[str] = []
+    url = f"sqlite:///{tmp_path}/log.db"
+    gate = asyncio.Event()
+
+    @tool(read_only=True)
+    async def hold() -> int:
+        """Keep the only seat."""
+        await gate.wait()
+        return 1
+
+    limits = CribLimits(per_session=1)
+    async with Crib([*tools(ran), hold], store=url, workspace=folder, limits=limits) as crib:
+        session = await crib.open("s", owner="ada")
+        question = await parked(session, name, dict.fromkeys(args, "draft"))
+        await session.submit("hold")
+        await session.answer(question.id, "accept", arguments=args)
+        await crib.stop(grace=0)
+    swap(folder)
+    gate.set()
+    async with Crib([*tools(ran), hold], store=url, workspace=folder) as crib:
+        session = await crib.open("s", owner="ada")
+        again = await the_question(session)
+        assert (ran, again.id != question.id) == ([], True)
+        assert str(folder / "precious") in again.prompt
+        assert again.arguments == args
+        await session.answer(again.id, "accept")
+        assert (await session.result(question.call)).ok
+    assert ran == list(args.values())
 
 
 def _moved(folder: Path) -> dict[str, Any]:

@@ -80,7 +80,10 @@ async def _apply(
     """The call goes on, or ends."""
     if edited is not None:
         live.admit(edited)
-    events: list[Draft] = [draft(given.at, row.id, _told(Answered, _shown(live, given)))]
+    said = _told(Answered, _shown(live, given))
+    if edited is not None:
+        said = msgspec.structs.replace(said, resolved=_resolved(live, edited))
+    events: list[Draft] = [draft(given.at, row.id, said)]
     ending = _ending(live, asked, given)
     if ending is not None:
         won = await live.pipeline.end_parked(live, row, ending, events)
@@ -308,7 +311,8 @@ async def _write_on(
 async def _answered(session: Session, live: LiveCall, resumed: Write, given: Answer, edited: Admitted | None) -> None:
     """The answer is written: the call goes on, here or wherever there is room."""
     assert live.history is not None
-    live.history.take(given)
+    said = next((data for *_, data in resumed.events if isinstance(data, Answered)), None)
+    live.history.take(given, None if said is None else said.resolved)
     await take_on(session, live, resumed, edited)
 
 
@@ -399,17 +403,24 @@ def _still_asks(live: LiveCall, call: Admitted) -> dict[str, Any] | None:
 
 
 def _changed(live: LiveCall, call: Admitted, approval: Answer) -> str | None:
-    """How a call comes down to something else than was approved; whoever edits arguments approves what they are."""
+    """How a call comes down to something else than was approved: in the question, or in arguments that were edited."""
     assert live.history is not None
     if approval.arguments is not None:
-        return None
-    now, before = without(live.secrets, resolution(call)), live.history.questions[approval.question].data
-    were, are = (dict(one or {}).get("resolved") or [] for one in (before, now))
+        were = live.history.edit_resolved
+    else:
+        were = list(dict(live.history.questions[approval.question].data or {}).get("resolved") or ())
+    are = _resolved(live, call)
     if were == are:
         return None
     gone, new = [one for one in were if one not in are], [one for one in are if one not in were]
     told = f"{', '.join(gone) or 'nothing'} became {', '.join(new) or 'nothing'}"
     return f"It changed after it was approved: {told}."
+
+
+def _resolved(live: LiveCall, call: Admitted) -> list[str]:
+    """What a call comes down to now, without its secrets."""
+    found: dict[str, Any] = without(live.secrets, resolution(call)) or {}
+    return list(found.get("resolved") or ())
 
 
 async def child_before(host: CallHost, name: str, given: bytes) -> str | None:

@@ -48,6 +48,8 @@ class History:
         self.question: Question | None = None
         self.questions: dict[str, Question] = {}
         self.answers: dict[str, Answer] = {}
+        self.edit: Answer | None = None
+        self.edit_resolved: list[str] = []
         self.endorsements: list[Answer] = []
         self.steps: dict[str, StepTaken] = {}
         self.outputs = 0
@@ -76,7 +78,7 @@ class History:
             case Answered() as data:
                 self.question = None
                 self._anew()
-                self.take(_answer(data, event.at))
+                self.take(_answer(data, event.at), data.resolved)
             case Started() as data:
                 self._start(data, event.at)
             case Done() as data:  # also `Settled`: it had ended `unknown`, and its outcome is known after all
@@ -118,19 +120,16 @@ class History:
         """What is new about a question that is still open."""
         self.question = self.questions[question] = replace(self.questions[question], **news)
 
-    def take(self, answer: Answer) -> None:
-        """Takes an answer that was given just now."""
+    def take(self, answer: Answer, resolved: Iterable[str] | None = None) -> None:
+        """Takes an answer that was given just now, with what the arguments come down to that it changed."""
         self.answers[self.questions[answer.question].key] = answer
+        if answer.arguments is not None:
+            self.edit, self.edit_resolved = answer, list(resolved or ())
 
     def answer(self, question: str) -> Answer | None:
         """What was answered to that very question."""
         found = self.answers.get(self.questions[question].key)
         return found if found is not None and found.question == question else None
-
-    @property
-    def edit(self) -> Answer | None:
-        """The last answer that changed the arguments."""
-        return next((answer for answer in reversed(self.answers.values()) if answer.arguments is not None), None)
 
     def _start(self, data: Started, at: float) -> None:
         self.started = data

@@ -138,6 +138,7 @@ class Answered(EventData, frozen=True, kw_only=True):
         reason: Why, in the words of whoever answered.
         scope: `once`, or `session` where more calls like this one are allowed.
         args: Arguments that take the place of those in the question.
+        resolved: What these come down to: paths after links, hosts, programs.
     """
 
     kind: ClassVar[str] = "answered"
@@ -150,6 +151,7 @@ class Answered(EventData, frozen=True, kw_only=True):
     reason: str | None = None
     scope: Literal["once", "session"]
     args: dict[str, Any] | None = None
+    resolved: list[str] | None = None
 
 
 class Endorsed(Answered, frozen=True, kw_only=True):
@@ -164,6 +166,7 @@ class Endorsed(Answered, frozen=True, kw_only=True):
         reason: Why, in the words of whoever answered.
         scope: `once` or `session`.
         args: Arguments that take the place of those in the question.
+        resolved: Absent: no arguments are changed where several have to agree.
     """
 
     kind: ClassVar[str] = "endorsed"
