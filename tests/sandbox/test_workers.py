@@ -45,6 +45,19 @@ async def _run(box: Sandbox, code: str, timeout_s: float = 5.0) -> bytes:
 
 
 @requirement("yaml.box.4")
+async def test_a_check_of_code_waits_for_a_worker_however_busy_all_are(
+    javascript: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _run(javascript, "1")
+    monkeypatch.setattr(pool, "WAIT_S", 0.2)
+    endless = [asyncio.create_task(_run(javascript, "while (true) {}", 1.0)) for _ in range(SIZE)]
+    await asyncio.sleep(0)
+    assert await javascript.check("1 + 1") is None
+    assert await javascript.check("(function() {") is not None
+    await asyncio.gather(*endless, return_exceptions=True)
+
+
+@requirement("yaml.box.4")
 async def test_who_waits_too_long_for_a_worker_is_told_that_all_are_busy(
     javascript: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,9 @@ REPEAT_S = 0.01
 
 WORKERS = 8
 
+CHECKS_S = 120.0
+"""How long a check waits for a worker: the first of a machine has to be made, and nobody waits for a call."""
+
 CHECK_S = 1.0
 """How long it may take to read a piece of code without running it."""
 
@@ -218,8 +221,8 @@ class WorkerPool(Generic[M]):
         self._crew: _WorkerGroup[M] | None = None
         self._lock = threading.Lock()
 
-    async def do(self, work: Callable[[M], T], timeout_s: float, owner: str = "") -> T:
-        """What the work gives on one of the machines.
+    async def do(self, work: Callable[[M], T], timeout_s: float, owner: str = "", *, wait_s: float | None = None) -> T:
+        """What the work gives on one of the machines; it waits `WAIT_S` for a worker, unless said.
 
         Raises:
             Fault: it took too long, no worker was free in time, or the work raised it.
@@ -230,7 +233,7 @@ class WorkerPool(Generic[M]):
             crew.jobs.put(job)
         waiting = asyncio.wrap_future(job.answer)
         try:
-            done, _ = await asyncio.wait({waiting}, timeout=WAIT_S)
+            done, _ = await asyncio.wait({waiting}, timeout=WAIT_S if wait_s is None else wait_s)
             if not done and job.answer.cancel():
                 raise SandboxError("busy")
             given: T = await waiting
@@ -248,7 +251,7 @@ class WorkerPool(Generic[M]):
             Fault: it could not be read now.
         """
         try:
-            await self.do(work, CHECK_S)
+            await self.do(work, CHECK_S, wait_s=CHECKS_S)
         except SandboxError as fault:
             if fault.code in ("busy", "crashed"):
                 raise
