@@ -12,6 +12,7 @@ import typer
 from toolcrib.cli.command import WAITING, command, group
 from toolcrib.cli.completion import complete_question, complete_session
 from toolcrib.cli.display.event_lines import moment, span
+from toolcrib.cli.display.passages import passages, without_passages
 from toolcrib.cli.questions import AnswerInput, PendingQuestion, agreed, asked_by_id, data, give, wanted
 from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, exact, short
 
@@ -144,7 +145,8 @@ def _show(terminal: Terminal, pending: PendingQuestion, said: Mapping[str, Any])
         "Expires": f"{moment(question.expires_at)}{f', in {span(left)}' if left > 0 else ''}",
         "Wants": None if question.schema is None else compact(dict(question.schema)),
         "Offers": question.offer,
-        "Data": None if question.data is None else exact(question.data),
+        "Seen": "\n          ".join(passages(question.data)),
+        "Data": None if (more := without_passages(question.data)) is None else exact(more),
         "Answered": None if answer is None else f"{answer.action} by {answer.actor} at {moment(answer.at)}",
     }
     terminal.text(question.prompt, "bold yellow")

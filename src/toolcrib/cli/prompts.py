@@ -9,6 +9,7 @@ import sys
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolcrib.cli.display.passages import passages, without_passages
 from toolcrib.cli.display.schemas import in_words
 from toolcrib.cli.terminal import Terminal, compact, exact
 
@@ -40,8 +41,10 @@ def explain(terminal: Terminal, question: Question, note: str = LEAVE) -> None:
     terminal.say(f"? {question.prompt}", "bold yellow")
     for name, value in question.arguments.items():
         terminal.say(f"    {name} = {exact(value)}")
-    if question.data is not None:
-        terminal.say(f"    {exact(question.data)}")
+    for line in passages(question.data):
+        terminal.say(f"    seen in {line}", "yellow")
+    if (more := without_passages(question.data)) is not None:
+        terminal.say(f"    {exact(more)}")
     terminal.say(f"  {note}", "dim")
 
 
