@@ -8,10 +8,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from pydantic import SecretStr
 
 from tests.contract.observers import code, kinds, log, refusal
 from tests.requirements import requirement
-from toolcrib import Context, Crib, Failure, Refused, Result, Schedule, Session, ToolFailure, tool
+from toolcrib import Context, Crib, CribLimits, Failure, Refused, Result, Schedule, Session, ToolFailure, tool
+from toolcrib._call import lifecycle
 from toolcrib.store import Store, open_store
 from toolcrib.testing import FakeClock
 from toolcrib.testing.index_check import check_index
@@ -359,3 +361,94 @@ async def test_a_schedule_needs_a_session_that_exists(open_crib: Open) -> None:
     crib = await open_crib()
     with pytest.raises(Refused, match="no session 'nowhere'"):
         await crib.schedule("nowhere", "note", after=1)
+
+
+@requirement("schedules.call.4", "reliability.fence.2")
+@pytest.mark.parametrize("way", ["result", "context"])
+async def test_a_body_that_was_taken_over_schedules_nothing(open_crib: Open, way: str) -> None:
+    began, go = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="idempotent")
+    async def order(ctx: Context) -> Result:
+        """Order."""
+        began.set()
+        await go.wait()
+        later = Schedule("note", after=60)
+        if way == "context":
+            await ctx.schedule("later", later)
+        return Result(1, schedules=[later])
+
+    crib = await open_crib(order)
+    session = await crib.open("s", owner="ada")
+    call = await session.submit("order")
+    await began.wait()
+    row = await crib.store.call(call.id)
+    assert row is not None
+    assert await crib.store.commit(lifecycle.claim(row, "another", [])) is None
+    live = session.live[call.id]
+    go.set()
+    await live.ended()
+    assert await session.schedules() == []
+    assert await log(session, "scheduled") == []
+
+
+@requirement("schedules.call.3")
+async def test_schedules_go_with_an_exported_session(open_crib: Open, clock: FakeClock, ledger: Ledger) -> None:
+    crib = await open_crib()
+    made = await (await crib.open("s", owner="ada")).schedule("note", {"text": "kept"}, cron="0 * * * *")
+    lines = [line async for line in crib.export_session("s")]
+    await crib.delete_session("s", actor="ada", force=True)
+    assert await crib.schedules() == []
+    await crib.import_session(lines)
+    assert [one.id for one in await crib.schedules()] == [made.id]
+    session = await crib.open("s", owner="ada")
+    await clock.advance(3600)
+    await reached(session, "done")
+    assert ledger.lines == ["kept"]
+    await whole(session)
+
+
+@requirement("schedules.call.5")
+async def test_each_later_call_is_charged_to_the_rates(open_crib: Open, clock: FakeClock) -> None:
+    @tool(effect="idempotent", rate="1/h")
+    async def rare() -> str:
+        """Do it rarely."""
+        return "done"
+
+    session = await (await open_crib(rare)).open("s", owner="ada")
+    await session.schedule("rare", cron="*/20 * * * *")
+    for number in range(1, 5):
+        await clock.advance(1200)
+        await reached(session, "done", number)
+    codes = [code(entry.result) for entry in await session.completed() if entry.result is not None]
+    assert codes == [None, "rate_limited", None, "rate_limited"]
+
+
+@requirement("schedules.call.3")
+async def test_an_owner_has_so_many_waiting_calls_and_no_more(open_crib: Open) -> None:
+    limits = CribLimits(shared=True, waiting_per_owner=3)
+    session = await (await open_crib(limits=limits)).open("s", owner="ada")
+    for _ in range(3):
+        await session.schedule("note", after=60)
+    assert (await refusal(session.schedule("note", after=60))).code == "rate_limited"
+
+
+@requirement("schedules.cron.1", "contract.failure.4")
+async def test_secret_arguments_of_a_schedule_are_kept_apart_for_each_call(
+    open_crib: Open, clock: FakeClock, ledger: Ledger
+) -> None:
+    @tool(effect="once")
+    async def pay(ctx: Context, token: SecretStr) -> str:
+        """Pay."""
+        ctx.deps[Ledger].lines.append(token.get_secret_value())
+        return "paid"
+
+    crib = await open_crib(pay, secret_key="k" * 32)
+    session = await crib.open("s", owner="ada")
+    await session.schedule("pay", {"token": "sk-hidden-1"}, cron="0 * * * *")
+    for number in (1, 2):
+        await clock.advance(3600)
+        await reached(session, "done", number)
+    assert ledger.lines == ["sk-hidden-1", "sk-hidden-1"]
+    assert "sk-hidden-1" not in str([event.fields for event in await log(session)])
+    await whole(session)
