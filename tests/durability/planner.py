@@ -1,6 +1,7 @@
 """A process that schedules calls and makes them when they are due; told at which commit to stop and be killed.
 
-Arguments: the store, the file of effects, the point at which to stop (or `none`): `before` or `after` a kind of event.
+Arguments: the store, the file of effects, the point at which to stop (or `none`): `before` or `after` a kind of event;
+and the engine, if there is one.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from tests.durability.effects import append, heard, say
 from toolcrib import Context, Crib, Result, Schedule, tool
 from toolcrib.store import Conflict, Write
 
-STORE, EFFECTS, POINT = sys.argv[1:]
+STORE, EFFECTS, POINT, *ENGINE = sys.argv[1:]
 
 
 @tool(effect="once")
@@ -47,7 +48,7 @@ def stop_at(crib: Crib) -> None:
 
 
 async def main() -> None:
-    crib = Crib([send, order], store=STORE)
+    crib = Crib([send, order], store=STORE, engine=ENGINE[0] if ENGINE else None)
     stop_at(crib)
     await crib.start()
     session = await crib.open("s", owner="ada")

@@ -15,14 +15,20 @@ from toolcrib import Crib, Event
 from toolcrib.cli.verify import differences
 
 Start = Callable[..., Any]
-SETTLE_S = 2.5
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(params=["sqlite", "postgres", "cluster"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """The store, and the engine of a cluster."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/log.db?lease=1"
-    return f"{request.getfixturevalue('postgres_url')}?lease=2"
+        return [f"sqlite:///{tmp_path}/log.db?lease=1"]
+    store = f"{request.getfixturevalue('postgres_url')}?lease=2"
+    return [store] if request.param == "postgres" else [store, f"{request.getfixturevalue('nats_url')}?lease=2"]
+
+
+@pytest.fixture
+def store(where: list[str]) -> str:
+    return where[0]
 
 
 @pytest.fixture
@@ -31,8 +37,8 @@ def effects(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(store: str, effects: Path) -> Start:
-    return lambda point="none": script("planner.py", store, effects, point)
+def start(where: list[str], effects: Path) -> Start:
+    return lambda point="none": script("planner.py", where[0], effects, point, *where[1:])
 
 
 def sent(effects: Path) -> Counter[str]:

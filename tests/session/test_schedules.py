@@ -175,7 +175,7 @@ async def test_a_schedule_is_cancelled_and_makes_no_call(open_crib: Open, clock:
     await clock.advance(60)
     await reached(session, "done")
     (now,) = await crib.schedules(owner="ada")
-    assert (now.id, now.call, now.due) == (made.id, f"{made.id}.{START + 120:.0f}", START + 120)
+    assert (now.id, now.call, now.due) == (made.id, f"{made.id}_{START + 120:.0f}", START + 120)
     assert await crib.schedules(owner="bob") == []
     assert await crib.cancel_schedule(made.id) is True
     assert await session.cancel_schedule(made.id) is False

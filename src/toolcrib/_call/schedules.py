@@ -278,7 +278,7 @@ def _successor(live: LiveCall, history: History, due: float, now: float) -> Defe
     """The next call of a cron expression. Its id says of which schedule it is, and when it is due: there is one."""
     plan, session, pipeline = history.scheduled, live.session, live.pipeline
     assert plan is not None and live.row is not None
-    id = f"{plan.schedule}.{round(due)}"
+    id = f"{plan.schedule}_{round(due)}"  # which the subjects of an engine can hold
     made = digest(session.id, id, "" if live.tool is None else live.tool.fingerprint, live.args)
     secret = live.shown is not None
     accepted = msgspec.structs.replace(
