@@ -265,7 +265,7 @@ async def test_client_tools_run_where_the_client_is(place: Served) -> None:
 AWAITED = {"tools", "why"}
 """What a session in the process tells at once, and a remote one has to fetch."""
 
-WITHIN = {"consume", "end_run", "error", "model_tools", "notice", "tool"}
+WITHIN = {"consume", "end_run", "error", "left", "look", "model_tools", "names", "notice", "sees", "tool"}
 """What the API does not have."""
 
 

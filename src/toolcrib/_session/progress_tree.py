@@ -41,7 +41,7 @@ class _Tree:
             case Paused():
                 self._paused.add(call)
                 self.nodes[call]["status"] = "waiting"
-            case Answered():
+            case Answered() if event.kind == Answered.kind:  # and not one of several answers that it needs
                 self._go_on(call)
             case Progress():
                 self.nodes[call].update(event.fields)
