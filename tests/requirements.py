@@ -783,6 +783,7 @@ FINDINGS: dict[str, str] = {
     "findings.config.1": "Settings that name no tool, namespace or source are found.",
     "findings.shown.1": "A server logs its findings when it starts and serves them to administrators.",
     "findings.shown.2": "What a source that has not answered yet may bring is only remarked.",
+    "findings.shown.3": "The console shows the findings to administrators.",
     "findings.projects.1": "In projects with mistakes the three commands find each of them and nothing else.",
     "findings.agents.1": "A selector of an agent that selects nothing is found, and rules of agents are reviewed.",
     "findings.agents.2": "A namespace selects all its tools.",

@@ -30,6 +30,17 @@ export interface ToolsPage extends Page<ToolLine> {
   unwell?: { name: string; health: Health; reason: string }[];
 }
 
+/** Something that was written and does nothing, or not what it looks like. */
+export interface Finding {
+  code: string;
+  severity: "error" | "warning" | "info";
+  message: string;
+  about: string;
+  file?: string;
+  line?: number;
+  nearest?: string;
+}
+
 export interface ToolLine {
   id: string;
   name: string;

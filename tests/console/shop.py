@@ -183,10 +183,12 @@ def main() -> None:
     ask.add_argument("--tools", type=int, default=0)
     ask.add_argument("--server")
     ask.add_argument("--token")
+    ask.add_argument("--deny", help="a rule of the policy")
     given = ask.parse_args()
     servers = [] if given.server is None else [Mcp(*shlex.split(given.server), name="peer", trusted=True)]
     sources = [*TOOLS, *servers, *map(filler, range(given.tools))]
-    crib = Crib(sources, store=given.store, engine=given.engine, agents=agents())
+    policy = None if given.deny is None else {"rules": [{"deny": given.deny}]}
+    crib = Crib(sources, store=given.store, engine=given.engine, agents=agents(), policy=policy)
     asyncio.run(serve(crib, given))
 
 

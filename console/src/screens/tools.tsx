@@ -9,7 +9,7 @@ import { Choice, Do, length, Nothing, plain, Said, Search, State, Time, Trouble,
 import { CallCard } from "../parts/call";
 import { Rows } from "../parts/rows";
 import { go, route, to } from "../router";
-import type { Counts, ToolLine, ToolsPage, ToolWhole } from "../types";
+import type { Counts, Finding, ToolLine, ToolsPage, ToolWhole } from "../types";
 
 const SchemaForm = lazy(() => import("../parts/form").then((made) => ({ default: made.SchemaForm })));
 const FILTERS = ["namespace", "source", "effect", "health"] as const;
@@ -45,6 +45,7 @@ export function Tools() {
           {unwell.map((source) => <li key={source.name}><State of={source.health} /> <b>{plain(source.name)}</b> <span class="soft"><Said of={source.reason} most={400} /></span></li>)}
         </ul>
       )}
+      <Findings />
       <div class={`split ${chosen ? "chosen" : ""}`}>
         {tools.items.length === 0 && !tools.busy && !tools.trouble ? <Nothing>No tool fits.</Nothing> : (
           <Rows count={tools.items.length} height={54} label="Tools" more={tools.more} chosen={tools.items.findIndex((tool) => tool.id === chosen)}
@@ -53,6 +54,27 @@ export function Tools() {
         <div class="detail">{chosen && <Whole key={chosen} id={chosen} />}</div>
       </div>
     </>
+  );
+}
+
+/** Whoever looks after the server is told what in its files and settings does nothing. */
+function Findings() {
+  const admin = me.value?.admin ?? false;
+  const found = useAsked(async (abort) => (admin ? (await get<{ items: Finding[] }>("v1/findings", {}, abort)).items : []), [admin]);
+  const told = found.value?.filter((one) => one.severity !== "info") ?? [];
+  if (told.length === 0) return null;
+  return (
+    <details class="findings">
+      <summary>{told.length.toLocaleString()} here {told.length === 1 ? "does" : "do"} nothing, or not what one would think</summary>
+      <ul class="unwell" aria-label="Findings">
+        {told.map((one, n) => (
+          <li key={n}>
+            {one.file && <code>{plain(one.file)}{one.line ? `:${one.line}` : ""}</code>} <Said of={one.message} most={400} />{" "}
+            {one.nearest && <span class="soft">did you mean {plain(one.nearest)}?</span>} <span class="soft">{one.code}</span>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
