@@ -16,7 +16,7 @@ from tests.toolkits.place import opened
 from toolcrib import BadTool, Crib, ToolFailure
 from toolcrib.toolkits import shell
 from toolcrib.toolkits.shell import confinement, process
-from toolcrib.toolkits.shell.command_user import ALLOW_ROOT
+from toolcrib.toolkits.shell.command_user import ALLOW_ROOT, hand_over
 from toolcrib.toolkits.shell.protections import Protections, probe_protections
 
 
@@ -426,6 +426,25 @@ async def test_a_folder_of_root_is_handed_over_without_following_links(root: Pat
     assert (await bash(root, "echo three >> notes.md; id -u")).data["stdout"] == "65534\n"
     assert (root / "notes.md").read_text() == "one\ntwo\nthree\n"
     assert (outside.stat().st_uid, outside.parent.stat().st_uid) == (0, 0)
+
+
+@as_root
+@requirement("security.machine.1")
+async def test_a_file_with_another_name_elsewhere_is_not_handed_over(root: Path) -> None:
+    outside = root.parent / "outside/secret.txt"
+    os.link(outside, root / "innocent")
+    assert (await bash(root, "id -u")).data["stdout"] == "65534\n"
+    assert (outside.stat().st_uid, (root / "notes.md").stat().st_uid) == (0, 65534)
+
+
+@as_root
+@requirement("security.machine.1")
+@pytest.mark.parametrize("folder", ["/", "/etc", "/usr/bin", "/root", "/var/lib"])
+def test_folders_of_the_system_are_not_handed_over(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = list[object]()
+    monkeypatch.setattr(os, "chown", lambda *place, **_: given.append(place))
+    hand_over(folder)
+    assert given == []
 
 
 @as_root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,12 @@ ALLOW_ROOT = "TOOLCRIB_ALLOW_ROOT"
 """The variable by which whoever starts a program as root says that this is meant; `1` says so."""
 
 NOBODY = 65534
+
+_SHARED = {"/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/usr", "/usr/local"}
+_SHARED |= {"/var", "/var/lib", "/var/tmp"}
+_PARTS: tuple[str, ...] = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys")
+_PARTS += ("/usr/bin", "/usr/lib", "/usr/sbin", "/usr/share")
+"""Folders of the system, which are given to nobody: the first alone, the others with all below them."""
 
 log = logging.getLogger("toolcrib")
 
@@ -60,13 +67,23 @@ def command_user(folder: str) -> CommandUser:
 def hand_over(folder: str) -> None:
     """Give a folder of root to the user that its commands run as, with all that is root's in it.
 
-    Links are not followed. A folder of anybody else is left as it is, and so is one where commands are refused.
+    Links are not followed, and a file that has another name elsewhere is left to root. So is a folder of the system:
+    commands there can change nothing. A folder of anybody else is left as it is, and so is one where commands are
+    refused.
     """
     if not runs_as_root() or Path(folder).stat().st_uid:
+        return
+    if _is_of_system(os.path.realpath(folder)):
+        log.warning("%s belongs to the system: it stays root's, and commands can change nothing there", folder)
         return
     log.warning("%s belongs to root, and no command runs as root: it is given to the user %d", folder, NOBODY)
     for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
-            if os.stat(name, dir_fd=at, follow_symlinks=False).st_uid == 0:
+            found = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if found.st_uid == 0 and (found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)):
                 os.chown(name, NOBODY, NOBODY, dir_fd=at, follow_symlinks=False)
     os.chown(folder, NOBODY, NOBODY)
+
+
+def _is_of_system(folder: str) -> bool:
+    return folder in _SHARED or any(folder == part or folder.startswith(f"{part}/") for part in _PARTS)
