@@ -437,7 +437,7 @@ class Pipeline:
         if self.rounds is not None and live.task is not None and live.row is not None and live.row.effect == "read":
             await self._step(live)
         result = self._shown(live, result)
-        result = await schedules.with_planned(live, result) if result.schedules else result
+        result = await schedules.with_planned(live, result) if result.extras.schedules else result
         for id, data in live.attached:
             await self.store.keep(live.session_id, id, data)
         if result.changes:

@@ -196,8 +196,8 @@ def done(
 
 def ending(live: LiveCall, result: Result, now: float, data: Done) -> list[Draft]:
     """The last events of a call: what it brought about, and its end."""
-    end = draft(now, live.id, data)
-    if not result.effects:
+    end = (now, live.id, data.kind, data)
+    if result.extras is NO_EXTRAS:
         return [end]
     return [*(draft(now, live.id, EffectReported(effect.type, effect.data)) for effect in result.effects), end]
 
