@@ -1,7 +1,10 @@
 """SIGHUP and `serve --reload`: a server goes on with what its files say now, and drops no call for it."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from subprocess import Popen
@@ -11,7 +14,7 @@ import httpx
 import pytest
 
 from tests.cli.definitions import GREET
-from tests.cli.project import Project, until
+from tests.cli.project import ON_TERMINAL, Project, command, environment, until
 from tests.cli.test_serve import serving
 from tests.requirements import requirement
 
@@ -188,6 +191,26 @@ def test_without_the_option_code_stays_as_it_was(door: Project) -> None:
         door.write("door.py", DOOR.replace('"old"', '"new"'))
         hang_up(process, LOADED)
         assert client.call("word")["data"] == "old"
+
+
+@requirement("project.reload.1")
+def test_a_server_whose_terminal_is_closed_stops(door: Project) -> None:
+    fd, inner = os.openpty()
+    words = [sys.executable, "-c", ON_TERMINAL, *command("serve", "--port", "0", "--json")]
+    with subprocess.Popen(
+        words,
+        cwd=door.folder,
+        env=environment(),
+        stdin=inner,
+        stdout=subprocess.PIPE,
+        stderr=inner,
+        start_new_session=True,
+    ) as process:
+        os.close(inner)
+        assert process.stdout is not None
+        assert b"ready" in process.stdout.readline()
+        os.close(fd)
+        assert process.wait(60) == 0
 
 
 @requirement("project.log.1")

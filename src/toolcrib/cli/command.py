@@ -168,7 +168,7 @@ def leave(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (BrokenPipeError, ValueError):
+        except (OSError, ValueError):  # whoever read it has left
             pass
     if any(thread.name.startswith("toolcrib-tool") for thread in threading.enumerate()):
         os._exit(code)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import os
 import signal
 import sys
 import sysconfig
@@ -124,6 +125,14 @@ class Reloader:
         return found
 
 
+def _has_terminal() -> bool:
+    """True if there is a terminal that the server was started at."""
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
+
+
 def _file_of(choice: Choice) -> Path | None:
     """The `crib.yaml` of a crib; None where that is an object of Python."""
     path = Path(choice.crib or NAME)
@@ -144,10 +153,13 @@ async def reloading(crib: Crib, choice: Choice, cache: SourceCache, *, code: boo
         yield
         return
     reloader = Reloader(crib, path, cache, code=code)
-    loop = asyncio.get_running_loop()
+    loop, at_terminal = asyncio.get_running_loop(), _has_terminal()
     tasks: set[asyncio.Task[Any]] = set()
 
     def again() -> None:
+        if at_terminal and not _has_terminal():  # its window was closed, and nobody could stop it any more
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
         task = loop.create_task(reloader.reload())
         tasks.add(task)
         task.add_done_callback(tasks.discard)

@@ -182,7 +182,11 @@ class Terminal:
         if self._log is not None:
             self._log.info("%s", text)
             return
-        self.err.print(styled(text, style), soft_wrap=True)
+        try:
+            self.err.print(styled(text, style), soft_wrap=True)
+        except OSError:  # the terminal is gone, and nobody would read it
+            if self.together:
+                raise
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
         """A table on a terminal; aligned columns, uncut and with no colours, through a pipe."""
