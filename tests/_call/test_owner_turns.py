@@ -240,7 +240,6 @@ async def test_a_call_that_is_over_is_let_go_before_its_deadline() -> None:
             for _ in range(20):
                 assert (await session.call("pause")).ok
             assert kept() == before
-            assert gc.collect() == 0
         finally:
             gc.enable()
 
