@@ -50,6 +50,7 @@ class Worker:
         self._crib = crib
         self._store = store
         self._hints: dict[str, Again] = {}
+        self._unreadable: dict[str, float] = {}
         self._looking = False
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._versions: tuple[float, dict[tuple[str, str], list[str]]] = (-1e9, {})
@@ -57,13 +58,22 @@ class Worker:
 
     def hint(self, call: str, again: Again) -> None:
         """There may be something to do for a call. All hints of one round of the loop are looked up together."""
-        if call in self._hints:
+        if call in self._hints or self._is_set_aside(call):
             again(None)
             return
         self._hints[call] = again
         if not self._looking:
             self._looking = True
             asyncio.get_running_loop().call_soon(self._look)
+
+    def _is_set_aside(self, call: str) -> bool:
+        """True if a call could not be read a moment ago. Its hint comes again, however often others repeat it."""
+        if call not in self._unreadable:
+            return False
+        if asyncio.get_running_loop().time() < self._unreadable[call]:
+            return True
+        del self._unreadable[call]
+        return False
 
     def _look(self) -> None:
         self._looking = False
@@ -92,8 +102,13 @@ class Worker:
                 await self._take({call: again})
             return
         log.log(logging.INFO if isinstance(error, StoreUnavailable) else logging.ERROR, "not taken: %s", error)
-        for again in hints.values():
-            again(RETRY_S if isinstance(error, StoreUnavailable) else LATER_S)
+        if isinstance(error, StoreUnavailable):
+            for again in hints.values():
+                again(RETRY_S)
+            return
+        for call, again in hints.items():
+            self._unreadable[call] = asyncio.get_running_loop().time() + LATER_S / 2
+            again(LATER_S)
 
     def _known(self, taken: TakenCall) -> int:
         session = self._crib._at_hand(taken.session.id)
