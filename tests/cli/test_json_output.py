@@ -97,6 +97,7 @@ WORDS = {
     "mcp list": Said("--no-check"),
     "mcp import": Said("servers.json --yes"),
     "mcp add": Said("more http://127.0.0.1:9/mcp --no-check"),
+    "mcp remove": Said("far"),
     "mcp inspect": Said("http://127.0.0.1:9/mcp", code=1),
     "keys add": Said("ada"),
     "keys list": Said(),
@@ -156,6 +157,8 @@ def test_standard_output_holds_json_alone(team: Team, name: str) -> None:
     said = WORDS[name]
     known = facts(team, name) if "{" in said.words or ".jsonl" in said.words or ".backup" in said.words else {}
     words = [word.format(**known) for word in said.words.split()]
+    if name == "mcp remove":
+        team.run("mcp", "add", "far", "http://127.0.0.1:9/mcp", "--no-check")
     ran = team.run(*name.split(), *words, "--json", stdin=said.stdin, code=said.code)
     assert said.code in (1, 2) or parsed(ran.out), ran
     assert said.code in (0, 3) or "error" in json.loads(ran.err.splitlines()[-1])

@@ -66,6 +66,7 @@ WHOLE = (
     ("call", "answer", "run", "chat", "why", "worker", "serve", "policy check"),
     ("approvals approve", "approvals decline", "approvals edit", "schedules add"),
     ("cluster up", "cluster status", "cluster load", "mcp stdio", "mcp import", "mcp add", "mcp list", "mcp inspect"),
+    ("mcp remove",),
     ("tools list", "tools show", "tools accept", "tools lint", "tools test", "tools call", "tools health"),
     ("tools migrate", "tools rollback", "tools diff", "tools new"),
     ("agents list", "agents show", "agents lint", "agents graph"),
