@@ -36,6 +36,8 @@ export interface Card {
   done?: number;
   duration?: number;
   seq: number;
+  /** The newest event that is folded in, or -1 for a call of a list. */
+  last: number;
   children: string[];
 }
 
@@ -44,21 +46,23 @@ const MOST_OUTPUT = 64 * 1024;
 /** What a call ends as, by the code of its failure. */
 const ENDS: Record<string, string> = { cancelled: "cancelled", timeout: "timed_out", unknown: "unknown" };
 
+/** Folds an event into its call. A stream may repeat what a page has already read: that changes nothing. */
 export function take(cards: Map<string, Card>, event: Event): Card | undefined {
   if (!event.call) return undefined;
   let card = cards.get(event.call);
+  if (card && event.seq <= card.last) return card;
   if (event.kind === "accepted") {
     const data = dataOf(event, "accepted");
     card = {
       id: event.call, session: event.session, tool: data.tool, label: data.label, args: data.args, by: data.by, parent: data.parent ?? undefined,
-      status: "queued", output: "", answers: [], background: data.background ?? undefined, accepted: event.time, seq: event.seq, children: [],
+      status: "queued", output: "", answers: [], background: data.background ?? undefined, accepted: event.time, seq: event.seq, last: event.seq, children: [],
     };
     cards.set(event.call, card);
     below(cards, card);
     return card;
   }
   if (!card) return undefined;
-  card = { ...card, ...changed(card, event) };
+  card = { ...card, ...changed(card, event), last: event.seq };
   cards.set(card.id, card);
   return card;
 }
@@ -74,7 +78,7 @@ export function listed(cards: Map<string, Card>, entry: Entry, session: string):
   if (cards.has(entry.id)) return;
   const { id, tool, label, status, parent, by, seq, started_at: started, done_at: done, result } = entry;
   const card: Card = {
-    id, session, tool, label, status, parent, by, seq, started, done, args: undefined, output: "", answers: [], children: [],
+    id, session, tool, label, status, parent, by, seq, last: -1, started, done, args: undefined, output: "", answers: [], children: [],
     accepted: entry.accepted_at, data: result?.data, failure: result?.failure, duration: done && started ? done - started : undefined,
   };
   cards.set(id, card);

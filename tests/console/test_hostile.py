@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from tests.console.place import SCREENS, Shop, Visit
 from tests.console.shop import HOSTILE, LARGE
@@ -78,6 +81,31 @@ async def test_a_megabyte_is_cut_and_shown_whole_when_asked_for(shop: Shop, visi
     assert len(await result.text_content() or "") < 30_000
     await result.get_by_role("button", name=f"Show all {LARGE:,} characters").click()
     await expect(result.get_by_role("button")).to_have_count(0)
+    assert await result.text_content() == "y" * LARGE
+
+
+async def test_events_that_a_stream_repeats_change_nothing(shop: Shop, visit: Visit) -> None:
+    made = shop.call("hostile-5", "odd.large")
+    events = shop.ask("GET", "/sessions/hostile-5/events", call=made["call"])["items"]
+    shown, repeated = asyncio.Event(), asyncio.Event()
+
+    async def repeat(route: Route) -> None:
+        await shown.wait()
+        lines = [f"event: {event['kind']}\ndata: {json.dumps(event)}\n\n" for event in events[:1]]
+        if repeated.is_set():
+            await route.continue_()
+        else:
+            repeated.set()
+            await route.fulfill(content_type="text/event-stream", body="".join(lines))
+
+    await visit.page.route("**/v1/live", repeat)
+    await visit.go("live", "hostile-5", made["call"])
+    result = visit.page.get_by_role("region", name="result")
+    await result.get_by_role("button", name=f"Show all {LARGE:,} characters").click()
+    await expect(result.get_by_role("button")).to_have_count(0)
+    async with visit.page.expect_request(lambda request: request.url.endswith("/v1/live")):
+        shown.set()  # it ends at once, and the page listens again
+    await expect(visit.call("odd.large succeeded")).to_be_visible()
     assert await result.text_content() == "y" * LARGE
 
 

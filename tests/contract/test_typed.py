@@ -223,7 +223,7 @@ async def test_the_body_receives_real_objects(open_crib: OpenCrib, name: str) ->
         """Take it."""
         got.extend([value, many])
 
-    take.__annotations__.update(value=kind, many=dict[str, list[kind]])  # type: ignore[valid-type]
+    take.__annotations__.update(value=kind, many=dict[str, list[kind]] | None)  # type: ignore[valid-type]
     crib = await open_crib(tool(take), store="memory:")
     session = await crib.open(owner="ada")
     result = await session.call("take", {"value": given, "many": {"deep": [given]}})

@@ -37,7 +37,9 @@ def made(name: str, **given: Any) -> Tool:
     """A tool by name or id, with kinds in its schema, and a body unless it says otherwise."""
     namespace, _, short = name.rpartition(".")
     kinds = given.pop("kinds", {})
-    properties = {key: {"x-toolcrib-kind": kind} for key, kind in kinds.items()}
+    properties: dict[str, Any] = {key: {"x-toolcrib-kind": kind} for key, kind in kinds.items()}
+    if primary := given.get("primary"):
+        properties.setdefault(primary, {})
     given.setdefault("run", lambda *_: None)
     given["annotations"] = Annotations(**given.get("annotations", {}))
     given["capabilities"] = tuple(given.get("capabilities", ()))

@@ -18,19 +18,21 @@ const FILTERS = ["all", "running", "waiting", "failed", "unknown"] as const;
 const cards = signal(new Map<string, Card>());
 const only = signal<(typeof FILTERS)[number]>("all");
 
-/** Events come in bursts: they are folded as they come and drawn once a frame. */
-let fresh: Map<string, Card> | undefined;
+/** Events come in bursts, which are folded and drawn once a frame. */
+let burst: Event[] = [];
 
 function heard(event: Event): void {
-  if (!fresh) {
-    fresh = new Map(cards.value);
-    requestAnimationFrame(() => {
-      cards.value = fresh!;
-      fresh = undefined;
-    });
-  }
-  take(fresh, event);
+  burst.push(event);
+  if (burst.length === 1) requestAnimationFrame(draw);
+  else if (burst.length >= MOST) draw(); // a page in the background is drawn much later
+}
+
+function draw(): void {
+  const fresh = new Map(cards.value);
+  for (const event of burst) take(fresh, event);
+  burst = [];
   if (fresh.size > MOST) forget(fresh);
+  cards.value = fresh;
 }
 
 /** Forgets the oldest calls that are over; a page in the background hears much before it is drawn again. */
@@ -174,7 +176,7 @@ function Chosen({ session, call }: { session: string; call: string }) {
       (found) => {
         // What was heard of it meanwhile is newer.
         const now = cards.value.get(call);
-        if (now && over(now) && !over(found.get(call) ?? now)) found.delete(call);
+        if (now && now.last > (found.get(call)?.last ?? -1)) found.delete(call);
         if (now || found.has(call)) cards.value = new Map([...cards.value, ...found]);
         whole.value = true;
       },
