@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console generate services check format bench bench-durable bench-http bench-mcp conformance soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,7 +27,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO_INSTALLED) ## Start Toolcrib with its console at an order desk (ARGS="--port 8080"; "--tour" stays in the terminal)
-	@$(BIN)/python -m toolcrib.demo $(ARGS)
+	@$(BIN)/toolcrib demo $(ARGS)
 
 test: $(INSTALLED) browser ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=20 $(ARGS)
@@ -53,6 +53,13 @@ check: $(INSTALLED) ## Check format, lint, types and the direction of imports
 format: $(INSTALLED) ## Format the code and mend what lint can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+dist: $(INSTALLED) ## Build wheel and sdist into dist/, and check what they hold
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist . >/dev/null
+	$(BIN)/twine check --strict dist/*
+	TOOLCRIB_DIST=dist $(BIN)/python -m pytest -q tests/test_distribution.py
+	@ls -l dist
 
 generate: $(INSTALLED) ## Write what is generated from the types of events: a page of the reference, types of the console
 	$(BIN)/python -m tests.events.generate

@@ -830,6 +830,16 @@ FLOW: dict[str, str] = {
     "flow.measure.1": "AgentDojo is carried out by one command, and the published row keeps to the limits.",
 }
 
+ADOPTION: dict[str, str] = {
+    "adoption.dist.1": "The wheel holds the files of the package and nothing else, the sdist files of the project.",
+    "adoption.dist.2": "An index would take both, and their metadata says what the project says.",
+    "adoption.dist.3": "The version stands in one place, and a tag names the same.",
+    "adoption.dist.4": "The wheel runs in an environment of its own, demo included.",
+    "adoption.install.1": "One place spells the line that installs an extra, so that it works as it is printed.",
+    "adoption.install.2": "One table has every extra, and every page with an install line leads there.",
+    "adoption.demo.1": "`toolcrib demo` needs neither clone nor make; its tour needs no extra.",
+}
+
 CHAPTERS: dict[str, dict[str, str]] = {
     "contract": CONTRACT,
     "aomi": SESSIONS,
@@ -845,6 +855,7 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "security": SECURITY,
     "findings": FINDINGS,
     "flow": FLOW,
+    "adoption": ADOPTION,
 }
 
 for _id, _words in {**KITS, **CHAIN}.items():

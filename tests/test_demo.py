@@ -12,7 +12,9 @@ from urllib.request import HTTPCookieProcessor, build_opener, install_opener, ur
 import pytest
 
 from tests.cli.project import Screen, command, environment
+from tests.requirements import requirement
 from toolcrib.demo import crib
+from toolcrib.extras import install
 
 
 class Toured(NamedTuple):
@@ -23,7 +25,7 @@ class Toured(NamedTuple):
 
 
 def words(folder: Path) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "toolcrib.demo", "--tour", "--folder", str(folder)]
+    return [sys.executable, "-W", "error", "-m", "toolcrib", "demo", "--tour", "--folder", str(folder)]
 
 
 def take_tour(folder: Path) -> Toured:
@@ -37,6 +39,22 @@ def take_tour(folder: Path) -> Toured:
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> Toured:
     return take_tour(tmp_path_factory.mktemp("tour"))
+
+
+@requirement("adoption.demo.1")
+@pytest.mark.process
+def test_the_tour_needs_no_extra(tmp_path: Path) -> None:
+    extras = ("httpx", "mcp", "prometheus_client", "starlette", "uvicorn", "uvloop")
+    hide = f"import sys; sys.modules.update(dict.fromkeys({extras})); sys.argv = ['toolcrib', *sys.argv[1:]]"
+    script = f"{hide}; from toolcrib.cli import main; main()"
+    argv = [sys.executable, "-c", script, "demo", "--folder", str(tmp_path)]
+    toured, served = (
+        subprocess.run(line, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        for line in ([*argv, "--tour"], argv)
+    )
+    assert (toured.returncode, toured.stderr) == (0, "")
+    assert served.returncode == 1
+    assert install("demo") in served.stderr
 
 
 @pytest.mark.process
@@ -77,9 +95,10 @@ def test_a_person_decides_about_the_refund(tmp_path: Path) -> None:
     assert "The bank's book has 0 payments for this call." in screen.shown
 
 
+@requirement("adoption.demo.1")
 @pytest.mark.process
 def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> None:
-    argv = [sys.executable, "-W", "error", "-m", "toolcrib.demo", "--folder", str(tmp_path), "--port", "0"]
+    argv = [sys.executable, "-W", "error", "-m", "toolcrib", "demo", "--folder", str(tmp_path), "--port", "0"]
     for _ in range(2):  # the second time it finds what it did before
         with subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

@@ -9,6 +9,7 @@ import pytest
 
 from toolcrib.agent.models import Message, ModelCall, ProviderData, Usage
 from toolcrib.agent.providers import wire
+from toolcrib.extras import install
 
 CALLS = (ModelCall("c1", "look", '{"n": 1}'), ModelCall("c2", "look", "{"))
 PARTS = [
@@ -101,7 +102,7 @@ asyncio.run(main())
 @pytest.mark.process
 def test_without_the_extra_a_model_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=120, check=True)
-    advice = "Models of openai need a package that is not installed: pip install 'toolcrib[models]'"
+    advice = f"Models of openai need a package that is not installed: {install('models')}"
     assert done.stdout.strip() == f"failed {advice}"
 
 

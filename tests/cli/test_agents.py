@@ -12,6 +12,7 @@ from tests.cli.team import Team, says
 from tests.requirements import requirement
 from toolcrib.agent import Agents, ScriptedModel
 from toolcrib.cli.config.loader import load
+from toolcrib.extras import install
 
 WRONG = """\
 description: Somebody.
@@ -101,9 +102,7 @@ def test_what_scripts_need_is_told_where_it_is_not_installed(team: Team, monkeyp
     assert "nothing is wrong" in team.inside("agents", "lint").out
     assert team.inside("agents", "show", "clerk", "--json").json["warnings"] == []
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
-    told = (
-        "builtin.run_script is not offered to 'clerk', since nothing can run it here: pip install 'toolcrib[sandbox]'"
-    )
+    told = f"builtin.run_script is not offered to 'clerk', since nothing can run it here: {install('sandbox')}"
     assert f"team/clerk.yaml:3: tools: {told} (a warning)" in team.inside("agents", "lint").out
     assert told in team.inside("agents", "show", "clerk").out
     shown = team.inside("agents", "show", "clerk", "--json").json

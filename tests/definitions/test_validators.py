@@ -22,6 +22,7 @@ from toolcrib.definitions.validators import (
     written,
 )
 from toolcrib.errors import ToolFailure
+from toolcrib.extras import install
 from toolcrib.sandbox import FaultCode, Role, SandboxError, SandboxResult
 from toolcrib.sandbox.javascript import JavaScript
 from toolcrib.sandbox.python import Python
@@ -298,7 +299,7 @@ async def test_a_validator_without_anything_and_one_in_no_known_language_reject(
     assert messages(foreign)[0].startswith("Validation error in 'c': ")
     unboxed = await validate(judged_by(ACCEPTS), "c", {}, CodeSandboxes({}))
     (told,) = messages(unboxed)
-    assert told == "Validation error in 'c': there is no sandbox for javascript: pip install 'toolcrib[sandbox]'"
+    assert told == f"Validation error in 'c': there is no sandbox for javascript: {install('sandbox')}"
 
 
 @requirement("yaml.code.10")

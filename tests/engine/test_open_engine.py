@@ -11,6 +11,7 @@ from tests.shared import ROOT
 from toolcrib.engine import open_engine
 from toolcrib.engine.nats import Nats
 from toolcrib.errors import ToolcribError
+from toolcrib.extras import install
 
 
 def opened(url: str) -> Nats:
@@ -55,4 +56,4 @@ def test_a_url_that_makes_no_sense_is_refused(url: str, words: str) -> None:
 def test_without_the_client_of_nats_it_is_said_how_to_get_it() -> None:
     code = "import sys; sys.modules['nats'] = None; from toolcrib.engine import open_engine; open_engine('nats://host')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].endswith("The engine needs nats: pip install 'toolcrib[nats]'")
+    assert done.stderr.splitlines()[-1].endswith(f"The engine needs nats: {install('nats')}")

@@ -18,6 +18,7 @@ from tests.shared import ROOT
 from toolcrib import ToolFailure, testing, tool
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
 from toolcrib.events import Event
+from toolcrib.extras import install
 from toolcrib.store import Conflict, Row, SharedStore, Write
 from toolcrib.store.codec import LARGE, Stored, encode, raw
 from toolcrib.store.postgres.store import PostgresStore
@@ -160,7 +161,7 @@ async def test_without_the_driver_it_is_said_how_to_get_it() -> None:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stderr=pipe, cwd=ROOT)
     _, said = await process.communicate()
-    assert b"pip install 'toolcrib[postgres]'" in said.splitlines()[-1]
+    assert install("postgres").encode() in said.splitlines()[-1]
 
 
 def test_an_address_that_makes_no_sense_is_refused_without_its_password() -> None:

@@ -23,6 +23,7 @@ from toolcrib.agent.selection import selects
 from toolcrib.agent.signatures import arguments, functions, signature
 from toolcrib.context import Context, Parked
 from toolcrib.errors import ToolFailure
+from toolcrib.extras import install
 from toolcrib.store.codec import decode, encode
 from toolcrib.tool import Tool
 from toolcrib.types import Result
@@ -57,7 +58,7 @@ Each gives the data of its result; one that fails raises RuntimeError("code: mes
 is called `result`, is the answer; `print` what else you want to read. There are no files, no network and no packages; \
 no generators, no inheritance, no `del`. The clock stands still."""
 MANY = "All your tools are functions by their names; tool_search tells how they are called."
-MISSING = "is not offered to '{agent}', since nothing can run it here: pip install 'toolcrib[sandbox]'"
+MISSING = "is not offered to '{agent}', since nothing can run it here: {install}"
 
 
 def named(agent: Agent) -> str | None:
@@ -75,7 +76,9 @@ def installed() -> bool:
 def missing(agent: Agent) -> str | None:
     """What is said of an agent that asks for scripts where nothing can run them."""
     asked = named(agent)
-    return None if asked is None or installed() else f"{asked} {MISSING.format(agent=agent.name)}"
+    if asked is None or installed():
+        return None
+    return f"{asked} {MISSING.format(agent=agent.name, install=install('sandbox'))}"
 
 
 def described(offer: Toolset, many: int) -> str:

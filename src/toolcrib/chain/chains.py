@@ -22,6 +22,7 @@ from toolcrib.chain.rpc import Rpc, RpcNode
 from toolcrib.chain.signatures import Signature, parse_signature
 from toolcrib.chain.values import invalid
 from toolcrib.errors import ToolFailure
+from toolcrib.extras import install
 from toolcrib.tool import digest_of
 from toolcrib.toolkits.collection import Given, Toolkit, kit
 
@@ -176,7 +177,7 @@ def chain_kit(namespace: str, chains: Chains, given: Iterable[Given]) -> ChainKi
         try:
             import_module(library)
         except ImportError:
-            raise BadChain("The chain toolkits are not installed here: pip install 'toolcrib[chain]'") from None
+            raise BadChain(f"The chain toolkits are not installed here: {install('chain')}") from None
     return ChainKit(kit(namespace, given), chains)
 
 

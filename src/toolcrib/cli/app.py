@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from toolcrib.cli.command import CribOption, DebugOption, EngineOption, JsonOption, StoreOption, command, group, leave
 
 COMMANDS = {
+    "demo": "toolcrib.demo.command:demo",
     "call": "calls:call",
     "answer": "calls:answer",
     "run": "run:run",
@@ -35,9 +36,9 @@ COMMANDS = {
     "mcp": "mcp:app",
     "keys": "keys:app",
 }
-"""Each command and each group of commands: its module here, and the function or the group in it."""
+"""Each command and each group of commands: its module, by its whole name or its name here, and what of it is meant."""
 
-SERVERS = ("worker", "serve")
+SERVERS = ("worker", "serve", "demo")
 """The commands that run for long."""
 
 
@@ -71,7 +72,8 @@ class _LazyCommands(MutableMapping[str, Any]):
 def _made(name: str, place: str) -> Any:
     """Return the command or the group that stands at a place."""
     module, _, attribute = place.partition(":")
-    value = getattr(importlib.import_module(f"toolcrib.cli.{module}"), attribute)
+    whole = module if module.startswith("toolcrib.") else f"toolcrib.cli.{module}"
+    value = getattr(importlib.import_module(whole), attribute)
     if isinstance(value, typer.Typer):
         return typer.main.get_group(value)
     alone = group(name, "")

@@ -21,6 +21,7 @@ import typer
 from toolcrib.cli.questions import user
 from toolcrib.cli.root_permission import AllowRoot, check_root
 from toolcrib.cli.terminal import CommandError, Terminal
+from toolcrib.extras import install
 
 if TYPE_CHECKING:
     from toolcrib.cli.config.loader import SourceCache
@@ -75,7 +76,7 @@ async def stdio(terminal: Terminal, namespace: Namespaces = None) -> None:
 
     Until it leaves. `stdio` may be left out.
     """
-    with _needs():
+    with needs():
         from toolcrib.serve.mcp.stdio import serve
     from toolcrib.cli.crib_choice import at_work
     from toolcrib.serve.principal import Principal
@@ -196,7 +197,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
         mcp=said.mcp if task_after is None else {**said.mcp, "task_after_s": task_after},
     )
     known = _known(said.keys if isinstance(said.keys, Path) else None, key_env)
-    with _needs():
+    with needs():
         import uvicorn  # noqa: F401 - what is missing is said before anything is started
 
         from toolcrib.serve.origins import LOCAL
@@ -351,12 +352,17 @@ def _settings(crib: Crib, namespaces: Sequence[str] | None, said: Mapping[str, A
 
 
 @contextlib.contextmanager
-def _needs() -> Iterator[None]:
+def needs(extra: str = "serve") -> Iterator[None]:
+    """Tell a person how to install the extra that an import inside would need.
+
+    Raises:
+        CommandError: it is not installed.
+    """
     try:
         yield
     except ModuleNotFoundError as missing:
-        advice = "pip install 'toolcrib[serve]'"
-        raise CommandError(f"To serve needs {missing.name}, which is not installed", advice, exit_code=1) from None
+        advice = install(extra)
+        raise CommandError(f"This needs {missing.name}, which is not installed", advice, exit_code=1) from None
 
 
 # Keys

@@ -18,8 +18,9 @@ try:
     import httpx
 except ImportError as missing:
     from toolcrib.errors import ToolcribError
+    from toolcrib.extras import install
 
-    raise ToolcribError(f"The client needs {missing.name}: pip install 'toolcrib[client]'") from None
+    raise ToolcribError(f"The client needs {missing.name}: {install('client')}") from None
 
 import msgspec
 

@@ -22,6 +22,7 @@ from toolcrib.definitions.argument_checks import ArgumentFinding, Weight, failed
 from toolcrib.definitions.definition import Code, Language, ToolDefinition, Validator
 from toolcrib.definitions.values import text
 from toolcrib.errors import ToolFailure
+from toolcrib.extras import install
 from toolcrib.sandbox import FaultCode, Role, Sandbox, SandboxError, SandboxResult
 from toolcrib.schema import BadArguments
 from toolcrib.yaml import thaw
@@ -92,7 +93,7 @@ class CodeSandboxes:
         if code.fault is not None:
             raise SandboxError("syntax", code.fault)
         if sandbox is None:
-            raise SandboxError("denied", f"there is no sandbox for {code.language}: pip install 'toolcrib[sandbox]'")
+            raise SandboxError("denied", f"there is no sandbox for {code.language}: {install('sandbox')}")
         timeout_ms, memory_mb = self.limits(code, role)
         printed = ""
         try:

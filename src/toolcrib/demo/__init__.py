@@ -1,4 +1,4 @@
-"""The demo: an order desk with its console (`python -m toolcrib.demo`), and a tour of it in the terminal (`--tour`).
+"""The demo: an order desk with its console (`toolcrib demo`), and a tour of it in the terminal (`--tour`).
 
 `--crib toolcrib.demo:crib` names its crib.
 """

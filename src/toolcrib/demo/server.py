@@ -11,14 +11,15 @@ from asyncio.subprocess import DEVNULL, create_subprocess_exec
 from pathlib import Path
 
 from toolcrib import By, Session
-from toolcrib.cli.terminal import Terminal
+from toolcrib.cli.crib_choice import DEMO
+from toolcrib.cli.serve import serve
+from toolcrib.cli.terminal import Choice, Terminal
 from toolcrib.crib import Crib
 from toolcrib.demo import crib
 from toolcrib.serve.mcp.signed_state import kept_secret
 from toolcrib.serve.start_token import derived
-from toolcrib.toolkits.shell.command_user import ALLOW_ROOT, runs_as_root
+from toolcrib.toolkits.shell.command_user import runs_as_root
 
-PORT = 8000
 OWNER = "ada"
 PATIENCE_S = 20.0
 TRY = (
@@ -30,31 +31,27 @@ TRY = (
 )
 
 
-def run(folder: Path, port: int) -> int:
-    """Serves until Ctrl-C."""
-    from toolcrib.cli import main
-
-    terminal = Terminal(together=True)
-    terminal.text("The order desk is getting ready ...", "dim")
-    address = f"http://127.0.0.1:{(port := _free(port))}/?token={asyncio.run(_furnished(folder))}"
-    terminal.text(f"\nOpen {address}", "bold")
-    for screen, what in TRY:
-        terminal.text(f"  {screen:9} {what}", "cyan")
-    terminal.text(f"  Its files are in {folder}. Another terminal works on the same desk:")
-    terminal.text(f"  TOOLCRIB_DEMO={folder.resolve()} toolcrib --crib toolcrib.demo:crib approvals list\n", "cyan")
+async def run(terminal: Terminal, folder: Path, port: int) -> None:
+    """Serve until Ctrl-C; the folder is an absolute path."""
+    screen = Terminal(terminal.crib, debug=terminal.debug, together=True)
+    screen.text("The order desk is getting ready ...", "dim")
+    address = f"http://127.0.0.1:{(port := _free(port))}/?token={await _furnished(folder)}"
+    screen.text(f"\nOpen {address}", "bold")
+    for name, what in TRY:
+        screen.text(f"  {name:9} {what}", "cyan")
+    screen.text(f"  Its files are in {folder}. Another terminal works on the same desk:")
+    screen.text(f"  TOOLCRIB_DEMO={folder} toolcrib --crib {DEMO} approvals list\n", "cyan")
     if sys.stdout.isatty() and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
         webbrowser.open(address)
     if runs_as_root():
-        terminal.text(
+        screen.text(
             "  You are root, and the demo goes on as root (TOOLCRIB_ALLOW_ROOT=1). A server of yours should not.",
             "yellow",
         )
-        os.environ[ALLOW_ROOT] = "1"
     os.environ.pop("TOOLCRIB_TOKEN", None)
-    os.environ["TOOLCRIB_DEMO"] = str(folder.resolve())
-    sys.argv = ["toolcrib", "--crib", "toolcrib.demo:crib", "serve", "--auth", "off", "--port", str(port)]
-    main()
-    return 0
+    os.environ["TOOLCRIB_DEMO"] = str(folder)
+    desk = Terminal(Choice(DEMO), debug=terminal.debug)
+    await serve(desk, host="127.0.0.1", port=port, auth="off", allow_root=True)
 
 
 def _free(port: int) -> int:

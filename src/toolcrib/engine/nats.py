@@ -22,6 +22,7 @@ from toolcrib.engine.lanes import DEFAULT, Lane, lane_of
 from toolcrib.engine.maintenance import Maintenance
 from toolcrib.engine.worker import LATER_S, Again, Worker
 from toolcrib.errors import EngineUnavailable, ToolcribError
+from toolcrib.extras import install
 from toolcrib.store import LEASE_S, Node, Row, SharedStore
 from toolcrib.types import Failure
 
@@ -34,7 +35,7 @@ try:
 
     from toolcrib.engine.heartbeat import MessageHeartbeat, hang_up
 except ModuleNotFoundError as missing:
-    raise ToolcribError(f"The engine needs {missing.name}: pip install 'toolcrib[nats]'") from None
+    raise ToolcribError(f"The engine needs {missing.name}: {install('nats')}") from None
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib

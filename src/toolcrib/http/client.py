@@ -108,7 +108,9 @@ class Client:
         try:
             import httpx
         except ImportError:
-            raise ToolFailure("unavailable", "Requests need httpx: pip install 'toolcrib[http]'") from None
+            raise ToolFailure(
+                "unavailable", "Requests need httpx, of the extra 'toolcrib[http]', which is not installed"
+            ) from None
         target, problem = exchange.request.target, "has no address"
         for address in await self._addresses(exchange):
             try:

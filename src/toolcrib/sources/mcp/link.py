@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.errors import ToolcribError, ToolFailure
+from toolcrib.extras import install
 from toolcrib.sources import OK, Health
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 from toolcrib.sources.mcp.tool_list import ToolListing
@@ -230,5 +231,5 @@ def _sdk() -> Any:
     try:
         from toolcrib.sources.mcp import connection
     except ModuleNotFoundError as missing:
-        raise ToolcribError(f"MCP servers need {missing.name}: pip install 'toolcrib[mcp]'") from None
+        raise ToolcribError(f"MCP servers need {missing.name}: {install('mcp')}") from None
     return connection

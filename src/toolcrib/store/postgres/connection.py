@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
+from toolcrib.extras import install
 from toolcrib.store import LEASE_S
 
 try:
     import asyncpg
 except ImportError:
-    raise StoreUnavailable("Postgres needs asyncpg: pip install 'toolcrib[postgres]'") from None
+    raise StoreUnavailable(f"Postgres needs asyncpg: {install('postgres')}") from None
 
 AWAY_S = 4.5
 """How long a caller waits for a database that is away, so that it is told within 5 s."""

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.extras import install
 from toolcrib.toolkits.collection import Given, Toolkit, kit
 from toolcrib.toolkits.sql.postgres import PostgresDriver
 from toolcrib.toolkits.sql.rows import SqlDriver
@@ -65,7 +66,7 @@ class Database:
         try:
             import asyncpg  # noqa: F401 - said here, and not in the first call
         except ImportError:
-            raise BadTool("sql", name, "needs asyncpg: pip install 'toolcrib[postgres]'") from None
+            raise BadTool("sql", name, f"needs asyncpg: {install('postgres')}") from None
         if self.tables is not None:
             raise BadTool("sql", name, "the tables of PostgreSQL are chosen by the rights of its role")
         return PostgresDriver(name, url)
