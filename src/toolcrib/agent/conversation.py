@@ -33,11 +33,10 @@ from toolcrib.events import (
     UserState,
     Waiting,
 )
+from toolcrib.events.runs import TRANSFER
 from toolcrib.interop import aomi
 from toolcrib.media import Media
 from toolcrib.types import Result
-
-TRANSFER = "builtin.transfer_to_agent"
 
 _CALLS = frozenset({"accepted", "waiting", "paused", "answered", "done"})
 _TALK = frozenset({"message", "message_queued", "interrupted", "user_state", "error"})

@@ -171,6 +171,10 @@ class TurnFinished(EventData, frozen=True):
     duration_ms: Number
 
 
+TRANSFER = "builtin.transfer_to_agent"
+"""The tool by which a model hands over."""
+
+
 class HandedOver(EventData, frozen=True, kw_only=True):
     """Another agent goes on.
 

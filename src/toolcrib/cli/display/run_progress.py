@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.history import result as read_result
-from toolcrib.agent.conversation import TRANSFER
 from toolcrib.cli.display.event_lines import progress, span
 from toolcrib.cli.terminal import Terminal, clean, compact, short, styled
+from toolcrib.events.runs import TRANSFER
 
 if TYPE_CHECKING:
     from rich.live import Live
