@@ -796,6 +796,7 @@ FINDINGS: dict[str, str] = {
     "findings.tools.6": "A file that was rolled back has no new finding.",
     "findings.tools.7": "Trying examples fills the templates of commands.",
     "findings.tools.8": "Only to validate a command that does not exist fails.",
+    "findings.tools.9": "Labels of files count, and labels and roles that there are none of are found.",
     "findings.program.1": "What is no source or no argument of a crib is refused where the crib is made.",
     "findings.program.2": "Fields of a tool that do not hold are refused; bound methods work, unbound ones do not.",
     "findings.program.3": "A dependency that is missing is told when the crib is made; crib.yaml gives them.",

@@ -11,6 +11,7 @@ from tests.requirements import requirement
 from toolcrib import Crib
 from toolcrib.definitions.definition import ToolDefinition
 from toolcrib.definitions.migration import rolled_back
+from toolcrib.definitions.origin_labels import labels_of
 from toolcrib.definitions.reader import read
 from toolcrib.definitions.source import FileSource
 from toolcrib.sandbox.javascript import JavaScript
@@ -46,6 +47,56 @@ def found(*blocks: str) -> list[tuple[str, int, str | None]]:
 )
 def test_a_key_that_is_almost_one_that_acts_is_found(block: str, line: int, meant: str) -> None:
     assert ("UNKNOWN_KEY", line, f"Write '{meant}'") in found(block)
+
+
+@requirement("findings.tools.1")
+@pytest.mark.parametrize("key", ["requires_confirmation", "requires_confirmaton", "destructive", "read_only"])
+def test_a_key_that_only_programs_have_is_found(key: str) -> None:
+    (problem,) = found(ECHO, GREET + f"    {key}: true\n")
+    assert problem[:2] == ("UNKNOWN_KEY", 12)
+
+
+@requirement("findings.tools.9")
+@pytest.mark.parametrize(
+    ("wrong", "right", "code", "fix"),
+    [
+        ("labels: [trustd]", "labels: [trusted]", "INVALID_ENUM_VALUE", "Write 'trusted'"),
+        ("labels: [public, private]", "labels: private", "INVALID_ENUM_VALUE", None),
+        ("labels: {a: b}", "labels: untrusted", "INVALID_ENUM_VALUE", None),
+    ],
+)
+async def test_labels_in_a_file_count_and_bad_ones_are_found(
+    wrong: str, right: str, code: str, fix: str | None, tmp_path: Path
+) -> None:
+    for place in (f"{GREET}    {wrong}\n", f"{GREET}{wrong}\n"):
+        (problem,) = found(ECHO, place)
+        assert problem[:2] == (code, 12)
+        assert fix in (None, problem[2])
+    (tmp_path / "say.yaml").write_text(f"{CORE}{ECHO}{GREET}    {right}\n", "utf-8")
+    (tmp_path / "odd.yaml").write_text(f"{CORE}{ECHO}{GREET}    {wrong}\n".replace("say", "odd"), "utf-8")
+    async with Crib([tmp_path]) as crib:
+        tools = {tool.id: tool.labels for tool in crib.catalog.view(("*",)).tools}
+        assert tools["say.greet"] == (right.rpartition(" ")[2].strip("[]"),)
+        assert tools["odd.greet"] == ("untrusted",)
+
+
+@requirement("findings.tools.9")
+def test_the_labels_of_a_file_that_nobody_vouches_for_make_nothing_trusted() -> None:
+    for label, counting in (("trusted", ()), ("public", ()), ("untrusted", ("untrusted",))):
+        definition = read(f"{CORE}{ECHO}{GREET}    labels: [{label}]\n", trusted=False)
+        assert labels_of(definition, definition.commands[0]) == counting
+
+
+@requirement("findings.tools.9")
+def test_a_role_that_there_is_none_of_is_found() -> None:
+    wrong = GREET.replace("{type: string}", "{type: string, x-toolcrib-role: recipien}")
+    assert found(ECHO, wrong) == [("INVALID_ENUM_VALUE", 11, "Write 'recipient'")]
+
+
+@requirement("findings.tools.2")
+def test_an_argument_that_must_be_there_and_cannot_is_found() -> None:
+    wrong = GREET.replace("required: [name]", "required: [nam]")
+    assert found(ECHO, wrong) == [("UNKNOWN_ARGUMENT", 11, "Write 'name'")]
 
 
 @requirement("findings.tools.1")

@@ -53,6 +53,12 @@ def test_a_rule_of_any_effect_about_a_tool_that_does_not_exist_is_found(effect: 
     assert found({effect: "ops.restart_host(db-*)"}) == []
 
 
+@requirement("findings.policy.3")
+@pytest.mark.parametrize("fact", [{"session": "exposed"}, {"owner": "ada"}, {"session": "private", "tag": "infra"}])
+def test_a_fact_of_the_session_may_hold(fact: dict[str, str]) -> None:
+    assert found({"ask": "ops.*", "when": fact}) == []
+
+
 @requirement("findings.policy.2")
 @pytest.mark.parametrize(
     ("condition", "finding"),

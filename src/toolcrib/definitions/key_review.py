@@ -15,13 +15,13 @@ TYPES = ("cli", "http", "local", "mcp", "meta")
 OF_TOOL = (
     *("id", "type", "name", "description", "version", "schema_version", "effect", "requires", "expose", "timeout_ms"),
     *("expose_helpers", "executable_knowledge", "api_complexity", "anti_patterns", "examples", "commands", "tools"),
-    *("command_groups", "health_check", "environment_variables", "dependencies", "tags", "category"),
+    *("command_groups", "health_check", "environment_variables", "dependencies", "tags", "category", "labels"),
     *(f"{type}_{what}" for type in TYPES for what in ("specific", "config")),
 )
 OF_COMMAND = (
     *("name", "id", "description", "input_schema", "parameters", "required_args", "optional_args", "effect"),
     *("timeout_ms", "filter", "processors", "validation", "output", "requires", "mcp_tool", "cli_args"),
-    *("exec_template", "method", "path", "query", "headers", "body"),
+    *("exec_template", "method", "path", "query", "headers", "body", "labels"),
 )
 OF_CODE = ("validators", "helpers", "processors")
 OF_ENTRY = {
@@ -44,6 +44,15 @@ OF_HEALTH = (
     *("method", "args", "endpoint", "command", "function", "expected_response", "timeout_ms", "ttl_s", "enabled"),
     *("required", "fallback", "on_failure", "unix", "windows"),
 )
+OF_PROGRAMS = {
+    "read_only": "Write 'effect: read'",
+    "idempotent": "Write 'effect: idempotent'",
+    "destructive": "Write 'annotations: {destructive: true}' for it under 'declare' of crib.yaml",
+    "open_world": "Write 'annotations: {open_world: true}' for it under 'declare' of crib.yaml",
+    "requires_confirmation": "Write a rule that asks about it into the policy",
+}
+"""What a tool of a program says of itself by these words, and a file by others."""
+
 KNOWLEDGE = ("example", "example_ref", "example_refs", "notes", "usage", "uses_helpers", "common_flags", "subcommands")
 """Keys that are close to one that acts, and are meant as they stand."""
 
@@ -54,10 +63,19 @@ def review_keys(definition: ToolDefinition, findings: ToolProblems) -> None:
     """Tell of each key that is almost one that acts; all others are what an author wants to be known."""
     for where, given, known in _places(definition):
         for key in given:
-            meant = _meant(str(key), known)
-            if meant is not None:
+            fix = _fix(str(key), known)
+            if fix is not None:
                 message = f"The key '{key}' is unknown and does nothing"
-                findings.warning("UNKNOWN_KEY", message, *where, str(key), fix=f"Write '{meant}'")
+                findings.warning("UNKNOWN_KEY", message, *where, str(key), fix=fix)
+
+
+def _fix(key: str, known: Iterable[str]) -> str | None:
+    """What to write in place of a key that does nothing and looks as if it did."""
+    meant = _meant(key, known)
+    if meant is not None:
+        return f"Write '{meant}'"
+    of_programs = _meant(key, OF_PROGRAMS) if key not in OF_PROGRAMS else key
+    return None if of_programs is None or "name" not in known else OF_PROGRAMS[of_programs]
 
 
 def _places(definition: ToolDefinition) -> Iterator[tuple[Path, Mapping[str, Any], Iterable[str]]]:

@@ -13,6 +13,7 @@ from toolcrib.definitions.definition import Command, ToolDefinition
 from toolcrib.definitions.executable_code import count
 from toolcrib.definitions.key_review import review_keys
 from toolcrib.definitions.lint import ToolProblems, kind, one_of
+from toolcrib.definitions.origin_labels import review_origins
 from toolcrib.definitions.reference_review import review_references
 from toolcrib.definitions.runners import BadTemplate, protocol, runner
 from toolcrib.definitions.values import mapping, text, texts
@@ -51,6 +52,7 @@ def review(definition: ToolDefinition, findings: ToolProblems) -> None:
         _review_orchestration(definition, findings)
     review_keys(definition, findings)
     review_references(definition, findings)
+    review_origins(definition, findings)
     _review_secrets(findings)
 
 

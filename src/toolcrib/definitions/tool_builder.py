@@ -18,6 +18,7 @@ from toolcrib.definitions.definition import Command, Helper, ToolDefinition
 from toolcrib.definitions.examples import examples_of
 from toolcrib.definitions.filters import filtered
 from toolcrib.definitions.mcp_servers import Servers, address_of, command_of, mcp_tool
+from toolcrib.definitions.origin_labels import labels_of
 from toolcrib.definitions.registry import RegistryEntry, input_examples
 from toolcrib.definitions.runners import BadTemplate, Runner, protocol, runner
 from toolcrib.definitions.values import text, texts
@@ -116,6 +117,7 @@ def _tool(definition: ToolDefinition, command: Command, bench: ToolResources) ->
         description=told or f"{command.name} of {definition.name}",
         category=text(definition.tool.get("category")) or None,
         tags=texts(definition.tool.get("tags")),
+        labels=labels_of(definition, command),
         input_schema=thaw(schema),
         **({} if made is None else _running(definition, command, made, bench)),
         **({} if offered is None else _described(definition, command, offered)),

@@ -99,7 +99,6 @@ def _facts(rule: Rule, around: Surroundings) -> Iterator[Finding]:
 
 _OWNERS = {
     "agent": "agent here has the name of",
-    "owner": "",
     "source": "tool has the",
     "namespace": "tool has the",
     "category": "tool has the",
@@ -112,7 +111,7 @@ def _known_values(demand: FactMatch, around: Surroundings) -> list[str] | None:
     """The values that a fact can have; None where nobody knows them."""
     if demand.fact == "agent":
         return None if around.agents is None else list(around.agents)
-    if demand.fact == "owner" or not around.tools:
+    if demand.fact in OF_SESSION or not around.tools:
         return None
     known = {value for tool in around.tools for value in facts_of(tool, demand.fact) if value is not None}
     if demand.fact == "effect" and demand.any_of(get_args(Effect)):
