@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.findings import Finding, in_order
 from toolcrib.policy import globs, rules_of
 from toolcrib.policy.rule_policy import Layers
+from toolcrib.policy.schema_paths import names
 from toolcrib.schema import nearest
 from toolcrib.tool import Tool
 
@@ -50,6 +51,10 @@ def setting_findings(crib: Crib) -> Iterator[Finding]:
     ids = [tool.id for tool in crib.catalog.view(("*",)).tools]
     for pattern in crib.stock.unused():
         yield _setting(crib, "NO_DECLARATION", ("declare", pattern), f"declare: {pattern} fits no tool", pattern, ids)
+    arguments = sorted({name for tool in crib.catalog.view(("*",)).tools for name in names(tool.input_schema)})
+    for pattern, key, argument in crib.stock.idle():
+        told = f"declare: {pattern}: no tool that it fits has the argument of {key}: {argument}"
+        yield _setting(crib, "NO_ARGUMENT", ("declare", pattern), told, argument, arguments)
     namespaces = crib.catalog.namespaces()
     if crib.default_namespaces != ("default",):
         for number, name in enumerate(crib.default_namespaces):

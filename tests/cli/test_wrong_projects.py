@@ -55,5 +55,5 @@ def test_every_mistake_of_a_wrong_project_is_found(name: str, tmp_path: Path) ->
     assert WrongProject(tmp_path, name).findings() == sorted(line for line in expected if line)
 
 
-def test_there_are_twenty_of_them() -> None:
-    assert len(NAMES) == 20
+def test_there_are_more_than_twenty_of_them() -> None:
+    assert len(NAMES) > 20

@@ -246,6 +246,10 @@ class SourceRegistry:
         """The patterns of what is declared that fit no tool."""
         return declarations.unused((tool for tools in self._given.values() for tool in tools), self._declared)
 
+    def idle(self) -> list[tuple[str, str, str]]:
+        """The arguments that are declared and that none of the tools has: the pattern, the key and the argument."""
+        return list(declarations.idle((tool for tools in self._given.values() for tool in tools), self._declared))
+
     def _register(self, source: Source, tools: Iterable[Tool]) -> None:
         """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
         given = list(tools)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.findings import Finding
+from toolcrib.policy.data_origin import Place
 from toolcrib.schema import nearest
+
+LineAt = Callable[[Place], int | None]
+"""The line of a place in the data of a policy."""
 
 
 class ApprovalRequirement(NamedTuple):
@@ -49,24 +53,29 @@ class Approvers(NamedTuple):
         """True if somebody is one of these people, or in one of these groups; the name of a group is nobody's."""
         return any(actor in self.groups.get(name, (name,)) for name in names)
 
-    def findings(self, demands: Iterable[ApprovalRequirement]) -> Iterator[Finding]:
-        """Groups that are never asked, more yeses than there are people, people whose names look like a group's."""
-        demands, named = tuple(demands), set(self.approvers or ())
-        for one in demands:
-            named |= {*one.approvers, *one.escalate_to}
+    def findings(self, demands: Iterable[tuple[int | None, ApprovalRequirement]], lines: LineAt) -> Iterator[Finding]:
+        """Groups that are never asked, more yeses than there are people, people whose names look like a group's.
+
+        `demands` are those of the rules, each with its line.
+        """
+        named = {name: lines(("approvers", place)) for place, name in enumerate(self.approvers or ())}
+        for line, one in demands:
+            named |= dict.fromkeys((*one.approvers, *one.escalate_to), line)
             able = {person for name in (*one.approvers, *one.escalate_to) for person in self.groups.get(name, (name,))}
             if one.approvers and len(able) < one.quorum:
                 names = ", ".join(one.approvers)
                 told = f"{one.quorum} of {names} have to agree, and there are only {len(able)} people who may"
-                yield Finding("QUORUM", "warning", told)
+                yield Finding("QUORUM", "warning", told, line=line)
         for name in self.groups:
             if name not in named:
-                yield Finding("GROUP_NEVER_ASKED", "warning", f"the group {name} is never asked")
+                line = lines(("groups", name))
+                yield Finding("GROUP_NEVER_ASKED", "warning", f"the group {name} is never asked", line=line)
         people = {person for members in self.groups.values() for person in members}
-        for name in sorted(named - self.groups.keys() - people):
+        for name in sorted(named.keys() - self.groups.keys() - people):
             close = nearest(name, self.groups, 1)
             if close:
-                yield Finding("NO_GROUP", "warning", f"'{name}' is no group and counts as a person", nearest=close[0])
+                message = f"'{name}' is no group and counts as a person"
+                yield Finding("NO_GROUP", "warning", message, line=named[name], nearest=close[0])
 
 
 ANYBODY = Approvers()

@@ -9,7 +9,7 @@ from toolcrib.findings import Finding
 from toolcrib.policy import capabilities, globs, hosts, urls
 from toolcrib.policy.errors import BadRule
 from toolcrib.policy.grant_index import Grant
-from toolcrib.policy.grants import EFFECTS
+from toolcrib.policy.grants import EFFECTS, warnings
 from toolcrib.schema import nearest
 from toolcrib.tool import Tool
 
@@ -25,7 +25,8 @@ def review(policy: RulePolicy, tools: Sequence[Tool]) -> Iterator[Finding]:
     grants = policy.granted(policy.folders)
     if grants is None:
         return
-    yield from (Finding("RISKY_GRANT", "warning", message) for message in grants.warnings)
+    lines = _lines(policy)
+    yield from (Finding("RISKY_GRANT", "warning", message, line=lines.get(message)) for message in grants.warnings)
     needed = _needed(tools)
     for effect in EFFECTS:
         for number, text in enumerate(getattr(policy.written, effect)):
@@ -33,6 +34,16 @@ def review(policy: RulePolicy, tools: Sequence[Tool]) -> Iterator[Finding]:
             line = policy.origin.line_at(("grants", effect, number))
             for code, message, close in _grant(grant, needed, tools):
                 yield Finding(code, "warning", f"grants.{effect}: {text} {message}", line=line, nearest=close)
+
+
+def _lines(policy: RulePolicy) -> dict[str, int | None]:
+    """Where the grants stand that are warned of."""
+    return {
+        message: policy.origin.line_at(("grants", effect, number))
+        for effect in EFFECTS
+        for number, text in enumerate(getattr(policy.written, effect))
+        for message in warnings([Grant.read(text, effect, policy.folders)], policy.folders)
+    }
 
 
 def _needed(tools: Iterable[Tool]) -> dict[str, set[bool]]:

@@ -77,7 +77,7 @@ class Grants:
         read.sort(key=lambda grant: grant.order)
         ranked = tuple(grant.ranked(rank) for rank, grant in enumerate(read))
         object.__setattr__(self, "_grants", ranked)
-        object.__setattr__(self, "warnings", tuple(dict.fromkeys(_warnings(ranked, self.folders))))
+        object.__setattr__(self, "warnings", tuple(dict.fromkeys(warnings(ranked, self.folders))))
 
     def judge(self, capability: Capability) -> GrantDecision:
         """What happens to a capability; one that no grant could mean is denied."""
@@ -138,7 +138,8 @@ class Grants:
         return found
 
 
-def _warnings(grants: Iterable[Grant], folders: paths.Folders) -> Iterator[str]:
+def warnings(grants: Iterable[Grant], folders: paths.Folders) -> Iterator[str]:
+    """Yield what is surprising about grants: those that grant everything, and those that cover nothing."""
     for grant in grants:
         if grant.effect == "allow" and not grant.everything and grant.means("exec", "cmd"):
             programs = interpreters.granted(grant.resource or "")

@@ -35,7 +35,8 @@ def review(policy: RulePolicy, around: Surroundings) -> list[Finding]:
         if not rule.approved
         for one in _rule(rule, place, policy.rules, around)
     ]
-    found += policy.people.findings(rule.demand for rule in policy.rules if rule.demand is not None)
+    demands = [(rule.line, rule.demand) for rule in policy.rules if rule.demand is not None]
+    found += policy.people.findings(demands, policy.origin.line_at)
     found += grant_review.review(policy, around.tools)
     found += _trust(policy, around.tools)
     return [one if one.file else replace(one, file=policy.origin.file) for one in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from typing import Any, get_args
@@ -80,6 +80,30 @@ def unused(tools: Iterable[Tool], declared: Mapping[str, Any]) -> list[str]:
     return [pattern for pattern in declared if not any(fnmatchcase(id, pattern) for id in ids)]
 
 
+def idle(tools: Iterable[Tool], declared: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The arguments that a pattern names and none of its tools has: the pattern, the key and the argument."""
+    known = list(tools)
+    for pattern, said in declared.items():
+        fitting = [tool.input_schema for tool in known if fnmatchcase(tool.id, pattern)]
+        if not fitting:
+            continue
+        for key in ("kinds", "roles"):
+            for argument in said.get(key, ()):
+                if not any(argument in schema.get("properties", {}) for schema in fitting):
+                    yield pattern, key, argument
+        for template in said.get("capabilities", ()):
+            if not any(_possible(template, schema) for schema in fitting):
+                yield pattern, "capabilities", template
+
+
+def _possible(template: str, schema: Mapping[str, Any]) -> bool:
+    try:
+        kinds_of([template], schema)
+    except BadRule:
+        return False
+    return True
+
+
 def declare(tool: Tool, declared: Mapping[str, Any]) -> Tool:
     """The tool with what is declared of it; of several patterns that fit, the later add to the earlier.
 
@@ -118,7 +142,7 @@ def _fits(tool: Tool, template: str, exact: bool) -> bool:
         kinds_of([template], tool.input_schema)
     except BadRule as error:
         if exact:
-            raise BadTool(tool.id, "capabilities", str(error), tool.source) from None
+            raise BadTool(tool.id, "declare.capabilities", str(error), tool.source) from None
         return False
     return True
 
@@ -132,5 +156,8 @@ def _marked(
         if argument in properties:
             properties[argument] = {**properties[argument], key: value}
         elif exact:
-            raise BadTool(tool.id, f"{field}.{argument}", "there is no such argument", tool.source)
+            close = nearest(argument, properties, 1)
+            meant = f", did you mean '{close[0]}'?" if close else ""
+            problem = f"there is no such argument{meant}"
+            raise BadTool(tool.id, f"declare.{field}.{argument}", problem, tool.source)
     return {**schema, "properties": properties}

@@ -26,6 +26,7 @@ from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
+    from toolcrib.errors import ToolcribError
     from toolcrib.policy import DataOrigin
 
 log = logging.getLogger("toolcrib.cli")
@@ -197,9 +198,16 @@ class _Project:
             try:
                 return Crib(sources, **given)
             except ToolcribError as error:  # two tools of one name, or a store that nobody knows
-                key = "store" if "store" in str(error).lower() else "sources"
-                self.problems.append(ConfigProblem(self._line_of_key(key), str(error)))
+                self.problems.append(ConfigProblem(self._line_of(error), str(error)))
         raise BadConfig(self.path, self.problems)
+
+    def _line_of(self, error: ToolcribError) -> int:
+        """Return the line of what a crib could not be made of."""
+        from toolcrib.errors import BadTool
+
+        if isinstance(error, BadTool) and error.field.startswith("declare."):
+            return self.origin.line_at(("declare", error.tool)) or self._line_of_key("declare")
+        return self._line_of_key("store" if "store" in str(error).lower() else "sources")
 
     def crib_without_sources(self, store: str | None) -> Crib:
         from toolcrib.crib import Crib
