@@ -827,6 +827,8 @@ FLOW: dict[str, str] = {
     "flow.guard.4": "The guard speaks where no rule does, and only of calls that a model makes.",
     "flow.guard.5": "A question says in one line which value was seen where, and holds the passage; so does why.",
     "flow.script.1": "Calls of a script are held to the same.",
+    "flow.script.2": "What a script makes of results has their origins.",
+    "flow.script.3": "A branch on untrusted data marks what is done in it.",
     "flow.hostile.1": "Disguises, detours through files, memories, agents, images and approved calls do not help.",
     "flow.measure.1": "AgentDojo is carried out by one command, and the published row keeps to the limits.",
 }

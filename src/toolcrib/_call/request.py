@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import msgspec
 
+from toolcrib.origins import SCRIPT
 from toolcrib.policy import Verdict
 from toolcrib.schema import ParsedArguments
 from toolcrib.schema.names import one_line
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from toolcrib.session import Session
 
 LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s")
-SCRIPT = "builtin.run_script"
-"""The tool whose calls are chosen by the model that wrote the script."""
 OPTIONS = ("by", "label", *LOGGED, "cancel_on_disconnect")
 
 
@@ -127,8 +126,9 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
         if agent is None:
             return session
         log, by = session.origin_log, self.options.by
-        direct = by.kind != "tool" or by.name == SCRIPT
-        origins = None if log is None else log.index
+        in_script = by.kind == "tool" and by.name == SCRIPT
+        direct = by.kind != "tool" or in_script
+        origins = None if log is None else log.index_for(self.origin.parent, self.name) if in_script else log.index
         return Asker(session.id, session.owner, session.namespaces, session.folders, agent, origins, direct)
 
     def desk(self) -> AgentScope | None:

@@ -19,8 +19,10 @@ from toolcrib.events import (
     UserState,
     Waiting,
 )
+from toolcrib.origins import SCRIPT
 from toolcrib.origins.flow import chosen, private, trusted
 from toolcrib.origins.index import OriginIndex, leaves
+from toolcrib.origins.script_calls import EndedCall, ScriptCalls
 
 if TYPE_CHECKING:
     from toolcrib.session import Session
@@ -38,6 +40,7 @@ class _Call(NamedTuple):
     tool: str
     args: Any
     agent: bool
+    parent: str | None = None
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -61,7 +64,13 @@ class OriginLog:
         self._questions: dict[str, tuple[str, Mapping[str, Any]]] = {}
         self._inner_runs: set[str] = set()
         self._instructions: set[str] = set()
+        self._scripts: dict[str, ScriptCalls] = {}
         self._reading = asyncio.Lock()
+
+    def index_for(self, parent: str | None, tool: str) -> OriginIndex:
+        """Return the index as it is for a call of a tool that a script makes."""
+        script = self._scripts.get(parent or "")
+        return self.index if script is None else script.index_for(self.index, tool)
 
     async def catch_up(self, instructions: str | None = None) -> None:
         """Take in what the log says by now, and what the agent was told by whoever wrote it."""
@@ -127,7 +136,9 @@ class OriginLog:
         if data.by.kind == "user" and not by_agent:
             for value in leaves(data.args):
                 self.index.user.add(str(value))
-        self._calls[call] = _Call(data.tool, data.args, by_agent)
+        self._calls[call] = _Call(data.tool, data.args, by_agent, data.parent)
+        if data.tool == SCRIPT:
+            self._scripts[call] = ScriptCalls(data.args.get("code") if isinstance(data.args, dict) else None)
 
     def _answered(self, call: str, data: Answered) -> None:
         """What a person gave as an answer, or put in the place of an argument, are words of theirs."""
@@ -148,6 +159,9 @@ class OriginLog:
         made = self._calls.pop(call, None) or _Call("", None, True)
         tool = self._tool(made.tool)
         index, believed = self.index, tool is not None and trusted(tool)
+        self._scripts.pop(call, None)
+        if made.parent in self._scripts:
+            self._scripts[made.parent].calls.append(EndedCall(call, made.tool, believed))
         index.read_private |= tool is None or private(tool)
         if made.agent and (tool is None or tool.does != "read"):
             for value in leaves(made.args):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -70,6 +71,12 @@ class Sighting(NamedTuple):
     named: bool = False
     described: bool = False
     passage: str = ""
+    made: bool = False
+    """True if a script made the value of what stands there."""
+
+
+MadeOf = Callable[[str | None], list[Sighting]]
+"""What a script made an argument of, by its name; None stands for all arguments."""
 
 
 class OriginIndex:
@@ -87,6 +94,15 @@ class OriginIndex:
         self._characters = 0
         self._indexed = 0
         self._wrote = False
+        self._made_of: MadeOf = _of_nothing
+        self.branches: tuple[Sighting, ...] = ()
+
+    def in_script(self, made_of: MadeOf, branches: tuple[Sighting, ...]) -> OriginIndex:
+        """Return the index as it is for one call of a script, which was made in `branches` that strangers decided."""
+        self._read_pending()
+        view = copy(self)
+        view._made_of, view.branches = made_of, branches
+        return view
 
     # What the log tells
 
@@ -176,8 +192,11 @@ class OriginIndex:
         """Return True if the user or whoever wrote the agent's instructions said a value."""
         return self.user.contain(value) or self.instructions.contain(value)
 
-    def sightings(self, value: Any) -> list[Sighting]:
-        """Return where a value was seen, what is trusted most first; what nobody said was seen nowhere."""
+    def sightings(self, value: Any, argument: str | None = None) -> list[Sighting]:
+        """Return where a value was seen, what is trusted most first; what nobody said was seen nowhere.
+
+        What a script made for an argument was seen in what it was made of.
+        """
         found: list[Sighting] = []
         if self.user.contain(value):
             found.append(Sighting("user", trusted=True))
@@ -198,7 +217,7 @@ class OriginIndex:
                         passage=one.text,
                     )
                 )
-        return found or [Sighting("nowhere")]
+        return found or self._made_of(argument) or [Sighting("nowhere")]
 
     def led(self, arguments: Any) -> bool:
         """Return True if nothing that a call was given came from elsewhere than the user, or from what they led to."""
@@ -271,6 +290,10 @@ class OriginIndex:
     def _phrase(self, phrase: str) -> list[int]:
         places = min((self._words.get(word, []) for word in tokens(phrase)), key=len, default=[])
         return [place for place in places if phrase in fold(self._passages[place].text)]
+
+
+def _of_nothing(argument: str | None) -> list[Sighting]:
+    return []
 
 
 def _items(text: str, trusted: bool) -> Iterator[str]:

@@ -134,7 +134,8 @@ def holds(condition: Condition, call: CallArguments, every: bool = False) -> boo
         Unfit: a value is none of its kind.
     """
     if condition.op == "from":
-        return came_from(condition.value, call.leaves(condition), call.origins, call.by_agent, every)
+        argument = call.primary if condition.path is None else str(condition.steps[0])
+        return came_from(condition.value, argument, call.leaves(condition), call.origins, call.by_agent, every)
     some = all if every else any
     return any(
         some(_test(condition, value.kind, call.folders, every)(value.text) is not condition.negated for value in group)

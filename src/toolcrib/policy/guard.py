@@ -82,10 +82,10 @@ def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterato
         if index.said(one.value):
             own += one.role != "amount"
             continue
-        seen = index.sightings(one.value)
+        seen = index.sightings(one.value, _argument(one.path))
         others += one.role != "amount" or seen[0].kind == "field"
         if not _passes(one, seen, index, acts):
-            secret = re.split(r"[.\[]", one.path, maxsplit=1)[0] in hidden
+            secret = _argument(one.path) in hidden
             yield _doubt(one.path, "a hidden value" if secret else str(one.value), seen)
     if acts and (others or not own) and deeds.asked_by(tool.name, tool.description).isdisjoint(index.user.stems):
         yield Doubt("", "", None, f"nothing in your words asks for {tool.id}")
@@ -95,7 +95,8 @@ def _passes(one: ArgumentValue, seen: list[Sighting], index: OriginIndex, acts: 
     """Return True if a value that the user did not say needs no question."""
     led = [where for where in seen if where.kind == "field" and where.led]
     if one.role == "amount":
-        return bool(led) or (seen[0].kind == "nowhere" and index.complete)
+        made = seen[0].kind == "nowhere" or (seen[0].made and all(where.trusted for where in seen))
+        return bool(led) or (made and index.complete)
     if one.role == "identifier" or not _ADDRESS.search(str(one.value)):
         return bool(led)
     if not acts and seen[0].kind == "prose" and seen[0].described:
@@ -116,7 +117,9 @@ def _doubt(argument: str, value: str, seen: list[Sighting]) -> Doubt:
     shown = visible_text(" ".join(value.split()))
     shown = shown if len(shown) <= 80 else f"{shown[:79]}…"
     said = f"`{argument}` = {shown} "
-    if where.kind == "nowhere":
+    if where.made:
+        said += f"was made by the script of what {where.tool} returned (call {where.call}), not in your words"
+    elif where.kind == "nowhere":
         said += "was seen nowhere, neither in your words nor in a result"
     elif where.kind == "agent":
         said += "was only said by another agent, not by you"
@@ -127,6 +130,11 @@ def _doubt(argument: str, value: str, seen: list[Sighting]) -> Doubt:
     else:
         said += f"was only seen inside the text of {where.tool} (call {where.call}, `{where.path}`), not in your words"
     return Doubt(argument, value, where, said)
+
+
+def _argument(path: str) -> str:
+    """Return the argument that a path begins with."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def _hidden(tool: Tool, values: Mapping[str, Any]) -> set[str]:

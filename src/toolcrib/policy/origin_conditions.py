@@ -17,11 +17,17 @@ EXPOSURES = ("private", "untrusted", "exposed")
 
 _OF_PEOPLE = frozenset({"user", "trusted"})
 _UNKNOWN = frozenset({"prose", "nowhere", "untrusted"})
+_DECIDED = frozenset({"prose", "untrusted"})
 
 
-def came_from(origin: str, values: Iterable[Any], index: OriginIndex | None, by_agent: bool, every: bool) -> bool:
-    """Return True if a value comes from an origin, or where it is to hold for `every` value, if all do."""
-    found = [origin in _origins(value, index, by_agent, every) for value in values]
+def came_from(
+    origin: str, argument: str | None, values: Iterable[Any], index: OriginIndex | None, by_agent: bool, every: bool
+) -> bool:
+    """Return True if a value of an argument comes from an origin, or where it is to hold for `every` one, if all do."""
+    found = [
+        origin in (_of_caller(by_agent, every) if index is None else _origins(value, argument, index, every))
+        for value in values
+    ]
     return bool(found) and (all(found) if every else any(found))
 
 
@@ -33,13 +39,21 @@ def exposures(index: OriginIndex | None, by_agent: bool) -> tuple[str, ...]:
     return tuple(name for name, holds in zip(EXPOSURES, (*read, all(read)), strict=True) if holds)
 
 
-def _origins(value: Any, index: OriginIndex | None, by_agent: bool, narrowly: bool) -> Iterable[str]:
-    if index is None:
-        return _OF_PEOPLE if not by_agent else () if narrowly else _UNKNOWN
-    seen = index.sightings(value)
+def _of_caller(by_agent: bool, narrowly: bool) -> Iterable[str]:
+    return _OF_PEOPLE if not by_agent else () if narrowly else _UNKNOWN
+
+
+def _origins(value: Any, argument: str | None, index: OriginIndex, narrowly: bool) -> Iterable[str]:
+    """Return all origins of a value; where strangers decided about the call, nothing of it is trusted."""
+    if index.branches and narrowly:
+        return _DECIDED
+    seen = index.sightings(value, argument)
     found: set[str] = {one.kind for one in seen if one.kind in ("user", "instructions", "field")} | {seen[0].kind}
     found |= {"record"} if any(one.kind == "field" and one.named for one in seen) else set()
-    return found | {"trusted" if any(map(_trusted, seen)) else "untrusted"}
+    if seen[0].made:
+        found |= {"nowhere", *(one.kind for one in seen)}
+    found |= {"trusted" if any(map(_trusted, seen)) else "untrusted"}
+    return found | _DECIDED if index.branches else found
 
 
 def _trusted(seen: Sighting) -> bool:
