@@ -22,7 +22,6 @@ from toolcrib.policy.errors import BadRule, UnfitArgument
 _PLACE = re.compile(r"\$\{(?P<folder>[^{}]*)\}|\{(?P<argument>[^{}]*)\}")
 _ARGUMENT = re.compile(r"[\w-]+(?:\.[\w-]+|\[(?:\*|\d+)\])*")
 _STEP = re.compile(r"\[(\*|\d+)\]|([\w-]+)")
-_MOVES = frozenset({"cd", "pushd", "popd"})
 
 
 class Capability(NamedTuple):
@@ -354,7 +353,6 @@ class _Maker:
     def _command(self, text: str) -> Iterator[Capability]:
         """Programs and redirections; a file whose place is only known when the command runs may be any file."""
         command = shell.analyse(text, self._trusted)
-        moves = any(segment.program in _MOVES for segment in command.segments)
         rehomed = "HOME" in text
         starts_in = [
             str(self._args[name]) for name, kind in self._kinds.items() if kind == "cwd" and self._args.get(name)
@@ -363,7 +361,7 @@ class _Maker:
             if domain != "fs":
                 found = Capability(domain, action, resource, "" if resource == "*" else None)
                 yield found if domain == "exec" else canonical(found, self._folders)
-            elif _is_elsewhere(resource, moves, rehomed):
+            elif _is_elsewhere(resource, command.moves, rehomed):
                 yield Capability("fs", action, paths.EVERYTHING, "/")
             else:
                 place = resource if resource.startswith("~") else posixpath.join(*starts_in, resource)

@@ -89,11 +89,18 @@ class Evaluations:
     @property
     def literal(self) -> bool:
         """True if nothing is evaluated twice but plain text and names whose values are plain, however deep."""
-        if self.unknown:
-            return False
+        return not self.unknown and not self._reached() & self._computed
+
+    @property
+    def may_set(self) -> set[str]:
+        """The names that may get a value: those that are set, and those in arithmetic, which may assign to them."""
+        return self.sets | (self._reached() - _INTEGERS)
+
+    def _reached(self) -> set[str]:
+        """The names that are evaluated, and those in their values, however deep."""
         reached, todo = set[str](), set(self._used)
         while todo:
             name = todo.pop()
             reached.add(name)
             todo |= self._words.get(name, set()) - reached
-        return not reached & self._computed
+        return reached

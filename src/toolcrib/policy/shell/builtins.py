@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from toolcrib.policy.shell.arithmetic import Evaluations
+from toolcrib.policy.shell.options import Options, UnclearOption, read_options
 from toolcrib.policy.shell.words import Word
-from toolcrib.policy.shell.wrappers import Options, UnclearOption, read_options
+from toolcrib.policy.shell.wrappers import REWRITING
 
 _READ = Options("a:d:i:n:N:p:t:u:ersE")
 _MAPFILE = Options("d:n:O:s:tu:C:c:")
@@ -101,11 +102,12 @@ def _test(words: Sequence[Word], evaluations: Evaluations) -> None:
 
 
 def _set(words: Sequence[Word], evaluations: Evaluations) -> None:
-    """With `-k`, words behind a command are assignments too."""
+    """With `-k`, words behind a command are assignments too; with `-H`, `!` stands for what earlier lines held."""
     for word in words[1:]:
-        if word.literal is None or word.literal == "keyword" or (word.literal[:1] in "-+" and "k" in word.literal):
+        text = word.literal
+        if text is None or text in REWRITING or (text[:1] in ("-", "+") and set("kH") & set(text)):
             evaluations.unknown = True
-        elif word.literal in ("--", "-") or word.literal[:1] not in ("-", "+"):
+        elif text in ("--", "-") or text[:1] not in ("-", "+"):
             return
 
 

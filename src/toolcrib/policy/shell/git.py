@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from toolcrib.policy.shell.options import computed, harmless
+from toolcrib.policy.shell.options import Options, computed, harmless
 from toolcrib.policy.shell.words import Word
-from toolcrib.policy.shell.wrappers import Options
 
 _GLOBAL_FLAGS = frozenset(
     {"--no-pager", "-P", "--bare", "--literal-pathspecs", "--glob-pathspecs", "--noglob-pathspecs", "--icase-pathspecs"}
@@ -37,7 +36,7 @@ _LOG = (
     f"{_LOOKS} oneline graph decorate no-decorate all branches tags remotes merges no-merges "
     "first-parent follow reverse"
     " date-order topo-order author-date-order left-right cherry-pick cherry-mark boundary simplify-merges full-history"
-    " parents children abbrev-commit no-abbrev-commit show-signature relative-date walk-reflogs "
+    " parents children abbrev-commit no-abbrev-commit relative-date walk-reflogs "
     "source mailmap invert-grep"
     " regexp-ignore-case extended-regexp fixed-strings perl-regexp all-match ancestry-path simplify-by-decoration"
 )
@@ -135,7 +134,7 @@ _SPECS: dict[str, Options] = {
     "clone": Options(
         "lsnqvb:o:j:4",
         "local no-hardlinks shared no-checkout quiet verbose progress bare mirror single-branch "
-        "no-single-branch no-tags recurse-submodules shallow-submodules sparse ipv4 ipv6 reject-shallow",
+        "no-single-branch no-tags sparse ipv4 ipv6 reject-shallow",
         "branch origin depth shallow-since shallow-exclude jobs filter",
     ),
     "pull": Options(
@@ -178,6 +177,8 @@ _EDITS = {
     "commit": re.compile(r"-[apnqsv]*[mFC]|--(?:message|file|reuse-message|no-edit|dry-run)"),
     "tag": re.compile(r"-[fl]*[mFldv]|-n|--(?:message|file|list|delete|verify|sort|contains|merged)|[^-]"),
 }
+# What runs another program though its option is listed: `gpg` for a signature, an editor for what is to be done.
+_RUNS = re.compile(r"(?:--(?:format|pretty)\b.*)?(?:%G|%\(signature)|--rebase=(?!(?:true|false|merges)\Z)", re.DOTALL)
 _READS_CONFIG = frozenset({"--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "get", "list"})
 
 
@@ -212,6 +213,8 @@ def _subcommand(name: str, words: Sequence[Word]) -> bool:
         return True
     texts = [word.plain for word in words]
     if name in _REACHES and any("::" in text or computed(word) for text, word in zip(texts, words, strict=True)):
+        return True
+    if any(_RUNS.match(text) for text in texts):
         return True
     if name == "config":
         return not _READS_CONFIG.intersection(texts)

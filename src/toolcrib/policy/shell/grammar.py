@@ -28,12 +28,13 @@ _ARM = frozenset({*_ARM_ENDS, "esac"})
 
 # A word without anything that quotes or expands, as reserved words are written.
 _TOKEN = re.compile(r"(?:[^ \t\n;&|()<>'\"\\$`]|\\\n)+")
-_REDIRECTION = re.compile(
-    r"(?:[0-9]+|\{([A-Za-z_][A-Za-z0-9_]*)(?:\[[A-Za-z0-9_]*\])?\})?(<<<|<<-|<<|<&|<>|<|>>|>&|>\||>)|(&>>|&>)"
-)
+_REDIRECTION = re.compile(r"(?:[0-9]+|\{([A-Za-z_][A-Za-z0-9_]*)\})?(<<<|<<-|<<|<&|<>|<|>>|>&|>\||>)|(&>>|&>)")
+_ELEMENT = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\[.*\]\}\Z", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CONDITION_ENDS = re.compile(r"\]\](?=[ \t\n;&|()<>]|\Z)")
 _NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+# What may stand behind `time`, each once and in this order.
+_TIME_OPTIONS = (re.compile(r"-p(?=[ \t\n;&|]|\Z)"), re.compile(r"--(?=[ \t\n;&|]|\Z)"))
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
 
 
@@ -142,11 +143,12 @@ class Grammar(Scanner):
         if word == "time":
             shown = SimpleCommand([Word("time", "time")], prefix=True)
             self.found.append(shown)
-            while (match := re.compile(r"(-p|--)(?=[ \t\n;&|]|\Z)").match(self.text, self.at)) is not None:
-                shown.words.append(Word(match[0], match[0]))
-                self.at = match.end()
-                self.note(match[0])
-                self.blanks()
+            for option in _TIME_OPTIONS:
+                if match := option.match(self.text, self.at):
+                    shown.words.append(Word(match[0], match[0]))
+                    self.at = match.end()
+                    self.note(match[0])
+                    self.blanks()
         self._prefixed = self.at
         return self.at < len(self.text) and self.peek() not in "\n;&|)"
 
@@ -324,6 +326,7 @@ class Grammar(Scanner):
             self.at = match.end()
             self.blanks()
             if self.peek() == "(" or self._keyword() in _COMPOUND:
+                self.evaluations.sets.add(match[0])
                 self._command()
                 return
         self.back(back)
@@ -411,6 +414,9 @@ class Grammar(Scanner):
         first = not simple.words
         declaring = bool(simple.words) and any(word.literal in DECLARING for word in simple.words[:3])
         word = self.word(first=first, arrays=first or declaring)
+        if self.peek() in ("<", ">") and _ELEMENT.match(word.source):
+            # The descriptor is kept in an element of an array, whose subscript is evaluated.
+            raise ShellSyntaxError("a descriptor in an element that is not certain")
         self.note(word.shown)
         if first and word.assigns is not None:
             simple.assignments.append(assignment(word))
@@ -463,6 +469,8 @@ class Grammar(Scanner):
         word = self.word()
         if any(mark in word.source for mark in "'\\") and any(mark in word.plain for mark in "$`"):
             raise ShellSyntaxError("a name that is expanded twice")
+        if word.literal is None and not word.stream:
+            self.evaluations.expression(word.source)
         return word
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
+from toolcrib.policy.shell.downloads import CURL, WGET, valued
+from toolcrib.policy.shell.needs import ANY_FILE, CommandWord, Need, host_needs, path_needs, split_words
 from toolcrib.policy.shell.segments import UNKNOWN_PROGRAM, Segment, ShellCommand
-
-ANY_FILE = "/**"
-
-Need = tuple[str, str, str]
 
 
 def capabilities(command: ShellCommand, *, known: bool = False) -> list[Need]:
@@ -43,141 +41,69 @@ def _socket(path: str) -> str:
     return f"{host}:{port}" if host and slash and port.isdigit() else "*"
 
 
-class _Word(NamedTuple):
-    """A word of a segment, and whether it is as written."""
-
-    text: str
-    fixed: bool
-
-
-class _Split(NamedTuple):
-    """Words sorted into operands and the values of options."""
-
-    operands: list[_Word]
-    values: list[tuple[str, _Word]]
-    flags: set[str]
-
-    def of(self, *names: str) -> list[_Word]:
-        """The values of these options."""
-        return [value for name, value in self.values if name in names]
-
-
-def _split(words: Sequence[_Word], valued: str) -> _Split:
-    """Sort words; `valued` names the options that take a value, as `-o` or `--output`."""
-    names, split = valued.split(), _Split([], [], set())
-    rest = iter(words)
-    for word in rest:
-        text = word.text
-        if text == "--" and word.fixed:
-            split.operands.extend(rest)
-        elif len(text) < 2 or text[0] != "-":
-            split.operands.append(word)
-        else:
-            _option(word, names, rest, split)
-    return split
-
-
-def _option(word: _Word, names: Sequence[str], rest: Iterator[_Word], split: _Split) -> None:
-    text = word.text
-    name, equals, value = text.partition("=")
-    if text.startswith("--"):
-        split.flags.add(name)
-        if equals:
-            split.values.append((name, _Word(value, word.fixed)))
-        elif name in names and (following := next(rest, None)):
-            split.values.append((name, following))
-        return
-    for index, letter in enumerate(text[1:], 2):
-        split.flags.add(f"-{letter}")
-        if f"-{letter}" in names:
-            given = _Word(text[index:], word.fixed) if text[index:] else next(rest, None)
-            split.values.extend([(f"-{letter}", given)] if given else [])
-            return
-
-
-def _paths(action: str, words: Sequence[_Word]) -> list[Need]:
-    return [("fs", action, _path(word)) for word in words if word.text != "-"]
-
-
-def _path(word: _Word) -> str:
-    return word.text if word.fixed else ANY_FILE
-
-
-_PORTS = {"ssh://": 22, "git+ssh://": 22, "git://": 9418}
-
-
-def _hosts(words: Sequence[_Word]) -> list[Need]:
-    return [("net", "egress", _host(word)) for word in words]
-
-
-def _host(word: _Word) -> str:
-    """The URL as written; what is computed may be anywhere, and `user@host:path` is a place to reach by SSH."""
-    if not word.fixed:
-        return "*"
-    name, colon, _ = word.text.partition(":")
-    if colon and "://" not in word.text and "/" not in name and "@" in name:
-        return f"{name.rpartition('@')[2]}:22"
-    for scheme, port in _PORTS.items():
-        if word.text.startswith(scheme):
-            place = word.text.removeprefix(scheme).partition("/")[0].rpartition("@")[2]
-            return place if ":" in place else f"{place}:{port}"
-    return word.text
-
-
 def _reads(
     valued: str = "", *, skip: int = 0, unless: str = "", here: bool = False
-) -> Callable[[list[_Word]], list[Need]]:
+) -> Callable[[list[CommandWord]], list[Need]]:
     """A program that reads its operands, but for the first `skip` if none of the options `unless` is given."""
 
-    def needs(words: list[_Word]) -> list[Need]:
-        split = _split(words, valued)
+    def needs(words: list[CommandWord]) -> list[Need]:
+        split = split_words(words, valued)
         skipped = 0 if split.flags & set(unless.split()) else skip
         operands = split.operands[skipped:]
-        found = _paths("read", operands or ([_Word(".", True)] if here else []))
-        found += _paths("read", split.of("-f", "--file", "--from-file", "--files0-from", "-T"))
-        return found + _paths("write", split.of("-o", "--output"))
+        found = path_needs("read", operands or ([CommandWord(".", True)] if here else []))
+        found += path_needs("read", split.of(*_LISTED.split()))
+        return found + path_needs("write", split.of("-o", "--output"))
 
     return needs
 
 
-def _writes(valued: str = "") -> Callable[[list[_Word]], list[Need]]:
-    """A program that writes its operands."""
-    return lambda words: _paths("write", _split(words, valued).operands)
+# Options that name a file which is read, or which lists others.
+_LISTED = "-f --file --from-file --to-file --files0-from --exclude-from -X -T"
 
 
-def _copies(*, moves: bool) -> Callable[[list[_Word]], list[Need]]:
+def _writes(valued: str = "", *, skip: int = 0, unless: str = "") -> Callable[[list[CommandWord]], list[Need]]:
+    """A program that writes its operands, but for the first `skip` if none of the options `unless` is given."""
+
+    def needs(words: list[CommandWord]) -> list[Need]:
+        split = split_words(words, valued)
+        return path_needs("write", split.operands[0 if split.flags & set(unless.split()) else skip :])
+
+    return needs
+
+
+def _copies(*, moves: bool) -> Callable[[list[CommandWord]], list[Need]]:
     """A program whose last operand, or `-t`, is written, and whose others are read, or written too if it moves them."""
 
-    def needs(words: list[_Word]) -> list[Need]:
-        split = _split(words, "-t --target-directory -S --suffix")
+    def needs(words: list[CommandWord]) -> list[Need]:
+        split = split_words(words, "-t --target-directory -S --suffix")
         into = split.of("-t", "--target-directory")
         sources = split.operands if into else split.operands[:-1]
         targets = into or split.operands[-1:]
-        found = _paths("read", sources)
-        return found + _paths("write", [*sources, *targets] if moves else targets)
+        found = path_needs("read", sources)
+        return found + path_needs("write", [*sources, *targets] if moves else targets)
 
     return needs
 
 
-def _sed(words: list[_Word]) -> list[Need]:
-    split = _split(words, "-e --expression -f --file -l --line-length")
+def _sed(words: list[CommandWord]) -> list[Need]:
+    split = split_words(words, "-e --expression -f --file -l --line-length")
     given = split.flags & {"-e", "--expression", "-f", "--file"}
     files = split.operands[0 if given else 1 :]
     in_place = split.flags & {"-i", "--in-place"}
-    return _paths("read", [*split.of("-f", "--file"), *files]) + (_paths("write", files) if in_place else [])
+    return path_needs("read", [*split.of("-f", "--file"), *files]) + (path_needs("write", files) if in_place else [])
 
 
-def _find(words: list[_Word]) -> list[Need]:
+def _find(words: list[CommandWord]) -> list[Need]:
     start = next(
         (at for at, word in enumerate(words) if word.text[:1] in ("-", "(", "!") and word.text not in _LINKS), None
     )
-    places = [word for word in words[:start] if word.text not in _LINKS] or [_Word(".", True)]
+    places = [word for word in words[:start] if word.text not in _LINKS] or [CommandWord(".", True)]
     tests = words[start:] if start is not None else []
-    found = _paths("read", places)
+    found = path_needs("read", places)
     if any(word.text == "-delete" for word in tests):
-        found += _paths("write", places)
+        found += path_needs("write", places)
     prints = [tests[at + 1] for at, word in enumerate(tests[:-1]) if word.text in _PRINTS]
-    return found + _paths("write", prints)
+    return found + path_needs("write", prints)
 
 
 _LINKS = frozenset({"-H", "-L", "-P"})
@@ -200,21 +126,15 @@ _CURL_SENDS = (
     "-d --data --data-binary --data-urlencode --data-ascii -F --form --json -b --cookie -H --header --proxy-header"
     " --url-query -w --write-out"
 )
-_CURL = (
-    f"{_CURL_READS} {_CURL_WRITES} {_CURL_HOSTS} {_CURL_SENDS} -X --request --data-raw --form-string -u --user -A"
-    " --user-agent -e --referer -m --max-time --connect-timeout --retry --retry-delay -r --range -Y -y -z -C"
-    " --continue-at --limit-rate --max-redirs --interface -P --ftp-port -Q --quote -t --telnet-option --proto --ciphers"
-    " --tls-max --noproxy --local-port --proxy-user -U --cert-type --key-type --pass --max-filesize --mail-from"
-)
 
 
-def _curl(words: list[_Word]) -> list[Need]:
-    split = _split(words, _CURL)
+def _curl(words: list[CommandWord]) -> list[Need]:
+    split = split_words(words, f"{valued(CURL)} -K --config --variable --engine")
     files = split.of(*_CURL_READS.split())
     for value in split.of(*_CURL_SENDS.split()):
         # `@file`, `name@file`, and in forms `name=@file` and `name=<file`.
         files += [
-            _Word(place.partition(";")[0], value.fixed)
+            CommandWord(place.partition(";")[0], value.fixed)
             for place in re.split(r"[@<]", value.text)[1:]
             if "://" not in place
         ]
@@ -222,14 +142,20 @@ def _curl(words: list[_Word]) -> list[Need]:
             files.append(value)
     files += [word for word in split.of("-b", "--cookie") if "=" not in word.text]
     hosts = [*split.operands, *(_named_host(word) for word in split.of(*_CURL_HOSTS.split()))]
-    hosts += [_Word("", False)] if split.of("-K", "--config") else []
-    found = _hosts(hosts) + _paths("read", [word for word in files if word.text])
+    # Such an address is a path in a spelling of its own.
+    files += [word._replace(fixed=False) for word in hosts if word.text.lower().startswith("file:")]
+    hosts = [word for word in hosts if not word.text.lower().startswith("file:")]
+    hosts += [CommandWord("", False)] if split.of("-K", "--config") else []
+    found = host_needs(hosts) + path_needs("read", [word for word in files if word.text])
     if split.flags & {"-O", "--remote-name", "--remote-name-all", "-J"}:
-        found += _paths("write", split.of("--output-dir") or [_Word(".", True)])
-    return found + _paths("write", split.of(*_CURL_WRITES.split()))
+        found += path_needs("write", split.of("--output-dir") or [CommandWord(".", True)])
+    told = [
+        name for word in split.of("-w", "--write-out") for name in re.findall(r"%output\{(?:>>)?([^}]*)", word.text)
+    ]
+    return found + path_needs("write", [*split.of(*_CURL_WRITES.split()), *(CommandWord(name, True) for name in told)])
 
 
-def _named_host(word: _Word) -> _Word:
+def _named_host(word: CommandWord) -> CommandWord:
     """The place that an option names: of `host:port:address` and `host:port:host:port` the last host and port."""
     parts = word.text.lstrip("+-").split(":")
     if len(parts) == 3 and "/" not in word.text:
@@ -239,25 +165,16 @@ def _named_host(word: _Word) -> _Word:
     return word
 
 
-_WGET = (
-    "-O --output-document -o --output-file -a --append-output -i --input-file -P --directory-prefix -t --tries"
-    " -T --timeout -w --wait -U --user-agent --header --post-data --post-file -e --execute -B --base -Q --quota --user"
-    " --password -l --level -A --accept -R --reject -D --domains -I -X --load-cookies --save-cookies --ca-certificate"
-    " --certificate --private-key --body-file --warc-file --rejected-log --ca-directory --crl-file --referer --method"
-    " --body-data --limit-rate --default-page --egd-file --random-file --hsts-file"
-)
-
-
-def _wget(words: list[_Word]) -> list[Need]:
-    split = _split(words, _WGET)
+def _wget(words: list[CommandWord]) -> list[Need]:
+    split = split_words(words, f"{valued(WGET)} -e --execute --config --use-askpass")
     written = split.of("-O", "--output-document", "-o", "--output-file", "-a", "--append-output")
     named = split.of("-O", "--output-document")
-    folder = [] if named else split.of("-P", "--directory-prefix") or [_Word(".", True)]
+    folder = [] if named else split.of("-P", "--directory-prefix") or [CommandWord(".", True)]
     read = split.of("-i", "--input-file", "--post-file", "--body-file", "--load-cookies", "--ca-certificate")
     read += split.of("--certificate", "--private-key", "--ca-directory", "--crl-file")
     written += split.of("--save-cookies", "--warc-file", "--rejected-log", "--hsts-file")
-    unknown = [_Word("", False)] if split.of("-i", "--input-file") else []
-    return _hosts([*split.operands, *unknown]) + _paths("read", read) + _paths("write", [*written, *folder])
+    unknown = [CommandWord("", False)] if split.of("-i", "--input-file") else []
+    return host_needs([*split.operands, *unknown]) + path_needs("read", read) + path_needs("write", [*written, *folder])
 
 
 _GIT_GLOBAL = "-C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env"
@@ -270,105 +187,193 @@ _GIT_CLONE = (
 _GIT_REMOTE = f"{_GIT_CLONE} -s --strategy -X --push-option --refmap --recurse-submodules --sort"
 
 
-def _git(words: list[_Word]) -> list[Need]:
+def _git(words: list[CommandWord]) -> list[Need]:
     """The repositories that are reached, and the files that are named beside those of the repository itself."""
-    before = _split(words, _GIT_GLOBAL).operands[:1]
+    before = split_words(words, _GIT_GLOBAL).operands[:1]
     if not before:
         return []
     at = words.index(before[0])
-    found = _paths("read", _split(words[:at], _GIT_GLOBAL).of("-C", "--git-dir", "--work-tree"))
+    found = path_needs("read", split_words(words[:at], _GIT_GLOBAL).of("-C", "--git-dir", "--work-tree"))
     command, rest = words[at].text, words[at + 1 :]
+    folders = split_words(words[:at], _GIT_GLOBAL).of("-C")
     if command == "clone":
-        return found + _clone(rest, _split(words[:at], _GIT_GLOBAL).of("-C"))
+        return found + _clone(rest, folders)
+    if command in _GIT_FILES:
+        named = _git_files(command, rest)
+        return found + [("fs", action, _below(folders, word)) for action, word in named]
     if command in ("push", "fetch", "pull", "ls-remote"):
-        return found + _repository(_split(rest, _GIT_REMOTE).operands[:1], writes=command == "push")
+        return found + _repository(split_words(rest, _GIT_REMOTE).operands[:1], writes=command == "push")
     if command == "remote" and len(rest) > 1 and rest[0].text in ("add", "set-url"):
-        return found + _repository(_split(rest[1:], "-t -m").operands[1:2], writes=False)
-    if command in ("diff", "grep") and any(word.text == "--no-index" for word in rest):
-        return found + _paths("read", _split(rest, "-U -S -G -O -e -f -A -B -C").operands[command == "grep" :])
+        return found + _repository(split_words(rest[1:], "-t -m").operands[1:2], writes=False)
     if command in ("apply", "am"):
-        return found + _paths("read", _split(rest, "--directory -p").operands) + _paths("write", [_Word(".", True)])
+        return (
+            found
+            + path_needs("read", split_words(rest, "--directory -p").operands)
+            + path_needs("write", [CommandWord(".", True)])
+        )
     if command in ("archive", "bundle", "format-patch"):
-        return found + _paths(
+        return found + path_needs(
             "write",
-            _split(rest, "-o --output --output-directory --format --prefix").of("-o", "--output", "--output-directory"),
+            split_words(rest, "-o --output --output-directory --format --prefix").of(
+                "-o", "--output", "--output-directory"
+            ),
         )
     return found
 
 
-def _repository(words: Sequence[_Word], *, writes: bool) -> list[Need]:
+# The options of these that name a file.
+_GIT_FILES = {
+    "commit": "-F --file -t --template",
+    "tag": "-F --file",
+    "grep": "-f",
+    "diff": "-O",
+    "log": "-O",
+    "show": "-O",
+    "init": "",
+}
+_GIT_VALUED = "-U -S -G -O -e -f -A -B -C -m --message --author --date -b --initial-branch"
+
+
+def _git_files(command: str, words: list[CommandWord]) -> list[tuple[str, CommandWord]]:
+    """The files that git reads or writes by their names, whether they are in the repository or not."""
+    split = split_words(words, f"{_GIT_VALUED} {_GIT_FILES[command]}")
+    found = [("read", word) for word in split.of(*_GIT_FILES[command].split())]
+    operands = split.operands
+    if command == "init":
+        return [*found, *(("write", word) for word in operands)]
+    if command == "grep" and "--no-index" in split.flags:
+        return [*found, *(("read", word) for word in operands[1:])]
+    # Two paths are compared as they are where one of them is outside of the repository.
+    paths = "--no-index" in split.flags or (len(operands) == 2 and any(_names_path(word) for word in operands))
+    return [*found, *(("read", word) for word in operands if command == "diff" and paths)]
+
+
+def _names_path(word: CommandWord) -> bool:
+    return not word.fixed or "/" in word.text or word.text.startswith(("~", "."))
+
+
+def _below(folders: Sequence[CommandWord], word: CommandWord) -> str:
+    """A path of a word that counts from these folders."""
+    if not all(part.fixed for part in (*folders, word)):
+        return ANY_FILE
+    return posixpath.join(*(part.text for part in folders), word.text)
+
+
+def _repository(words: Sequence[CommandWord], *, writes: bool) -> list[Need]:
     """A repository by its address: a URL or `host:path` is reached, a path is a folder, a name is configured."""
     needs: list[Need] = []
     for word in words:
         if not word.fixed or ":" in word.text:
-            needs += _hosts([word])
+            needs += host_needs([word])
         elif "/" in word.text or word.text.startswith("."):
-            needs += _paths("read", [word]) + (_paths("write", [word]) if writes else [])
+            needs += path_needs("read", [word]) + (path_needs("write", [word]) if writes else [])
     return needs
 
 
-def _clone(words: list[_Word], folder: list[_Word]) -> list[Need]:
-    split = _split(words, _GIT_CLONE)
+def _clone(words: list[CommandWord], folder: list[CommandWord]) -> list[Need]:
+    split = split_words(words, _GIT_CLONE)
     source, target = split.operands[:1], split.operands[1:2]
     if not source:
         return []
     remote = not source[0].fixed or ":" in source[0].text
-    read = _paths("read", split.of("--reference", "--reference-if-able", "--template"))
-    written = _paths("write", [*(target or folder or [_Word(".", True)]), *split.of("--separate-git-dir")])
-    return (_hosts(source) if remote else _paths("read", source)) + read + written
+    read = path_needs("read", split.of("--reference", "--reference-if-able", "--template"))
+    written = path_needs("write", [*(target or folder or [CommandWord(".", True)]), *split.of("--separate-git-dir")])
+    return (host_needs(source) if remote else path_needs("read", source)) + read + written
 
 
-def _tar(words: list[_Word]) -> list[Need]:
+def _tar(words: list[CommandWord]) -> list[Need]:
     """An archive is read or written; what is put into it is read, and what comes out of it is written here."""
     if words and words[0].fixed and not words[0].text.startswith("-"):
-        words = [_Word(f"-{words[0].text}", True), *words[1:]]
-    split = _split(words, "-f --file -C --directory -T --files-from -X --exclude-from -b --exclude --transform --mode")
+        words = [CommandWord(f"-{words[0].text}", True), *words[1:]]
+    split = split_words(
+        words, "-f --file -C --directory -T --files-from -X --exclude-from -b --exclude --transform --mode"
+    )
     archives, places = split.of("-f", "--file"), split.of("-C", "--directory")
-    needs = _paths("read", split.of("-T", "--files-from", "-X", "--exclude-from"))
+    needs = path_needs("read", split.of("-T", "--files-from", "-X", "--exclude-from"))
     if split.flags & {"-x", "--extract", "--get"}:
-        return needs + _paths("read", archives) + _paths("write", places or [_Word(".", True)])
+        return needs + path_needs("read", archives) + path_needs("write", places or [CommandWord(".", True)])
     if split.flags & {"-t", "--list", "-d", "--diff", "--compare"}:
-        return needs + _paths("read", archives)
-    return needs + _paths("read", [*places, *split.operands]) + _paths("write", archives)
+        return needs + path_needs("read", archives)
+    return needs + path_needs("read", [*places, *split.operands]) + path_needs("write", archives)
 
 
-def _dd(words: list[_Word]) -> list[Need]:
+def _dd(words: list[CommandWord]) -> list[Need]:
     """`if=` is read and `of=` is written."""
     needs: list[Need] = []
     for word in words:
         name, _, value = word.text.partition("=")
         if name in ("if", "of") or not word.fixed:
-            needs += _paths("read" if name == "if" else "write", [word._replace(text=value)])
+            needs += path_needs("read" if name == "if" else "write", [word._replace(text=value)])
     return needs
 
 
-def _both(valued: str = "") -> Callable[[list[_Word]], list[Need]]:
+def _both(valued: str = "") -> Callable[[list[CommandWord]], list[Need]]:
     """A program that reads its operands and writes beside them or in their place."""
 
-    def needs(words: list[_Word]) -> list[Need]:
-        operands = _split(words, valued).operands
-        return _paths("read", operands) + _paths("write", operands)
+    def needs(words: list[CommandWord]) -> list[Need]:
+        operands = split_words(words, valued).operands
+        return path_needs("read", operands) + path_needs("write", operands)
 
     return needs
 
 
-def _uniq(words: list[_Word]) -> list[Need]:
-    operands = _split(words, "-f --skip-fields -s --skip-chars -w --check-chars").operands
-    return _paths("read", operands[:1]) + _paths("write", operands[1:2])
+def _uniq(words: list[CommandWord]) -> list[Need]:
+    operands = split_words(words, "-f --skip-fields -s --skip-chars -w --check-chars").operands
+    return path_needs("read", operands[:1]) + path_needs("write", operands[1:2])
 
 
-def _split_file(words: list[_Word]) -> list[Need]:
-    operands = _split(words, "-a -b -C -l -n -t --lines --bytes --number").operands
-    return _paths("read", operands[:1]) + _paths("write", operands[1:2] or [_Word(".", True)])
+def _split_file(words: list[CommandWord]) -> list[Need]:
+    operands = split_words(words, "-a -b -C -l -n -t --lines --bytes --number").operands
+    return path_needs("read", operands[:1]) + path_needs("write", operands[1:2] or [CommandWord(".", True)])
 
 
-_PROGRAMS: dict[str, Callable[[list[_Word]], list[Need]]] = {
+def _input_to_output(words: list[CommandWord]) -> list[Need]:
+    """The first operand is read, the second is written."""
+    operands = split_words(words, "-c -g -l -o -s -n").operands
+    return path_needs("read", operands[:1]) + path_needs("write", operands[1:2])
+
+
+def _xargs(words: list[CommandWord]) -> list[Need]:
+    return path_needs("read", split_words(words, "-a --arg-file -d -E -I -L -n -P -s").of("-a", "--arg-file"))
+
+
+def _archive(words: list[CommandWord]) -> list[Need]:
+    operands = split_words(words, "-Z -b -n -t -P -O").operands
+    return path_needs("write", operands[:1]) + path_needs("read", operands[1:])
+
+
+def _unpack(words: list[CommandWord]) -> list[Need]:
+    split = split_words(words, "-d -P -x")
+    return path_needs("read", split.operands[:1]) + path_needs("write", split.of("-d") or [CommandWord(".", True)])
+
+
+def _remote_copy(words: list[CommandWord]) -> list[Need]:
+    """Of `scp` and `rsync`: the last operand is written, others are read, and `host:path` is reached."""
+    split = split_words(
+        words, "-c -l -P -B -T -f --exclude --include --exclude-from --include-from --files-from --log-file"
+    )
+    needs = path_needs("read", split.of("--exclude-from", "--include-from", "--files-from"))
+    needs += path_needs("write", split.of("--log-file"))
+    for at, word in enumerate(split.operands):
+        host, colon, _ = word.text.partition(":")
+        if not word.fixed:
+            needs += [("net", "egress", "*"), *path_needs("read", [word]), *path_needs("write", [word])]
+        elif colon and "/" not in host:
+            needs.append(("net", "egress", f"{host.rpartition('@')[2]}:22"))
+        elif word.text.startswith(("scp://", "sftp://", "rsync://")):
+            needs += host_needs([word])
+        else:
+            needs += path_needs("write" if at == len(split.operands) - 1 and at else "read", [word])
+    return needs
+
+
+_PROGRAMS: dict[str, Callable[[list[CommandWord]], list[Need]]] = {
     "cat": _reads(),
     "head": _reads("-n --lines -c --bytes"),
     "tail": _reads("-n --lines -c --bytes -s --sleep-interval --pid"),
     "grep": _reads(
         "-e --regexp -f --file -A --after-context -B --before-context -C --context -m --max-count -d -D --include"
-        " --exclude --exclude-dir --label",
+        " --exclude --exclude-dir --exclude-from --label",
         skip=1,
         unless="-e --regexp -f --file",
     ),
@@ -403,18 +408,29 @@ _PROGRAMS: dict[str, Callable[[list[_Word]], list[Need]]] = {
     "bzip2": _both(),
     "xz": _both("-T --threads"),
     "zstd": _both("-o -T"),
-    **dict.fromkeys(
-        ("tac", "nl", "od", "xxd", "hexdump", "strings", "base64", "base32", "zcat", "bzcat", "xzcat"), _reads()
-    ),
+    **dict.fromkeys(("tac", "nl", "od", "hexdump", "strings", "base64", "base32", "zcat", "bzcat", "xzcat"), _reads()),
     **dict.fromkeys(
         ("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum", "cksum"), _reads()
     ),
     **dict.fromkeys(("cmp", "comm", "diff", "join", "paste", "rev", "file", "stat", "readlink", "realpath"), _reads()),
     "cut": _reads("-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter"),
     "fold": _reads("-w --width"),
+    "xxd": _input_to_output,
+    "xargs": _xargs,
+    "zip": _archive,
+    "unzip": _unpack,
+    **dict.fromkeys(("scp", "rsync"), _remote_copy),
+    **dict.fromkeys(("chmod", "chown", "chgrp"), _writes("--reference --from", skip=1, unless="--reference")),
+    **dict.fromkeys(("zgrep", "bzgrep", "xzgrep", "look"), _reads("-e -f -A -B -C -m -t", skip=1, unless="-e -f")),
+    **dict.fromkeys(
+        ("shuf", "expand", "unexpand", "pr", "tsort", "ptx", "csplit", "zdiff", "zcmp", "sum", "vdir", "dir"), _reads()
+    ),
+    "date": lambda words: path_needs(
+        "read", split_words(words, "-d --date -f --file -r --reference -s --set").of("-f", "--file")
+    ),
     "fmt": _reads("-w --width -p --prefix -g --goal"),
     "column": _reads("-t -s -o -c"),
-    "du": _reads("-d --max-depth -B --block-size -t --threshold --exclude", here=True),
+    "du": _reads("-d --max-depth -B --block-size -t --threshold --exclude -X --exclude-from --files0-from", here=True),
     "tree": _reads("-L -P -I -o", here=True),
     "egrep": _reads("-e -f -A -B -C -m", skip=1, unless="-e -f"),
     "fgrep": _reads("-e -f -A -B -C -m", skip=1, unless="-e -f"),
@@ -430,4 +446,4 @@ def _of(segment: Segment) -> list[Need]:
     needs = _PROGRAMS.get(segment.program)
     if needs is None:
         return []
-    return needs([_Word(*word) for word in zip(segment.words[1:], segment.fixed[1:], strict=True)])
+    return needs([CommandWord(*word) for word in zip(segment.words[1:], segment.fixed[1:], strict=True)])

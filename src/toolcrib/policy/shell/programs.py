@@ -6,12 +6,14 @@ run anything. Names are written in full: what a program makes of an abbreviation
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+from toolcrib.policy.shell.downloads import CURL, WGET
 from toolcrib.policy.shell.git import may_run_others as git_runs_others
-from toolcrib.policy.shell.options import computed, harmless
+from toolcrib.policy.shell.options import Options, computed, harmless
+from toolcrib.policy.shell.sed import may_run_others as sed_runs_others
 from toolcrib.policy.shell.words import Word
-from toolcrib.policy.shell.wrappers import Options
 
 _COMMON = "help version verbose quiet"
 _SORT = Options(
@@ -65,55 +67,15 @@ _GREP_LIKE = Options(
     "after-context before-context context regexp file glob iglob max-count max-depth threads type type-not color colors"
     " encoding replace sort sortr max-columns max-filesize engine extension exclude min-depth exact-depth size",
 )
-_CC_SAFE = (
-    "-o",
-    "-c",
-    "-S",
-    "-E",
-    "-g",
-    "-O",
-    "-W",
-    "-std=",
-    "-D",
-    "-U",
-    "-I",
-    "-L",
-    "-l",
-    "-f",
-    "-m",
-    "-M",
-    "-s",
-    "-v",
-    "-x",
-    "-p",
-    "-t",
-    "-P",
-    "-C",
-    "-w",
-    "-i",
-    "-nostd",
-    "-rdynamic",
-    "-ansi",
+_CC_SAFE = re.compile(
+    r"-(?:[cSEgsvwPCp]|g[0-9]|ggdb[0-9]?|gdwarf(?:-[0-9])?|[oDUIlLM].*|M[MDGPFTQ]+|O[0-9sgz]?|Ofast|std=[\w+]+|x"
+    r"|W(?!l,|a,|p,)[\w=+,-]*|f(?!plugin)[a-zA-Z][\w-]*|f(?:sanitize|no-sanitize|visibility|lto|max-errors|diagnostics-color"
+    r"|stack-protector|cf-protection|debug-prefix-map|file-prefix-map|macro-prefix-map)=[\w=,./+-]+"
+    r"|m(?!llvm)[\w-]+(?:=[\w.,+-]+)?|include|imacros|isystem|iquote|idirafter|isysroot|pg|pipe|pthread|pie|pedantic"
+    r"|pedantic-errors|shared|static|static-libgcc|static-libstdc\+\+|save-temps|nostd\w+|nodefaultlibs|no-pie|rdynamic"
+    r"|ansi|time|traditional|dumpversion|dumpmachine)\Z",
+    re.DOTALL,
 )
-_CC_RUNS = (
-    "-wrapper",
-    "-fplugin",
-    "-specs",
-    "-B",
-    "-Wl,",
-    "-Wa,",
-    "-Wp,",
-    "-Xlinker",
-    "-Xassembler",
-    "-Xpreprocessor",
-    "-Xclang",
-    "-fuse-ld",
-    "-mllvm",
-    "-ivfsoverlay",
-    "--",
-    "@",
-)
-_WGET_RUNS = ("-e", "--e", "--config", "--use-askpass")
 _COMPILERS = frozenset({"cc", "c++", "gcc", "g++", "clang", "clang++", "c99", "c89"})
 
 _PROGRAMS: dict[str, Options] = {
@@ -124,7 +86,7 @@ _PROGRAMS: dict[str, Options] = {
     "rsync": _RSYNC,
     "diff3": _DIFF3,
     "sdiff": Options(
-        "iEZbWBaltsvw:o:I:", f"{_COMMON} ignore-case suppress-common-lines left-column text minimal", "width output"
+        "iEZbWBaltsvw:I:", f"{_COMMON} ignore-case suppress-common-lines left-column text minimal", "width"
     ),
     "install": Options(
         "bcCdDg:m:o:psS:t:TvZ",
@@ -151,28 +113,47 @@ _PROGRAMS: dict[str, Options] = {
         "format file directory owner pattern-file io-size",
     ),
     "man": Options("afkwWdDKIiltTe:L:m:M:S:s:", f"{_COMMON} where apropos whatis", "locale systems sections extension"),
-    "scp": Options("346ABCOpqRrTvc:D:l:P:", "", ""),
+    "scp": Options("346ABCOpqRrTvc:l:P:", "", ""),
+    "curl": CURL,
+    "wget": WGET,
 }
 _BUNDLED = frozenset({"tar"})
 """Programs whose first word may be a bundle of options without a dash."""
 
 
+# An archive that is named so is on another machine, which is reached by a program.
+_REMOTE = re.compile(r"[^/]*:")
+_ARCHIVERS = frozenset({"tar", "cpio"})
+
+
 def may_run_others(name: str, words: Sequence[Word]) -> bool:
     """True if a known program has an option that is not known to be harmless."""
+    name = _usual(name)
     if name == "git":
         return git_runs_others(words[1:])
-    if name == "wget":
-        return any(computed(word) or word.plain.startswith(_WGET_RUNS) for word in words[1:])
+    if name == "sed":
+        return sed_runs_others(words)
     if name in _COMPILERS:
         return any(not _compiles(word) for word in words[1:])
+    if name in _ARCHIVERS and any(_REMOTE.match(word.plain) for word in words[1:]):
+        return True
     spec = _PROGRAMS.get(name)
     return spec is not None and not harmless(words[1:], spec, bundled=name in _BUNDLED)
+
+
+def _usual(name: str) -> str:
+    """The name under which a program is listed here: without a version, a platform, or the `g` of GNU's."""
+    name = _VARIANT.sub("", name)
+    return name[1:] if name[:1] == "g" and name[1:] in (*_PROGRAMS, "sed") else name
+
+
+_VARIANT = re.compile(
+    r"^\w+-(?:\w+-)*(?=(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-[0-9.]+)?\Z)|-[0-9][0-9.]*\Z|^bsd(?=tar\Z)"
+)
 
 
 def _compiles(word: Word) -> bool:
     text = word.literal
     if text is None:
         return not computed(word)
-    if text.startswith(_CC_RUNS):
-        return False
-    return not text.startswith("-") or text.startswith(_CC_SAFE)
+    return not text.startswith(("-", "@")) or text == "-" or _CC_SAFE.match(text) is not None

@@ -344,7 +344,6 @@ class Scanner:
         if _CONFUSING.search(_TAME.sub("", text)):
             raise ShellSyntaxError("arithmetic that may be commands")
         self.evaluations.expression(text)
-        self.evaluations.sets.update(NAME.findall(text))
         return True
 
     def _enclosed(self, opening: str, closing: str) -> None:

@@ -14,7 +14,15 @@ from toolcrib.policy.shell.environment import dangerous
 from toolcrib.policy.shell.grammar import DECLARING, assignment, parse
 from toolcrib.policy.shell.programs import may_run_others
 from toolcrib.policy.shell.words import Assignment, Redirection, ShellSyntaxError, SimpleCommand, Word
-from toolcrib.policy.shell.wrappers import Inner, VariableAssignment, WrappedCommand, WrappedScript, reads_input, runs
+from toolcrib.policy.shell.wrappers import (
+    FolderChange,
+    Inner,
+    VariableAssignment,
+    WrappedCommand,
+    WrappedScript,
+    reads_input,
+    runs,
+)
 
 TRUSTED = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"})
 UNKNOWN_PROGRAM = "?"
@@ -24,6 +32,7 @@ MOST_WRAPPED = 24
 # No system takes a longer text as one argument of a program.
 LONGEST = 131_072
 
+_MOVING = frozenset({"cd", "pushd", "popd"})
 _SILENT = frozenset({"[", "test", "true", "false", ":"})
 _DESCRIPTOR = re.compile(r"[0-9]*-?\Z")
 _NOT_FILES = re.compile(r"/dev/(?:null|stdout|stderr|stdin|tty|fd/[0-9]+)\Z")
@@ -53,7 +62,8 @@ class ShellCommand:
     """A command that was read: its segments in the order of the text, at least one, which is empty if there is none.
 
     `unknown` says that it is opaque because of what it runs. `files` are `read` and `write` with the names that are
-    redirected to, in order, None for one that is computed. `whole` is the line with single blanks.
+    redirected to, in order, None for one that is computed. `whole` is the line with single blanks. `moves` says that
+    some of it runs in another folder than it starts in.
     """
 
     segments: tuple[Segment, ...]
@@ -64,6 +74,7 @@ class ShellCommand:
     whole: str
     unknown: bool = False
     files: tuple[tuple[str, str | None], ...] = ()
+    moves: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +88,7 @@ class _Analysis:
     unknown: bool = False
     unsafe_env: bool = False
     home_moves: bool = False
+    moves: bool = False
     wrapped: int = 0
     evaluations: Evaluations = field(default_factory=Evaluations)
 
@@ -154,6 +166,7 @@ class _Analysis:
             self.segments.append(self.segment(UNKNOWN_PROGRAM, words, simple))
             return
         name = program(path, self.trusted)
+        self.moves = self.moves or name in _MOVING
         if name in DECLARING:
             self.declares(words[1:])
             return
@@ -178,6 +191,8 @@ class _Analysis:
                 self.script(text, depth + 1)
             case VariableAssignment(name, value):
                 self.assigns(Assignment(name, value))
+            case FolderChange():
+                self.moves = True
         self.wrapped -= 1
 
     def documents(self, simple: SimpleCommand, depth: int) -> None:
@@ -265,10 +280,11 @@ def analyse(command: str, trusted: frozenset[str] = TRUSTED) -> ShellCommand:
     return ShellCommand(
         segments=tuple(analysis.segments) or (Segment(""),),
         opaque=unknown or any(path is None for _, path in files),
-        unsafe_env=analysis.unsafe_env or any(map(dangerous, analysis.evaluations.sets)),
+        unsafe_env=analysis.unsafe_env or any(map(dangerous, analysis.evaluations.may_set)),
         reads=tuple(path for action, path in files if action == "read" and path is not None),
         writes=tuple(path for action, path in files if action == "write" and path is not None),
         whole=whole,
         unknown=unknown,
         files=files,
+        moves=analysis.moves,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from toolcrib.policy.shell.options import GivenOptions, Options, UnclearOption, read_options
 from toolcrib.policy.shell.words import Word
 
 
@@ -27,105 +28,15 @@ class VariableAssignment(NamedTuple):
     value: Word
 
 
-Inner = WrappedCommand | WrappedScript | VariableAssignment
+class FolderChange(NamedTuple):
+    """What is run starts in another folder, from which relative paths count."""
+
+
+Inner = WrappedCommand | WrappedScript | VariableAssignment | FolderChange
 UNKNOWN = WrappedScript(None)
 
 # Appended to the words of a command that gets more of them when it runs.
 MORE = Word("", None, splits=True)
-
-
-class Options(NamedTuple):
-    """The options of a program as `getopt` writes them: `:` takes a value, `?` one in the same word only."""
-
-    short: str = ""
-    flags: str = ""
-    values: str = ""
-
-    def long(self, name: str) -> bool | None:
-        """Whether a long option takes a value; None if there is none of that name, or more than one."""
-        known = dict.fromkeys(self.flags.split(), False) | dict.fromkeys(self.values.split(), True)
-        if name in known:
-            return known[name]
-        fitting = [option for option in known if option.startswith(name)]
-        return known[fitting[0]] if len(fitting) == 1 else None
-
-
-class GivenOptions(NamedTuple):
-    """The options that were given, in order, and where the rest starts."""
-
-    options: list[tuple[str, Word | None]]
-    rest: int
-
-    def has(self, *names: str) -> bool:
-        """True if one of these is there."""
-        return any(name in names for name, _ in self.options)
-
-    def value(self, *names: str) -> Word | None:
-        """The value of the last of these."""
-        return next((value for name, value in reversed(self.options) if name in names), None)
-
-
-class UnclearOption(Exception):
-    """An option that is unknown or computed: what follows may mean anything."""
-
-
-def _cluster(words: Sequence[Word], at: int, text: str, spec: Options) -> Iterator[tuple[str, Word | None, int]]:
-    """Read the options in one word such as `-xvf`, each with its value and the next place."""
-    for index, letter in enumerate(text):
-        kind = spec.short.find(letter)
-        if kind < 0 or letter in ":?":
-            raise UnclearOption
-        rest, takes = text[index + 1 :], spec.short[kind + 1 : kind + 2]
-        if takes == ":" and not rest:
-            yield letter, _value(words, at + 1), at + 2
-            return
-        if takes in (":", "?"):
-            yield letter, Word(rest, rest) if rest else None, at + 1
-            return
-        yield letter, None, at + 1
-
-
-def _value(words: Sequence[Word], at: int) -> Word:
-    if at >= len(words) or words[at].splits:
-        raise UnclearOption
-    return words[at]
-
-
-def _long(words: Sequence[Word], at: int, text: str, spec: Options) -> tuple[str, Word | None, int]:
-    name, equals, value = text.partition("=")
-    takes = spec.long(name)
-    if takes is None:
-        raise UnclearOption
-    if equals:
-        return f"--{name}", Word(value, value), at + 1
-    return (f"--{name}", _value(words, at + 1), at + 2) if takes else (f"--{name}", None, at + 1)
-
-
-def read_options(words: Sequence[Word], spec: Options, at: int = 1) -> GivenOptions:
-    """Read the options of a program.
-
-    Raises:
-        Unclear: one is unknown or computed.
-    """
-    options: list[tuple[str, Word | None]] = []
-    while at < len(words):
-        text = words[at].literal
-        if text is None:
-            if words[at].splits or words[at].assigns is None:
-                raise UnclearOption
-            break
-        if text == "--":
-            return GivenOptions(options, at + 1)
-        if len(text) < 2 or text[0] != "-":
-            break
-        if text.startswith("--"):
-            name, value, at = _long(words, at, text[2:], spec)
-            options.append((name, value))
-            continue
-        for name, value, after in _cluster(words, at, text[1:], spec):
-            options.append((name, value))
-            at = after
-    return GivenOptions(options, at)
 
 
 def _rest(words: Sequence[Word], at: int) -> list[Inner]:
@@ -142,6 +53,11 @@ def _with_assignments(words: Sequence[Word], at: int) -> tuple[list[Inner], int]
         inner.append(VariableAssignment(name, Word(value, None if words[at].literal is None else value)))
         at += 1
     return inner, at
+
+
+def _moved(given: GivenOptions, *names: str) -> list[Inner]:
+    """A change of the folder, if one of these options is there."""
+    return [FolderChange()] if given.has(*names) else []
 
 
 def _plain(spec: Options, operands: int = 0, *, asks: str = "") -> Callable[[Sequence[Word]], list[Inner]]:
@@ -170,6 +86,7 @@ def _env(words: Sequence[Word]) -> list[Inner]:
     while start < len(words) and words[start].literal == "-":
         start += 1
     given = read_options(words, _ENV, start)
+    moved = _moved(given, "C", "--chdir")
     at = given.rest
     if at < len(words) and words[at].literal == "-":
         at += 1
@@ -177,13 +94,13 @@ def _env(words: Sequence[Word]) -> list[Inner]:
         text = given.value("S", "--split-string")
         # Its own way of quoting is close to the shell's, not the same.
         tail = [word.text for word in words[at:]]
-        known = text is not None and text.literal is not None and not set(text.literal) & set("\\$#'\"`;&|<>()\n")
+        known = text is not None and text.literal is not None and not set(text.literal) & set("\\$#'\"`;&|<>()\n-")
         assert text is not None
-        return [WrappedScript(" ".join([text.plain, *tail])) if known else UNKNOWN]
+        return [*moved, WrappedScript(" ".join([text.plain, *tail])) if known else UNKNOWN]
     inner, at = _with_assignments(words, at)
     if at < len(words) and inner and words[at].plain.startswith("-"):
-        return inner + _env((words[0], *words[at:]))
-    return inner + _rest(words, at)
+        return [*moved, *inner, *_env((words[0], *words[at:]))]
+    return [*moved, *inner, *_rest(words, at)]
 
 
 _SUDO = Options(
@@ -201,7 +118,7 @@ def _sudo(words: Sequence[Word]) -> list[Inner]:
     if given.has("l", "--list", "v", "--validate"):
         return []
     inner, at = _with_assignments(words, given.rest)
-    return inner + _rest(words, at)
+    return [*_moved(given, "D", "--chdir", "R", "--chroot", "i", "--login"), *inner, *_rest(words, at)]
 
 
 _SU = Options(
@@ -215,11 +132,13 @@ def _su(words: Sequence[Word]) -> list[Inner]:
     operands, at = 0, 1
     while at < len(words):
         given = read_options(words, _SU, at)
+        inner += _moved(given, "l", "--login")
         inner += [_script(value) for name, value in given.options if name in ("c", "--command", "--session-command")]
         if shell := given.value("s", "--shell"):
             inner.append(WrappedCommand((shell,)))
         at = given.rest
         if at < len(words):
+            inner += [FolderChange()] if words[at].literal == "-" else []
             operands += words[at].literal != "-"
             at += 1
     # What follows the user are arguments of the user's shell.
@@ -262,6 +181,7 @@ def _find(words: Sequence[Word]) -> list[Inner]:
     for at, word in enumerate(words):
         if not start and word.literal in _EXEC:
             start = at + 1
+            inner += [FolderChange()] if word.plain.endswith("dir") else []
         elif word.literal == ";" or (start and word.literal == "+" and words[at - 1].literal == "{}"):
             inner.append(WrappedCommand(tuple(_filled(part, "{}") for part in words[start:at])) if start else UNKNOWN)
             start = 0
@@ -296,7 +216,10 @@ def _eval(words: Sequence[Word]) -> list[Inner]:
     return _joined(words[at:])
 
 
-_SHELL_FLAGS = frozenset("abcefhiklmnoprstuvxyBCDEGHOPT")
+# Neither `k`, with which words behind a command are assignments, nor `H`, with which `!` stands for earlier words.
+_SHELL_FLAGS = frozenset("abcefhilmnoprstuvxyBCDEGOPT")
+# Settings that change how the rest is read, as `set -o` and `shopt` name them.
+REWRITING = frozenset({"keyword", "history", "histexpand", "expand_aliases", "extglob"})
 _SHELL_WORDS = frozenset(
     {"--login", "--posix", "--norc", "--noprofile", "--noediting", "--restricted", "--verbose", "--no-rcs"}
 )
@@ -327,7 +250,10 @@ def _shell_options(words: Sequence[Word]) -> _ShellOptions:
         if not set(letters) <= _SHELL_FLAGS:
             raise UnclearOption
         given |= set(letters) if text[0] == "-" else set()
-        at += 1 + letters.count("o") + letters.count("O")
+        named = letters.count("o") + letters.count("O")
+        if any(word.literal is None or word.literal in REWRITING for word in words[at + 1 : at + 1 + named]):
+            raise UnclearOption
+        at += 1 + named
     return _ShellOptions(frozenset(given), at)
 
 
@@ -340,7 +266,7 @@ def _shell(words: Sequence[Word]) -> list[Inner]:
 def reads_input(name: str, words: Sequence[Word], inner: Sequence[Inner]) -> bool:
     """True if the program of this name is, or becomes, a shell that takes its script from its input."""
     if name not in SHELLS:
-        return name in _BECOMING and all(isinstance(item, VariableAssignment) for item in inner)
+        return name in _BECOMING and all(isinstance(item, VariableAssignment | FolderChange) for item in inner)
     try:
         given = _shell_options(words)
     except UnclearOption:
@@ -445,6 +371,11 @@ _SETARCH = Options(
 _CHROOT = Options("", "skip-chdir help version", "groups userspec")
 
 
+def _chroot(words: Sequence[Word]) -> list[Inner]:
+    """Paths count from another root."""
+    return [FolderChange(), *_plain(_CHROOT, operands=1)(words)]
+
+
 # Without a command they start a shell.
 _BECOMING = frozenset({"sudo", "su", "doas"})
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash"})
@@ -466,7 +397,7 @@ _WRAPPERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
     "taskset": _plain(_TASKSET, operands=1, asks="p --pid"),
     "prlimit": _plain(_PRLIMIT),
     "chrt": _plain(_CHRT, operands=1, asks="p --pid m --max"),
-    "chroot": _plain(_CHROOT, operands=1),
+    "chroot": _chroot,
     "setarch": _plain(_SETARCH, operands=1),
     **dict.fromkeys(("linux32", "linux64", "i386", "x86_64", "fakeroot", "unbuffer"), _plain(_SETARCH)),
     "watch": _watch,
@@ -488,7 +419,7 @@ _WRAPPERS: dict[str, Callable[[Sequence[Word]], list[Inner]]] = {
     "bind": _callback("x"),
     "jobs": _callback("x"),
     "fc": _callback("se"),
-    "shopt": _callback("", "expand_aliases", "extglob"),
+    "shopt": _callback("", *REWRITING),
     **dict.fromkeys(SHELLS, _shell),
 }
 
