@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance adapters soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -82,6 +82,9 @@ bench-mcp: $(BENCH_INSTALLED) ## Run those of the MCP server (ARGS go to bench/m
 conformance: $(INSTALLED) ## Run the official MCP suites against server and client (npm installs them)
 	@$(BIN)/python -m tests.conformance.run $(ARGS)
 	@$(BIN)/python -m tests.conformance.clients
+
+adapters: $(INSTALLED) ## Test each adapter in an environment of its own (ARGS="langchain" for one)
+	@$(BIN)/python -m tests.adapters.run $(ARGS)
 
 soak: $(INSTALLED) ## Kill parts of a cluster at random under load (ARGS="--minutes 5 --seed 1")
 	@$(BIN)/python -m tests.cluster.soak $(ARGS)

@@ -5,10 +5,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 
-from bench.peers import HERE, Peer
+from bench.peers import HERE
 
 VENVS = HERE / ".venvs"
 
@@ -17,7 +18,19 @@ class NotInstalled(Exception):
     """A peer could not be installed; the text says why."""
 
 
-def ensure(peer: Peer, console: Console) -> Path:
+class Installed(Protocol):
+    """What has an environment of its own."""
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """What pip installs."""
+
+
+def ensure(peer: Installed, console: Console) -> Path:
     """The Python of a peer's environment, installed first where it is missing or its pins have changed.
 
     Raises:
@@ -37,7 +50,7 @@ def ensure(peer: Peer, console: Console) -> Path:
     return python
 
 
-def _install(peer: Peer, home: Path, console: Console) -> None:
+def _install(peer: Installed, home: Path, console: Console) -> None:
     console.print(
         f"installing {' '.join(peer.requirements)} into {home.relative_to(HERE.parent)}",
         highlight=False,

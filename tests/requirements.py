@@ -843,7 +843,30 @@ ADOPTION: dict[str, str] = {
     "adoption.demo.1": "`toolcrib demo` needs neither clone nor make; its tour needs no extra.",
 }
 
+ADAPTERS: dict[str, str] = {
+    "adapters.key.1": "A key is bound to the framework's ids, the tool and the arguments, and stable over restarts.",
+    "adapters.key.2": "A tool sees the key of its call.",
+    "adapters.wait.1": "A call that waits, itself or by a child, comes back with the question that is open now.",
+    "adapters.cancel.1": "Cancelling the framework's task stops the call.",
+    "adapters.functions.1": "Tools as functions have signature and docstring; failures and waits are text.",
+    "adapters.functions.2": "A guarded function passes through policy, approval, limits and log.",
+    "adapters.round.1": "A guarded body runs in its framework, or waits until the framework comes back.",
+    "adapters.round.2": "A body that was begun when its process was killed is not run again.",
+    "adapters.round.3": "A running body finds its call, for steps, questions and progress.",
+    "adapters.langchain.1": "Tools of a session are LangChain tools.",
+    "adapters.langchain.2": "Calls of a LangChain agent's own tools pass through the crib.",
+    "adapters.langchain.3": "A call that waits interrupts the graph, and its effect happens once.",
+    "adapters.pydantic-ai.1": "Tools of a session are a toolset of Pydantic AI.",
+    "adapters.pydantic-ai.2": "Calls of a Pydantic AI agent's own tools pass through the crib.",
+    "adapters.pydantic-ai.3": "A call that waits defers the run, and its effect happens once.",
+    "adapters.openai-agents.1": "Tools of a session are function tools of the OpenAI Agents SDK.",
+    "adapters.openai-agents.2": "Calls of the own tools of an agent of the OpenAI SDK pass through the crib.",
+    "adapters.openai-agents.3": "A call that waits interrupts the run, and its effect happens once.",
+    "adapters.light.1": "No framework is imported unless its adapter is.",
+}
+
 CHAPTERS: dict[str, dict[str, str]] = {
+    "adapters": ADAPTERS,
     "contract": CONTRACT,
     "aomi": SESSIONS,
     "store": STORE,

@@ -254,6 +254,7 @@ class Context:
     namespaces: tuple[str, ...] = _fact("namespaces", "What is open in the session.")
     agent: str | None = _fact("agent", "The agent that called, if one did.")
     turn: str | None = _fact("turn", "The model turn, if there is one.")
+    key: str | None = _fact("key", "The key by which its caller finds the call again, if there is one.")
     parent: str | None = _fact("parent", "The call that made this one, if one did.")
     attempt: int = _fact("attempt", "1, and more after a crash or an answer.")
     deadline: float = _fact("deadline", "When the time is up, in seconds since 1970.")

@@ -150,6 +150,7 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
             "namespaces": session.namespaces,
             "agent": options.agent,
             "turn": options.turn,
+            "key": options.key,
             "parent": self.origin.parent,
             "attempt": attempt,
             "deadline": deadline,

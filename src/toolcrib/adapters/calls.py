@@ -1,0 +1,151 @@
+"""Calls as a framework makes them: found again by the framework's own ids, followed to a result or a question."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.events import Event
+from toolcrib.session import Session
+from toolcrib.types import By, Question, Result
+
+SessionChoice = Session | Callable[[str], Session | Awaitable[Session]]
+"""A session, or what gives the session of a conversation by the framework's id of it."""
+
+Watch = Callable[[Event], None]
+"""What is shown every event of a call while it is followed."""
+
+_canonical = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str).encode
+
+
+def call_key(framework: str, *ids: object, tool: str, arguments: Any) -> str:
+    """Return the key of a call: what the framework calls it, bound to its tool and the digest of its arguments.
+
+    The same call of the same conversation has the same key after a restart; another call, or the same with other
+    arguments, never has.
+    """
+    text = _canonical([framework, [None if id is None else str(id) for id in ids], tool, arguments])
+    return f"{framework}:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def new_key() -> str:
+    """Return a key of its own, for a call that nothing names."""
+    return secrets.token_hex(16)
+
+
+async def session_for(choice: SessionChoice, conversation: str | None) -> Session:
+    """Return the session of a conversation.
+
+    Raises:
+        ValueError: sessions are told apart by conversations, and this one has no id.
+    """
+    if not callable(choice):
+        return choice
+    if not conversation:
+        raise ValueError("The conversation has no id, so its session cannot be told. Give it one, or one session.")
+    session = choice(conversation)
+    return await session if inspect.isawaitable(session) else session
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkCall:
+    """One call that a framework makes: the ids that name it there, and who makes it."""
+
+    framework: str
+    tool: str
+    arguments: Any
+    ids: tuple[object, ...]
+    agent: str | None = None
+    turn: str | None = None
+    provider_id: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The key that finds the call again."""
+        return call_key(self.framework, *self.ids, tool=self.tool, arguments=self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that waits for somebody, and goes on by itself when the question is answered."""
+
+    call: str
+    question: Question
+
+    def __str__(self) -> str:
+        return (
+            f"The call waits, id {self.call}: {self.question.prompt} It goes on when question {self.question.id} is "
+            f"answered, in the console or by `toolcrib answer {self.question.id} accept`. Do not make the call again."
+        )
+
+    def payload(self) -> dict[str, Any]:
+        """Return what a framework hands to whoever decides. An answer is given to the crib, by the question's id."""
+        question = self.question
+        return {
+            "call": self.call,
+            "question": question.id,
+            "tool": question.tool,
+            "kind": question.kind,
+            "prompt": question.prompt,
+            "arguments": dict(question.arguments),
+            "digest": question.digest,
+            "expires_at": question.expires_at,
+        }
+
+
+async def make(
+    session: Session, wanted: FrameworkCall, key: str | None = None, watch: Watch | None = None
+) -> Result | WaitingCall:
+    """Make a call, or find it where it was made before, and return its result or what it waits for.
+
+    Whoever cancels this stops the call.
+    """
+    agent = wanted.agent or wanted.framework
+    call = await session.submit(
+        wanted.tool,
+        wanted.arguments,
+        key=key or wanted.key,
+        by=By("agent", agent),
+        agent=agent,
+        turn=wanted.turn,
+        provider_id=wanted.provider_id,
+    )
+    try:
+        return await follow(session, call.id, watch)
+    except asyncio.CancelledError:
+        await asyncio.shield(session.cancel(call.id))
+        raise
+
+
+async def follow(session: Session, call: str, watch: Watch | None = None) -> Result | WaitingCall:
+    """Return the result of a call when it is there, or its open question, or that of a call that it made."""
+    family, after = {call}, 0
+    async for event in session.events(call=call):
+        after = event.seq
+        break
+    async for event in session.events(after):
+        if event.kind == "accepted" and event.fields.get("parent") in family:
+            family.add(event.call or "")
+        if event.call not in family:
+            continue
+        if event.kind == "waiting" and (waiting := await _open_question(session, call, family)) is not None:
+            return waiting
+        if event.kind == "done" and event.call == call:
+            break
+        if watch is not None and event.call == call:
+            watch(event)
+    return await session.result(call)
+
+
+async def _open_question(session: Session, call: str, family: set[str]) -> WaitingCall | None:
+    """What of the events of the past is still open; what was answered since is not asked again."""
+    for question in await session.questions():
+        if question.call in family:
+            return WaitingCall(call, question)
+    return None

@@ -1,0 +1,255 @@
+"""LangChain and LangGraph: tools of a crib as `BaseTool`s, and a middleware round the tools that an agent has.
+
+Keys are made of thread, model message and tool call, so that a graph that is resumed finds the calls that it made. A
+call that waits interrupts the graph; when it is resumed, the crib is asked again. Whoever resumes a thread approves
+nothing by that, unless the middleware has an `actor` in whose name decisions of the resume are passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from langchain.agents.middleware.types import AgentMiddleware
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langgraph.errors import GraphBubbleUp
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command, interrupt
+
+from toolcrib.adapters.calls import FrameworkCall, SessionChoice, WaitingCall, Watch, make, new_key, session_for
+from toolcrib.adapters.handlers import Handler, guarded_tool, pass_through
+from toolcrib.errors import Refused, ToolFailure
+from toolcrib.session import Session
+from toolcrib.tool import Tool
+from toolcrib.types import Result
+
+FRAMEWORK = "langgraph"
+
+ToolReply: TypeAlias = "ToolMessage | Command[Any]"
+Outcome: TypeAlias = "Result | WaitingCall"
+
+T = TypeVar("T")
+
+PATIENCE_S = 10.0
+"""How long the event loop of the crib may be busy before an agent in a thread takes it as blocked."""
+
+BLOCKED = (
+    "An agent that is invoked without await needs a thread beside the event loop of the crib: make the middleware "
+    "where the crib runs, and call `await asyncio.to_thread(agent.invoke, ...)`, or use `await agent.ainvoke(...)`."
+)
+
+_call_id: ContextVar[str | None] = ContextVar("toolcrib_langchain_call", default=None)
+
+
+def langchain_tools(session: Session, *, agent: str | None = None) -> list[BaseTool]:
+    """Return the tools of a session as LangChain tools, with the JSON schemas that they have."""
+    return [_outward(session, name, tool, agent) for name, tool in session.model_tools().items()]
+
+
+class _CribTool(StructuredTool):
+    """A LangChain tool that tells its coroutine which call of the model it runs for."""
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **more: Any) -> Any:
+        token = _call_id.set(input.get("id") if isinstance(input, dict) and input.get("type") == "tool_call" else None)
+        try:
+            return await super().ainvoke(input, config, **more)
+        finally:
+            _call_id.reset(token)
+
+
+def _outward(session: Session, name: str, tool: Tool, agent: str | None) -> BaseTool:
+    async def call(config: RunnableConfig, **arguments: Any) -> tuple[Any, Any]:
+        """Wait for the result of the call, as content for the model and data for the program."""
+        place: Mapping[str, Any] = config.get("configurable") or {}
+        call_id, thread = _call_id.get(), place.get("thread_id")
+        wanted = FrameworkCall(FRAMEWORK, tool.id, arguments, (thread, place.get("__pregel_task_id"), call_id), agent)
+        key = wanted.key if thread is not None and call_id is not None else new_key()
+        result = await _decided(lambda: make(session, wanted, key), session, None)
+        if result.failure is not None:
+            raise ToolException(result.text)
+        return result.text, result.data
+
+    return _CribTool(
+        name=name,
+        description=tool.description,
+        args_schema=dict(tool.input_schema),
+        coroutine=call,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+    )
+
+
+def guarded_tools(tools: Iterable[BaseTool | Callable[..., Any]], **fields: Any) -> list[Tool]:
+    """Return the tools of an agent for the catalog of a crib: `Crib(guarded_tools(tools))`. Fields are those of `Tool`.
+
+    Their bodies stay with LangChain; `Crib(declare=...)` says what they do.
+    """
+    return [
+        _inward(StructuredTool.from_function(one) if not isinstance(one, BaseTool) else one, fields) for one in tools
+    ]
+
+
+def _inward(tool: BaseTool, fields: Mapping[str, Any]) -> Tool:
+    schema = tool.tool_call_schema
+    shape = dict(schema) if isinstance(schema, Mapping) else schema.model_json_schema()
+    shape.pop("description", None)
+    return guarded_tool(tool.name, tool.description, shape, FRAMEWORK, **fields)
+
+
+class CribMiddleware(AgentMiddleware[Any, Any]):
+    """Lets every tool call of an agent pass through a crib: `create_agent(..., middleware=[CribMiddleware(session)])`.
+
+    `session` may also be a function of the thread's id. Tools that the crib does not have are refused. With `actor`,
+    what a graph is resumed with, such as `{"action": "accept"}`, is given to the crib as that person's answer.
+    """
+
+    def __init__(self, session: SessionChoice, *, agent: str | None = None, actor: str | None = None) -> None:
+        super().__init__()
+        self._session = session
+        self._agent = agent
+        self._actor = actor
+        try:
+            self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            self._loop = None
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolReply]]
+    ) -> ToolReply:
+        """Make the call by the crib; its body is the handler."""
+        session = await session_for(self._session, _thread(request))
+        wanted = self._wanted(request)
+        body = _Body(request, handler)
+        pass_once = _passing(session, wanted, body, _writer(request))
+        return _reply(request, body, await _decided(pass_once, session, self._actor))
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolReply]) -> ToolReply:
+        """Do the same for an agent that runs in a thread of its own, beside the event loop of the crib.
+
+        Raises:
+            RuntimeError: the event loop of the crib is blocked, most likely by this agent.
+        """
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError(BLOCKED)
+        context = contextvars.copy_context()
+
+        async def threaded(changed: ToolCallRequest) -> ToolReply:
+            return await asyncio.to_thread(context.copy().run, handler, changed)
+
+        body, wanted = _Body(request, threaded), self._wanted(request)
+        session = _wait(loop, lambda: session_for(self._session, _thread(request)))
+        pass_once = _passing(session, wanted, body, None)
+        while isinstance(outcome := _wait(loop, pass_once), WaitingCall):
+            answer = partial(_answer, session, outcome, interrupt(outcome.payload()), self._actor)
+            _wait(loop, answer)
+        return _reply(request, body, outcome)
+
+    def _wanted(self, request: ToolCallRequest) -> FrameworkCall:
+        call, turn = request.tool_call, _turn(request)
+        ids = (_thread(request), turn, call["id"])
+        return FrameworkCall(FRAMEWORK, call["name"], call["args"], ids, self._agent, turn, call["id"])
+
+
+class _Body:
+    """The handler of one call, and what it returned."""
+
+    def __init__(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolReply]]) -> None:
+        self._request = request
+        self._handler = handler
+        self.reply: ToolReply | None = None
+
+    def handler(self) -> Handler:
+        """Return it as the crib holds it."""
+        return Handler(self._run, (GraphBubbleUp,))
+
+    async def _run(self, values: Mapping[str, Any]) -> Any:
+        changed = self._request.override(tool_call={**self._request.tool_call, "args": dict(values)})
+        reply = await self._handler(changed)
+        if isinstance(reply, ToolMessage) and reply.status == "error":
+            raise ToolFailure(str(reply.text), "failed")
+        self.reply = reply
+        if isinstance(reply, ToolMessage):
+            return reply.content if isinstance(reply.content, str) else {"content": reply.content}
+        return {"command": str(reply)}
+
+
+def _passing(
+    session: Session, wanted: FrameworkCall, body: _Body, watch: Watch | None
+) -> Callable[[], Coroutine[Any, Any, Outcome]]:
+    return lambda: pass_through(session, wanted, body.handler(), watch)
+
+
+async def _decided(pass_once: Callable[[], Awaitable[Outcome]], session: Session, actor: str | None) -> Result:
+    """The result of a call; the graph is interrupted as long as it waits for somebody."""
+    while isinstance(outcome := await pass_once(), WaitingCall):
+        await _answer(session, outcome, interrupt(outcome.payload()), actor)
+    return outcome
+
+
+async def _answer(session: Session, waiting: WaitingCall, decision: Any, actor: str | None) -> None:
+    """Pass on what a graph was resumed with, where somebody vouches for it; what the crib refuses changes nothing."""
+    if actor is None or not isinstance(decision, Mapping) or "action" not in decision:
+        return
+    if decision.get("question", waiting.question.id) != waiting.question.id:
+        return
+    more = {name: decision[name] for name in ("arguments", "reason") if decision.get(name) is not None}
+    try:
+        await session.answer(waiting.question.id, decision["action"], decision.get("value"), actor=actor, **more)
+    except Refused as refusal:
+        await session.notice(f"The answer of {actor} to {waiting.question.id} was refused: {refusal}")
+
+
+def _reply(request: ToolCallRequest, body: _Body, result: Result) -> ToolReply:
+    """What the graph goes on with: the tool's own reply where it ran here, else what the log has."""
+    call = request.tool_call
+    if result.failure is None and body.reply is not None and not result.metadata.get("edited"):
+        return body.reply
+    status: Any = "success" if result.ok else "error"
+    data = result.data
+    content = data["content"] if result.ok and isinstance(data, dict) and [*data] == ["content"] else result.text
+    return ToolMessage(content=content, tool_call_id=call["id"] or "", name=call["name"], status=status)
+
+
+def _thread(request: ToolCallRequest) -> str | None:
+    place: Mapping[str, Any] = request.runtime.config.get("configurable") or {} if request.runtime else {}
+    return place.get("thread_id")
+
+
+def _turn(request: ToolCallRequest) -> str | None:
+    """The id of the model's message that holds the call."""
+    state = request.state
+    messages = state.get("messages", ()) if isinstance(state, Mapping) else getattr(state, "messages", state)
+    for message in reversed(list(messages or ())):
+        calls = getattr(message, "tool_calls", None) or ()
+        if any(call.get("id") == request.tool_call["id"] for call in calls):
+            return getattr(message, "id", None)
+    return None
+
+
+def _writer(request: ToolCallRequest) -> Watch | None:
+    write = getattr(request.runtime, "stream_writer", None)
+    if write is None:
+        return None
+
+    def watch(event: Any) -> None:
+        if event.kind in ("progress", "output"):
+            write({"toolcrib": {"kind": event.kind, "call": event.call, **event.fields}})
+
+    return watch
+
+
+def _wait(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What comes of something that the loop of the crib does, for a thread beside it."""
+    answers = threading.Event()
+    loop.call_soon_threadsafe(answers.set)
+    if not answers.wait(PATIENCE_S):  # it waits for this very agent
+        raise RuntimeError(BLOCKED)
+    return asyncio.run_coroutine_threadsafe(work(), loop).result()

@@ -1,0 +1,124 @@
+"""Calls that frameworks make: keys, waits, cancellation."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from tests.requirements import requirement
+from toolcrib import Context, Crib, tool
+from toolcrib.adapters.calls import FrameworkCall, WaitingCall, call_key, make, session_for
+from toolcrib.types import Result
+
+
+@tool
+async def name_of(ctx: Context) -> str:
+    """Ask for a name."""
+    return str((await ctx.ask("Who?")).value)
+
+
+@tool
+async def greet(ctx: Context) -> str:
+    """Greet whoever another tool asks for."""
+    return f"Hello {(await ctx.call('name_of')).data}"
+
+
+@tool
+async def show_key(ctx: Context) -> str | None:
+    """Return the key of the call."""
+    return ctx.key
+
+
+def wanted(name: str, *ids: str) -> FrameworkCall:
+    return FrameworkCall("test", f"default.{name}", {}, ids)
+
+
+@requirement("adapters.key.1")
+def test_a_key_is_bound_to_ids_tool_and_arguments() -> None:
+    key = call_key("graph", "thread", 7, tool="refund", arguments={"a": 1, "b": 2})
+    assert key == call_key("graph", "thread", "7", tool="refund", arguments={"b": 2, "a": 1})
+    others = [
+        call_key("graph", "thread", 8, tool="refund", arguments={"a": 1, "b": 2}),
+        call_key("graph", "thread", 7, tool="refund", arguments={"a": 1, "b": 3}),
+        call_key("graph", "thread", 7, tool="pay", arguments={"a": 1, "b": 2}),
+        call_key("graph", "thread,7", tool="refund", arguments={"a": 1, "b": 2}),
+        call_key("other", "thread", 7, tool="refund", arguments={"a": 1, "b": 2}),
+    ]
+    assert len({key, *others}) == 6
+
+
+@requirement("adapters.key.2")
+async def test_a_tool_sees_the_key_of_its_call() -> None:
+    async with Crib([show_key]) as crib:
+        session = await crib.open(owner="ada")
+        call = wanted("show_key", "1")
+        assert await make(session, call) == Result(call.key)
+        assert (await session.call("show_key")).data is None
+
+
+@requirement("adapters.wait.1")
+async def test_a_call_that_waits_comes_back_with_its_question_and_goes_on() -> None:
+    async with Crib([name_of]) as crib:
+        session = await crib.open(owner="ada")
+        waiting = await make(session, wanted("name_of", "1"))
+        assert isinstance(waiting, WaitingCall)
+        assert waiting.question.prompt == "Who?"
+        assert waiting.call in str(waiting)
+        again = await make(session, wanted("name_of", "1"))
+        assert again == waiting
+        await session.answer(waiting.question.id, "accept", "Bob", actor="bob")
+        assert await make(session, wanted("name_of", "1")) == Result("Bob")
+        assert len(await session.completed()) == 1
+
+
+@requirement("adapters.wait.1")
+async def test_a_call_whose_child_waits_comes_back_with_the_question_of_the_child() -> None:
+    async with Crib([name_of, greet]) as crib:
+        session = await crib.open(owner="ada")
+        waiting = await make(session, wanted("greet", "1"))
+        assert isinstance(waiting, WaitingCall)
+        assert waiting.question.call != waiting.call
+        await session.answer(waiting.question.id, "accept", "Bob", actor="bob")
+        assert await make(session, wanted("greet", "1")) == Result("Hello Bob")
+
+
+@requirement("adapters.cancel.1")
+async def test_cancelling_the_task_of_the_framework_stops_the_call() -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def endless() -> None:
+        """Never end by itself."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with Crib([endless]) as crib:
+        session = await crib.open(owner="ada")
+        task = asyncio.create_task(make(session, wanted("endless", "1")))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stopped.is_set()
+        assert [entry.status for entry in await session.completed()] == ["cancelled"]
+
+
+async def test_sessions_are_chosen_by_conversation() -> None:
+    async with Crib([name_of]) as crib:
+        one = await session_for(lambda thread: crib.open(thread, owner="ada"), "thread-1")
+        assert one.id == "thread-1"
+        assert await session_for(one, None) is one
+        with pytest.raises(ValueError, match="no id"):
+            await session_for(lambda thread: crib.open(thread, owner="ada"), None)
+
+
+@requirement("adapters.light.1")
+@pytest.mark.process
+def test_no_framework_is_imported_unless_its_adapter_is() -> None:
+    names = {"langchain", "langgraph", "pydantic_ai", "agents", "google.adk", "claude_agent_sdk", "agent_framework"}
+    code = f"import sys, toolcrib.adapters; print([*{names!r}.intersection(sys.modules)])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "[]\n"
