@@ -862,6 +862,9 @@ ADAPTERS: dict[str, str] = {
     "adapters.openai-agents.1": "Tools of a session are function tools of the OpenAI Agents SDK.",
     "adapters.openai-agents.2": "Calls of the own tools of an agent of the OpenAI SDK pass through the crib.",
     "adapters.openai-agents.3": "A call that waits interrupts the run, and its effect happens once.",
+    "adapters.google-adk.1": "Tools of a session are a toolset of ADK.",
+    "adapters.google-adk.2": "Calls of the own tools of ADK's agents pass through the crib.",
+    "adapters.google-adk.3": "A call that waits asks for a confirmation, and its effect happens once.",
     "adapters.light.1": "No framework is imported unless its adapter is.",
 }
 
