@@ -35,6 +35,4 @@ FRAMEWORKS = (
     Framework("pydantic_ai", "Pydantic AI", ("pydantic-ai-slim==2.66.0",)),
     Framework("openai_agents", "OpenAI Agents", ("openai-agents==0.24.0",)),
     Framework("google_adk", "Google ADK", ("google-adk==2.13.0",)),
-    Framework("claude_agent_sdk", "Claude Agent SDK", ("claude-agent-sdk==0.2.182",)),
-    Framework("agent_framework", "Microsoft Agent Framework", ("agent-framework-core==1.23.0",)),
 )

@@ -865,6 +865,7 @@ ADAPTERS: dict[str, str] = {
     "adapters.google-adk.1": "Tools of a session are a toolset of ADK.",
     "adapters.google-adk.2": "Calls of the own tools of ADK's agents pass through the crib.",
     "adapters.google-adk.3": "A call that waits asks for a confirmation, and its effect happens once.",
+    "adapters.pages.1": "The programs of the page are run in the environments of their frameworks.",
     "adapters.light.1": "No framework is imported unless its adapter is.",
 }
 

@@ -14,7 +14,7 @@ import pytest
 from tests.assertions import Suite, against_the_clock, never_read, without_assertion, without_data
 from tests.shared import ROOT
 
-EXAMPLES = sorted((ROOT / "docs_src").rglob("*.py"))
+EXAMPLES = [path for path in sorted((ROOT / "docs_src").rglob("*.py")) if path.parent.name != "frameworks"]
 CLUSTER = [example for example in EXAMPLES if example.parent.name == "cluster"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 Check = Callable[[Suite], list[str]]

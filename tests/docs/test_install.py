@@ -12,7 +12,7 @@ PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not
 @requirement("adoption.install.2")
 def test_the_table_has_every_extra_and_no_other() -> None:
     table = (ROOT / "docs/install.md").read_text("utf-8").partition("## Extras")[2].partition("\n## ")[0]
-    listed = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
+    listed = re.findall(r"`([\w-]+)`", " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)))
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert sorted({*listed, "cluster"}) == sorted(extras)
     assert "`cluster` is both" in table
@@ -25,7 +25,7 @@ def test_an_extra_that_a_page_names_exists() -> None:
     named = [
         one
         for text in texts.values()
-        for group in re.findall(r"toolcrib\[([\w,]+)\]", text)
+        for group in re.findall(r"toolcrib\[([\w,-]+)\]", text)
         for one in group.split(",")
     ]
     assert [one for one in nonempty(named) if one not in extras] == []

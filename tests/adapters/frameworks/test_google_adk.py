@@ -1,6 +1,9 @@
 """Agents of Google's ADK, whose model is scripted, with tools of a crib and with a crib round their own tools."""
 
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +141,12 @@ async def test_a_confirmation_that_only_adk_was_given_runs_nothing(bank: Bank) -
         await desk.confirm()
         assert bank.paid == []
         assert len(await session.questions()) == 1
+
+
+@requirement("adapters.pages.1")
+@pytest.mark.process
+def test_the_program_of_the_page_runs() -> None:
+    program = Path(__file__).parents[3] / "docs_src/frameworks/with_google_adk.py"
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "refund" in done.stdout or "toolcrib" in done.stdout

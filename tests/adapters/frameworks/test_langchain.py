@@ -1,6 +1,9 @@
 """LangChain's agent, whose model is scripted, with tools of a crib and with a crib round its own tools."""
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -187,3 +190,12 @@ async def test_a_tool_with_interrupts_of_its_own_keeps_them_and_its_steps_happen
         end = await agent.ainvoke(Command(resume="two"), THREAD)
         assert end["messages"][2].content == "Luigi at 8 two"
         assert steps == ["held"]
+
+
+@requirement("adapters.pages.1")
+@pytest.mark.process
+def test_the_program_of_the_page_runs() -> None:
+    program = Path(__file__).parents[3] / "docs_src/frameworks/with_langchain.py"
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "refund" in done.stdout or "toolcrib" in done.stdout

@@ -1,7 +1,10 @@
 """An agent of the OpenAI SDK, whose model is scripted, with tools of a crib and with a crib round its own tools."""
 
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +141,12 @@ async def test_a_call_that_waits_interrupts_the_run_and_runs_once_it_is_approved
         assert "Arguments were changed" in await resumed(agent, state)
         assert "Arguments were changed" in await resumed(agent, state)
         assert bank.paid == [4]
+
+
+@requirement("adapters.pages.1")
+@pytest.mark.process
+def test_the_program_of_the_page_runs() -> None:
+    program = Path(__file__).parents[3] / "docs_src/frameworks/with_openai_agents.py"
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "refund" in done.stdout or "toolcrib" in done.stdout

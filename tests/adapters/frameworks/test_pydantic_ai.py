@@ -1,6 +1,9 @@
 """An agent of Pydantic AI, whose model is a function, with tools of a crib and with a crib round its own tools."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,3 +119,12 @@ async def test_a_call_that_waits_defers_the_run_and_runs_once_it_is_approved(ban
         again = await agent.run(message_history=messages, deferred_tool_results=approved)
         assert again.output == last.output
         assert bank.paid == [4]
+
+
+@requirement("adapters.pages.1")
+@pytest.mark.process
+def test_the_program_of_the_page_runs() -> None:
+    program = Path(__file__).parents[3] / "docs_src/frameworks/with_pydantic_ai.py"
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "refund" in done.stdout or "toolcrib" in done.stdout
