@@ -196,7 +196,8 @@ class SqliteStore:
 
     async def flush(self) -> None:
         """Waits for everything before it."""
-        await self._writer.do(nothing)
+        if not self._writer.idle:
+            await self._writer.do(nothing)
 
     # Reading
 

@@ -118,6 +118,11 @@ class Writer:
         return self._open > 0 or bool(self._behind)
 
     @property
+    def idle(self) -> bool:
+        """True if all that was given to it is written, so that nobody has to wait for its thread."""
+        return not (self or self._late or self._stopped)
+
+    @property
     def behind(self) -> bool:
         """True if more waits than should."""
         return self._open >= BACKLOG and self._loop.time() - self._handed[0][0] > OLD_S
