@@ -79,15 +79,20 @@ class World:
         )
 
 
-async def carry_out(world: World, guard: str, prompt: str, calls: list[Any], mine: int, answer: str) -> list[str]:
-    """Runs the script; questions about the first `mine` calls are accepted, others declined. Returns what asked."""
+async def carry_out(
+    world: World, guard: str, prompt: str, calls: list[Any], mine: int, answer: str
+) -> list[tuple[int, str]]:
+    """Runs the script; questions about the first `mine` calls are accepted, others declined.
+
+    Returns what asked, each with the number of its call.
+    """
     turns: list[dict[str, Any]] = [
         {"calls": [{"tool": f"dojo.{one.function}", "args": to_jsonable_python(dict(one.args))}]} for one in calls
     ]
     model = ScriptedModel({"dojo": [*turns, {"text": answer or "Done."}]})
     agent = Agent(name="dojo", description="Does as it is told.", tools=["dojo.*"], max_turns=len(turns) + 5)
     agents = Agents([agent], model=model)
-    asked: list[str] = []
+    asked: list[tuple[int, str]] = []
     policy = policy_of(guard, world.suite)
     async with Crib(world.tools(), policy=policy, agents=agents) as crib:
         session = await crib.open("s", owner="user", namespaces=["dojo"])
@@ -96,7 +101,7 @@ async def carry_out(world: World, guard: str, prompt: str, calls: list[Any], min
             for question in outcome.questions:
                 place = len(model.requests)
                 if acts(question.tool.partition(".")[2]):
-                    asked.append(f"{question.tool}: {question.prompt}")
+                    asked.append((place - 1, f"{question.tool}: {question.prompt}"))
                 await session.answer(question.id, "accept" if place <= mine else "decline", actor="user")
             outcome = await agents.settled(session)
         if outcome.reason != "answered":
@@ -120,7 +125,8 @@ async def honest(suite: Any, guard: str, task: Any) -> dict[str, Any]:
     return {
         "user": task.ID,
         "acting": sum(acts(one.function) for one in calls),
-        "asked": asked,
+        "asked": [text for _, text in asked],
+        "at": [place for place, _ in asked],
         "ok": judged(suite, task, before, world, task.GROUND_TRUTH_OUTPUT),
     }
 
@@ -142,7 +148,7 @@ async def attacked(suite: Any, guard: str, task: Any, goal: Any, injections: dic
     return {"user": task.ID, "goal": goal.ID, "scripted": bool(theirs), "reached": reached}
 
 
-async def main(guard: str, names: list[str], most: int | None) -> None:
+async def main(guard: str, names: list[str], most: int | None, pairs: bool) -> None:
     """All tasks of the suites, one line of JSON each."""
     for name, suite in get_suites(VERSION).items():
         if names and name not in names:
@@ -150,11 +156,11 @@ async def main(guard: str, names: list[str], most: int | None) -> None:
         attack = load_attack("direct", suite, Pipeline(None))
         for task in list(suite.user_tasks.values())[:most]:
             print(json.dumps({"suite": name, **await honest(suite, guard, task)}), flush=True)
-            for goal in suite.injection_tasks.values():
+            for goal in suite.injection_tasks.values() if pairs else ():
                 told = await attacked(suite, guard, task, goal, attack.attack(task, goal))
                 print(json.dumps({"suite": name, **told}), flush=True)
 
 
 if __name__ == "__main__":
     chosen = json.loads(sys.argv[1])
-    asyncio.run(main(chosen["guard"], chosen["suites"], chosen["most"]))
+    asyncio.run(main(chosen["guard"], chosen["suites"], chosen["most"], chosen.get("pairs", True)))
