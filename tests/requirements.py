@@ -840,6 +840,13 @@ ADOPTION: dict[str, str] = {
     "adoption.dist.4": "The wheel runs in an environment of its own, demo included.",
     "adoption.install.1": "One place spells the line that installs an extra, so that it works as it is printed.",
     "adoption.install.2": "One table has every extra, and every page with an install line leads there.",
+    "adoption.init.1": "`toolcrib init` writes a project that runs, tests and lints at once.",
+    "adoption.init.2": "Nothing is overwritten.",
+    "adoption.env.1": "The `.env` of a trusted folder is read; what is set already counts more.",
+    "adoption.look.1": "`toolcrib` alone says what is there and what to do next.",
+    "adoption.examples.1": "Eight small projects are complete, and print what their READMEs show.",
+    "adoption.deploy.1": "The steps of the image run in a clean environment; what they make serves and stops.",
+    "adoption.deploy.2": "Compose file, manifests and unit fit their schemas, and nodes have no rights.",
     "adoption.demo.1": "`toolcrib demo` needs neither clone nor make; its tour needs no extra.",
 }
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
 
 
 def main() -> None:
@@ -11,3 +16,17 @@ def main() -> None:
     from toolcrib.cli.app import run
 
     run()
+
+
+def load(path: Path | str, *, store: str | None = None) -> Crib:
+    """Return the crib that a `crib.yaml` describes, as commands use it, for a program or a test; it is not started yet.
+
+    Variables of a `.env` beside it are set unless they are set already. A `store` is taken instead of the file's own.
+
+    Raises:
+        CommandError: there is no such file, or it does not hold.
+    """
+    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.terminal import Choice
+
+    return chosen(Choice(str(path), store))

@@ -11,9 +11,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from toolcrib.cli.command import CribOption, DebugOption, EngineOption, JsonOption, StoreOption, command, group, leave
+from toolcrib.cli.command import (
+    CribOption,
+    DebugOption,
+    EngineOption,
+    JsonOption,
+    StoreOption,
+    command,
+    group,
+    leave,
+    perform,
+)
+from toolcrib.cli.terminal import Choice, Terminal
 
 COMMANDS = {
+    "init": "init:init",
     "demo": "toolcrib.demo.command:demo",
     "call": "calls:call",
     "answer": "calls:answer",
@@ -93,7 +105,7 @@ app = typer.Typer(
     name="toolcrib",
     cls=_Commands,
     help="Run and watch the tools of a crib.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -125,6 +137,11 @@ def _shared(  # noqa: PLR0913 - the options that every command takes
     if trust:
         os.environ["TOOLCRIB_TRUST"] = "1"
     ctx.obj = {"crib": crib, "store": store, "engine": engine, "json": json, "debug": debug}
+    if ctx.invoked_subcommand is None:
+        from toolcrib.cli.overview import overview
+
+        terminal = Terminal(Choice(crib, store, engine), json=json, debug=debug)
+        raise typer.Exit(perform(terminal, lambda: overview(terminal)))
 
 
 def run() -> None:

@@ -17,6 +17,7 @@ from toolcrib.cli import trust
 from toolcrib.cli.command import where
 from toolcrib.cli.store_choice import opened
 from toolcrib.cli.terminal import Choice, CommandError
+from toolcrib.cli.variables import set_variables
 
 if TYPE_CHECKING:
     from toolcrib.cli.config.loader import SourceCache
@@ -71,6 +72,7 @@ def _named(choice: str | None, cache: SourceCache | None) -> Crib:
     path = Path(choice or NAME)
     if path.is_file():
         trust.check(path)
+        set_variables(path.resolve().parent)
         return load(path, cache)
     if choice is None:
         advice = f"make one, go to its folder, or name a crib; this one always works: --crib {DEMO}"

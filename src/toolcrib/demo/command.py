@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -30,8 +31,7 @@ async def demo(
     from toolcrib.cli.serve import needs
 
     with needs("demo"):
-        import uvicorn  # noqa: F401 - what is missing is said before anything is done
-
+        import_module("uvicorn")  # what is missing is said before anything is done
         from toolcrib.demo.server import run
     await run(terminal, place, port)
 

@@ -1,6 +1,6 @@
 """Real servers for tests and for development: PostgreSQL and NATS, from packages that pip installs.
 
-    with Postgres() as postgres, Nats() as nats:
+    with PostgresServer() as postgres, NatsServer() as nats:
         print(postgres.url, nats.url)
 
 Both listen on 127.0.0.1 alone, keep their data in a temporary folder or in the one that is given, and may be stopped or
