@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance adapters soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance adapters score site soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -61,6 +61,14 @@ dist: $(INSTALLED) ## Build wheel and sdist into dist/, and check what they hold
 	TOOLCRIB_DIST=dist $(BIN)/python -m pytest -q tests/test_distribution.py
 	@ls -l dist
 
+SITE_INSTALLED := $(VENV)/.installed-site
+site: $(SITE_INSTALLED) ## Build the documentation into site/
+	$(BIN)/python -m mkdocs build --strict --quiet --config-file website/mkdocs.yml
+
+$(SITE_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[site]'
+	@touch $@
+
 generate: $(INSTALLED) ## Write what is generated from the types of events: a page of the reference, types of the console
 	$(BIN)/python -m tests.events.generate
 
@@ -85,6 +93,9 @@ conformance: $(INSTALLED) ## Run the official MCP suites against server and clie
 
 adapters: $(INSTALLED) ## Test each adapter in an environment of its own (ARGS="langchain" for one)
 	@$(BIN)/python -m tests.adapters.run $(ARGS)
+
+score: $(INSTALLED) ## Run public suites and write docs/score.md (ARGS="bfcl openapi" prints some)
+	@$(BIN)/python -m bench.score $(or $(ARGS),--write-docs)
 
 soak: $(INSTALLED) ## Kill parts of a cluster at random under load (ARGS="--minutes 5 --seed 1")
 	@$(BIN)/python -m tests.cluster.soak $(ARGS)

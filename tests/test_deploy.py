@@ -63,10 +63,10 @@ def test_what_the_image_starts_is_ready_and_stops_when_it_is_told(root: Path, tm
         "TOOLCRIB_TRUST": "1",
     }
     argv = [str(root / "bin/toolcrib"), "serve", "--host", "127.0.0.1", "--port", "0", "--auth", "keys"]
-    with subprocess.Popen(argv, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
+    with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
         try:
-            address = next(line.split()[-1] for line in process.stderr if line.startswith("Toolcrib at "))
+            address = next(line.split()[-1] for line in process.stdout if line.startswith("Toolcrib at "))
             for path in ("/healthz", "/readyz"):
                 with urlopen(address + path, timeout=60) as answer:
                     assert answer.status == 200
@@ -74,7 +74,7 @@ def test_what_the_image_starts_is_ready_and_stops_when_it_is_told(root: Path, tm
                 urlopen(f"{address}/v1/tools", timeout=60)
         finally:
             process.send_signal(signal.SIGTERM)
-        process.stderr.read()
+        process.stdout.read()
         assert process.wait(60) == 0
 
 
@@ -122,11 +122,8 @@ def test_the_manifests_are_put_together() -> None:
 @requirement("adoption.deploy.2")
 @pytest.mark.parametrize("name", NODES)
 def test_a_pod_is_nobody_special(name: str) -> None:
-    [pod] = [
-        one["spec"]["template"]["spec"]
-        for one in MANIFESTS
-        if one["metadata"]["name"].startswith(name) and one["kind"] in ("Deployment", "Job")
-    ]
+    workloads = [one for one in MANIFESTS if one["kind"] in ("Deployment", "Job")]
+    [pod] = [one["spec"]["template"]["spec"] for one in workloads if one["metadata"]["name"].startswith(name)]
     [container] = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
