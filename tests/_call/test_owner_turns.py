@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.requirements import requirement
 from toolcrib import Context, Crib, CribLimits, Session, tool
 from toolcrib._call.live_call import LiveCall
-from toolcrib._call.owner_turns import ActiveOwners, OwnerTurns
+from toolcrib._call.owner_turns import ActiveOwners, LoopTurns, OwnerTurns
 
 
 async def settle() -> None:
@@ -145,6 +145,7 @@ async def test_the_end_of_a_quick_call_comes_before_what_busy_owners_wait_with()
     assert begun == ["bob"]
     await use("bob")
     turns.leave("bob")
+    assert begun == ["bob", "bob"]  # they are answered first
     await settle()
     assert begun == ["bob", "bob", "ada"]
     for one in busy:
@@ -186,6 +187,48 @@ async def test_busy_owners_go_on_between_two_calls_of_a_quick_one() -> None:
     await turns.enter("bob", more=True)  # nothing of the other began since
     await settle()
     assert begun == ["ada", "ada"]
+    for one in busy:
+        one.cancel()
+
+
+async def ahead(commits: OwnerTurns) -> list[asyncio.Task[None]]:
+    """Has `ada` be busy and `bob` begin a quick call; what of `ada` waits."""
+    commits.contended("bob")
+    await commits.enter("ada")
+    busy = [asyncio.ensure_future(commits.enter("ada")) for _ in range(3)]
+    await settle()
+    await commits.enter("bob", more=True)
+    return busy
+
+
+@requirement("security.fair.4")
+async def test_busy_owners_take_no_step_between_the_commits_of_a_quick_call() -> None:
+    commits = OwnerTurns(4, {}, soon_s=60, held_s=60)
+    rounds = LoopTurns({}, commits)
+    busy = await ahead(commits)
+    assert rounds.take("bob") is None
+    step = rounds.take("ada")
+    commits.leave("bob", more=True)
+    await settle()
+    assert step is not None
+    assert not step.done()
+    assert rounds.take("eve") is None  # who is not busy is not held back
+    await commits.enter("bob")
+    commits.leave("bob")
+    await asyncio.wait_for(step, 10)
+    for one in busy:
+        one.cancel()
+
+
+@requirement("security.fair.4")
+async def test_a_commit_that_takes_long_holds_nobody_back() -> None:
+    commits = OwnerTurns(4, {}, held_s=0.001)
+    rounds = LoopTurns({}, commits)
+    busy = await ahead(commits)
+    assert rounds.take("bob") is None
+    if (step := rounds.take("ada")) is not None:
+        await asyncio.wait_for(step, 10)
+    assert not busy[-1].done()  # while the commit of the other goes on
     for one in busy:
         one.cancel()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 LATELY_S = 1.0
 """Whoever did nothing for so long has nothing to do."""
@@ -44,40 +44,71 @@ class ActiveOwners:
 EACH = 1
 """Steps of one owner in one round of the loop, while others have something to do too."""
 
+ANSWERED = 3
+"""Rounds of the loop from the last commit of a call to its answer."""
+
+HELD_S = 0.02
+"""How long steps of busy owners wait for a quick call at the most, should its commits take longer."""
+
 
 class LoopTurns:
     """Lets each owner take so many steps in a round of the loop, times their weight: begin a request, end a call.
 
     Between two rounds the loop takes in what others sent, so that nobody waits for more than one round of each of the
-    others. While there is only one owner, nothing is held back.
+    others. While there is only one owner, nothing is held back. Whoever `commits` hold back for a quick call takes no
+    step either: each would come in between the commits of that call.
     """
 
-    def __init__(self, weights: Mapping[str, int]) -> None:
+    def __init__(self, weights: Mapping[str, int], commits: OwnerTurns | None = None) -> None:
         self._weights = weights
+        self._commits = commits
+        if commits is not None:
+            commits.when_let_go(self._go_on)
         self._active = ActiveOwners()
         self._begun: dict[str, int] = {}
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
         self._in_round = False
+        self._later: asyncio.TimerHandle | None = None
 
     def take(self, owner: str) -> asyncio.Future[None] | None:
         """None where a step may be taken at once, else what is done when its turn has come."""
         loop = asyncio.get_running_loop()
         if not self._active.note(owner, loop.time()) and not self._queues:
             return None
-        if not self._in_round:
-            self._in_round = True
-            loop.call_soon(self._next_round)
+        held = self._is_held(owner)
+        if not held:
+            self._go_on()
         begun = self._begun.get(owner, 0)
-        if owner not in self._queues and begun < EACH * self._weights.get(owner, 1):
+        if owner not in self._queues and begun < EACH * self._weights.get(owner, 1) and not held:
             self._begun[owner] = begun + 1
             return None
         turn = loop.create_future()
         self._queues.setdefault(owner, deque()).append(turn)
         return turn
 
+    def _is_held(self, owner: str) -> bool:
+        """True if an owner waits for a quick call of another; they go on later, whatever comes of it."""
+        if self._commits is None or not self._commits.holds_back(owner):
+            return False
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(self._commits.held_s, self._look_again)
+        return True
+
+    def _look_again(self) -> None:
+        self._later = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Has a next round, if there is none to come."""
+        if not self._in_round:
+            self._in_round = True
+            asyncio.get_running_loop().call_soon(self._next_round)
+
     def _next_round(self) -> None:
         self._begun.clear()
         for owner, queue in list(self._queues.items()):
+            if self._is_held(owner):
+                continue
             free = EACH * self._weights.get(owner, 1)
             while queue and free:
                 turn = queue.popleft()
@@ -100,7 +131,8 @@ class OwnerTurns:
     quick call, has both without one of a busy owner in between; then it is the turn of those who were held back.
     """
 
-    def __init__(self, most: int, weights: Mapping[str, int], soon_s: float = SOON_S) -> None:
+    def __init__(self, most: int, weights: Mapping[str, int], soon_s: float = SOON_S, held_s: float = HELD_S) -> None:
+        self.held_s = held_s
         self._most = most
         self._soon_s = soon_s
         self._weights = weights
@@ -112,6 +144,19 @@ class OwnerTurns:
         self._ahead: str | None = None
         self._lapses: asyncio.TimerHandle | None = None
         self._advanced = True
+        self._since = 0.0
+        self._let_go: Callable[[], None] | None = None
+
+    def when_let_go(self, tell: Callable[[], None]) -> None:
+        """Has this called whenever those who were held back go on."""
+        self._let_go = tell
+
+    def holds_back(self, owner: str) -> bool:
+        """True if a busy owner waits for a quick call of somebody else that began just now."""
+        if self._ahead in (None, owner):
+            return False
+        now = asyncio.get_running_loop().time()
+        return now < self._since + self.held_s and self._busy.has(owner, now)
 
     def contended(self, owner: str) -> bool:
         """True if others than this owner, who does something now, did something lately."""
@@ -148,12 +193,19 @@ class OwnerTurns:
         elif self._ahead == owner:
             self._keep_ahead()
         elif more and self._ahead is None and self._advanced and not self._busy.has(owner, now):
-            self._ahead, self._advanced = owner, False
+            self._ahead, self._advanced, self._since = owner, False, now
 
     def _keep_ahead(self) -> None:
         if self._lapses is not None:
             self._lapses.cancel()
             self._lapses = None
+
+    def _answer_first(self, rounds: int) -> None:
+        """Has whoever went ahead answered before those who are held back go on."""
+        if rounds and self._ahead is not None:
+            asyncio.get_running_loop().call_soon(self._answer_first, rounds - 1)
+        else:
+            self._let_go_on()
 
     def _let_go_on(self) -> None:
         """Nobody is held back any more."""
@@ -161,6 +213,8 @@ class OwnerTurns:
         self._ahead = None
         for other in list(self._queues):
             self._advance(other)
+        if self._let_go is not None:
+            self._let_go()
 
     def _has_room(self, owner: str) -> bool:
         if self._ahead is not None and self._ahead != owner and (owner in self._queues or self._under_way[owner]):
@@ -188,7 +242,7 @@ class OwnerTurns:
             if more:
                 self._lapses = asyncio.get_running_loop().call_later(self._soon_s, self._let_go_on)
             else:
-                self._let_go_on()
+                self._answer_first(ANSWERED)
         self._advance(owner)
         if not self._under_way[owner]:
             del self._under_way[owner]

@@ -102,9 +102,9 @@ class Pipeline:
 
     def _bound_owners(self) -> None:
         if self.scheduler.shared:
-            self.rounds = LoopTurns(self.limits.weights)
-        if self.scheduler.shared and self.store.url != "memory:":  # there a commit is done at once
-            self.turns = OwnerTurns(COMMITS, self.limits.weights)
+            if self.store.url != "memory:":  # there a commit is done at once
+                self.turns = OwnerTurns(COMMITS, self.limits.weights)
+            self.rounds = LoopTurns(self.limits.weights, self.turns)
         most = self.scheduler.most_waiting
         self.waiting = None if most is None else WaitingCalls(self.store, most, self.clock)
 

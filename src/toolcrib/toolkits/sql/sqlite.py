@@ -36,9 +36,13 @@ _VIRTUAL = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CR
 
 
 _VIEWS = "SELECT lower(name) FROM sqlite_master WHERE type = 'view'"
+# A parameter may hold whatever is not blank: `$a(')` is one.
 _TOKEN = re.compile(
-    r"""--[^\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"]|"")*"|'(?:[^']|'')*'|`(?:[^`]|``)*`|\[[^\]]*\]|[^\W\d][\w$]*|\S""", re.DOTALL
+    r"""--[^\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"]|"")*"|'(?:[^']|'')*'|`(?:[^`]|``)*`|\[[^\]]*\]"""
+    r"""|[$@:\#](?:[\w$]|::)*(?:\([^\s)]*\))?|[^\W\d][\w$]*|\S""",
+    re.DOTALL,
 )
+_AS = re.compile(r"(?<![\w$])as(?![\w$])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,11 @@ class SqliteDriver:
         """What judges a statement that only reads.
 
         A table is read by its name, or within a view that is shown. SQLite names the parts of a `WITH` in the same way
-        as views, so a view whose name the statement gives to something else counts for nothing.
+        as views, so a view whose name the statement gives to something else counts for nothing. Neither does any view
+        where a text, a comment or a parameter holds what may be read as giving a name.
         """
-        views = {name for (name,) in database.execute(_VIEWS) if self._shows(name)} - set(_defined(sql))
+        shown = {name for (name,) in database.execute(_VIEWS) if self._shows(name)}
+        views = set[str]() if _may_hide(sql) else shown - set(_defined(sql))
 
         def judge(action: int, first: str | None, second: str | None, base: str | None, view: str | None) -> int:
             allowed = action in _READS
@@ -149,6 +155,12 @@ def _defined(sql: str) -> Iterator[str]:
         while tokens[name] == ")" and "(" in tokens[:name]:
             name -= 1 + tokens[:name][::-1].index("(") + 1
         yield _unquoted(tokens[name]).lower()
+
+
+def _may_hide(sql: str) -> bool:
+    """True if an `AS` stands where it is not taken for one: should that be wrong, it would give a name unseen."""
+    tokens: list[str] = _TOKEN.findall(sql)
+    return len(_AS.findall(sql)) != [token.lower() for token in tokens].count("as")
 
 
 def _unquoted(token: str) -> str:
