@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance adapters score site soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance conformance-proxy adapters score site soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin

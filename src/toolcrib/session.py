@@ -120,7 +120,7 @@ class Session(Lists):
         if self._cached_view is None or self._version != self.crib.catalog.version:
             self._version = self.crib.catalog.version
             shared = self.crib.catalog.view(self.namespaces)
-            self._cached_view = CatalogView([*shared.tools, *self.client_tools]) if self.client_tools else shared
+            self._cached_view = CatalogView([*shared.all, *self.client_tools]) if self.client_tools else shared
         return self._cached_view
 
     def tools(self) -> list[Tool]:

@@ -23,7 +23,7 @@ PLACE = ROOT / ".venv" / "conformance"
 NODE = "node@22.23.3"
 SUITE = "@modelcontextprotocol/conformance"
 STABLE, NEXT = "0.1.16", "0.2.0-alpha.12"
-START_S = 20.0
+START_S = 60.0
 _LINE = re.compile(r"^([✓✗]) ([\w-]+): \d+ passed, \d+ failed", re.MULTILINE)
 _UNSCORED = re.compile(r"^  ([✓✗]) ([\w-]+) \(", re.MULTILINE)
 
@@ -139,28 +139,34 @@ def _npm(folder: str, package: str) -> None:
 @contextmanager
 def fixture() -> Iterator[str]:
     """The fixture server in a process of its own; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     argv = [sys.executable, "-m", "tests.conformance.server", str(port)]
     with subprocess.Popen(
         argv, cwd=ROOT, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)}
     ) as process:
         try:
-            _await(process, port)
+            await_port(process, port)
             yield f"http://127.0.0.1:{port}/mcp"
         finally:
             process.terminate()
 
 
-def _await(process: subprocess.Popen[bytes], port: int) -> None:
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def await_port(process: subprocess.Popen[bytes], port: int) -> None:
+    """Returns when a server that was started listens."""
     until = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < until:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.05)
-    raise SystemExit("the fixture server did not start")
+    raise SystemExit("a server did not start")
 
 
 if __name__ == "__main__":

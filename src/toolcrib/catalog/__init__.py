@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from toolcrib.errors import Refused
 from toolcrib.schema import nearest
@@ -16,15 +16,18 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class CatalogView:
-    """The tools of one set of namespaces, by id, by bare name and by the name a model sees."""
+    """The tools of one set of namespaces, by id, by bare name and by the name a model sees.
+
+    A tool that says `listed: False` in its metadata is called by its id alone, and stands in `all` only.
+    """
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        self.tools = sorted(tools, key=lambda tool: tool.id)
-        self.names: dict[str, Tool] = {}
+        self.all = sorted(tools, key=lambda tool: tool.id)
+        self.tools = [tool for tool in self.all if tool.metadata.get("listed", True)]
+        self.names: dict[str, Tool] = {tool.id: tool for tool in self.all}
         self.ambiguous: dict[str, list[str]] = {}
         by_name: dict[str, list[Tool]] = {}
         for tool in self.tools:
-            self.names[tool.id] = tool
             if tool.namespace != "client":
                 by_name.setdefault(tool.name, []).append(tool)
         for tool in self.tools:
@@ -38,7 +41,7 @@ class CatalogView:
 
     def also(self, alias: str, namespace: str) -> None:
         """Let the tools of a namespace be called by another name of it too."""
-        for tool in self.tools:
+        for tool in self.all:
             if tool.namespace == namespace:
                 self.names.setdefault(f"{alias}.{tool.name}", tool)
 
@@ -49,8 +52,7 @@ class CatalogView:
         known = {id: name for name, id in used.items()}
         named: dict[str, Tool] = {}
         for tool in self.tools:
-            tries = ((_is_local(tool) and local[tool.name] == 1, False), (False, False), (False, True))
-            names = (model_name(tool, bare=bare, sure=sure) for bare, sure in tries)  # made as far as they are needed
+            names = _candidates(tool, bare=_is_local(tool) and local[tool.name] == 1)
             name = known.get(tool.id) or next(name for name in names if used.setdefault(name, tool.id) == tool.id)
             named[name] = tool
         return named
@@ -61,12 +63,21 @@ def _is_local(tool: Tool) -> bool:
     return tool.trusted and tool.upstream is None
 
 
-def model_name(tool: Tool, *, bare: bool, sure: bool = False) -> str:
-    """The name shown to a model: bare where it is unique, always within `[A-Za-z0-9_-]{1,64}`.
+def _candidates(tool: Tool, *, bare: bool) -> Iterator[str]:
+    """The names of a tool for models in the order in which they are tried, made as far as they are needed."""
+    prefix = tool.metadata.get("prefix")
+    if bare or isinstance(prefix, str):
+        yield model_name(tool, prefix="" if bare else str(prefix))
+    yield model_name(tool)
+    yield model_name(tool, sure=True)
+
+
+def model_name(tool: Tool, *, prefix: str | None = None, sure: bool = False) -> str:
+    """The name shown to a model: with its namespace or with a `prefix`, always within `[A-Za-z0-9_-]{1,64}`.
 
     Where that is taken, what ends in a digest of the id is `sure` not to be.
     """
-    wanted = tool.name if bare else f"{tool.namespace}__{tool.name}"
+    wanted = f"{tool.namespace}__{tool.name}" if prefix is None else f"{prefix}{tool.name}"
     fit = _UNFIT.sub("_", wanted)
     if fit == wanted and len(fit) <= 64 and not sure:
         return fit

@@ -126,11 +126,7 @@ class SourceRegistry:
             await self._wait(mine or self._late, seconds)
 
     def _late_with(self, tool: str) -> list[asyncio.Future[None]]:
-        return [
-            task
-            for task, source in self._late.items()
-            if any(tool.startswith((f"{name}.", f"{name}_")) for name in getattr(source, "namespaces", ()))
-        ]
+        return [task for task, source in self._late.items() if tool.startswith(_beginnings(source))]
 
     async def _wait(self, tasks: Iterable[asyncio.Future[None]], seconds: float) -> None:
         tasks = list(tasks)
@@ -301,6 +297,13 @@ class SourceRegistry:
             await self._pins.accept(given[id], actor)
         self._look_again()
         return [given[id] for id in wanted]
+
+
+def _beginnings(source: Source) -> tuple[str, ...]:
+    """What the names of its tools begin with, as they are called by clients and programs."""
+    prefix = getattr(source, "prefix", None)
+    spaces: Iterable[str] = getattr(source, "namespaces", ())
+    return (*(f"{name}{mark}" for name in spaces for mark in "._"), *(() if prefix is None else (prefix,)))
 
 
 def _is_background(source: Source) -> bool:

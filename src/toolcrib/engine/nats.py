@@ -180,7 +180,7 @@ class Nats:
             raise EngineUnavailable(f"NATS at {self._shown()} cannot keep the queue: {_plainly(error)}") from None
 
     def _limits_now(self) -> dict[str, int | None]:
-        limits = {lane_of(tool): tool.limits.concurrency for tool in self._crib.catalog.view(("*",)).tools}
+        limits = {lane_of(tool): tool.limits.concurrency for tool in self._crib.catalog.view(("*",)).all}
         return {**limits, DEFAULT: None}
 
     async def _open_lanes(self, *, anew: bool) -> None:

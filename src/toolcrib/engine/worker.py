@@ -198,7 +198,7 @@ class Worker:
 
     def tools(self) -> list[Tool]:
         """What this node can run: its catalog and, where it has agents, what is built into them."""
-        return [*self._built_in().values(), *self._crib.catalog.view(("*",)).tools]
+        return [*self._built_in().values(), *self._crib.catalog.view(("*",)).all]
 
     def _built_in(self) -> Mapping[str, Tool]:
         return {} if self._crib.agents is None else self._crib.agents.built_in()

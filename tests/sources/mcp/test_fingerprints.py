@@ -42,7 +42,7 @@ class Shop:
 
     def crib(self, pin: str | None) -> Crib:
         policy: dict[str, Any] = {"rules": [{"allow": "shop.price"}], **({} if pin is None else {"pin": pin})}
-        source = Mcp(sys.executable, str(self._program), str(self._words), name="shop")
+        source = Mcp(sys.executable, str(self._program), str(self._words), name="shop", required=True)
         return Crib([source], policy=policy, store=self.store)
 
 

@@ -89,11 +89,11 @@ async def test_a_state_without_a_question_is_only_sent_back() -> None:
         assert [said.get("requestState") for said in calls(await heard(session), "later")] == [None, "s"]
 
 
-async def test_what_nobody_offers_is_not_given_to_a_server() -> None:
+async def test_a_server_that_asks_for_roots_is_told_that_there_are_none_where_no_client_has_any() -> None:
     async with opened(raw("modern")) as (_, session):
-        result = await session.call("raw.roots", {})
-        assert code(result) == "failed"
-        assert "roots/list" in message(result)
+        assert not (await session.call("raw.roots", {})).ok  # it asks the same each time
+        sent = calls(await heard(session), "roots")
+        assert sent[1]["inputResponses"] == {"r": {"roots": []}}
 
 
 @requirement("mcp.client.2", "mcp.client.5")

@@ -216,6 +216,7 @@ class McpEntry(Section):
     cwd: Text | None = None
     revision: Literal["auto", "older"] | None = None
     tasks: StrictBool | None = None
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,32}$")] | None = None
     limits: ToolLimitsSection | None = None
     breaker: Whole | Literal[False] | None = None
 

@@ -79,7 +79,7 @@ def files_of(entry: Any, folder: Path, place: Place) -> Files | None:
     return Files((path,)) if path.is_dir() and not any(path.glob("*.py")) else None
 
 
-_SERVER_SETTINGS = ("share", "connections", "start_s", "idle_s", "revision", "tasks")
+_SERVER_SETTINGS = ("share", "connections", "start_s", "idle_s", "revision", "tasks", "prefix")
 
 
 def server_of(entry: McpEntry, folder: Path, place: Place = ()) -> Mcp:

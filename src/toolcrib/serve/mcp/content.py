@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from toolcrib.serve.mcp.wire import ProtocolError, encode
+from toolcrib.serve.mcp.wire import MISSING_CAPABILITY, ProtocolError, encode
 from toolcrib.tool import Tool
 from toolcrib.types import Result
 
@@ -25,13 +25,15 @@ def tool_result(result: Result, tool: Tool | None, *, modern: bool) -> bytes:
     Raises:
         ProtocolError: a server answered with an error that its client has to see as one.
     """
-    told = _told(result)
+    told = told_by_server(result)
     meta = dict(told.get("_meta", {}))
     if (failure := result.failure) is not None:
         if failure.reason is not None:
             meta[REASON] = failure.reason
         if "error" in told and not modern:
             raise ProtocolError(told["error"]["code"], told["error"]["message"], told["error"]["data"])
+        if (error := told.get("protocol_error")) is not None and error["code"] == MISSING_CAPABILITY:
+            raise ProtocolError(error["code"], error["message"], error["data"])
         if "content" in told or "structuredContent" in told:
             said = {name: told[name] for name in ("content", "structuredContent") if name in told}
             return _opened(meta) + encode({"content": [], **said, "isError": True})[1:]
@@ -45,7 +47,7 @@ def tool_result(result: Result, tool: Tool | None, *, modern: bool) -> bytes:
     return head + b"}"
 
 
-def _told(result: Result) -> Mapping[str, Any]:
+def told_by_server(result: Result) -> Mapping[str, Any]:
     """What the server said whose tool it was, beside data and content."""
     told = result.metadata.get("mcp") if result.metadata else None
     return told if isinstance(told, Mapping) else {}

@@ -161,10 +161,11 @@ class Duplex:
 
     async def _listen(self, connection: LegacyConnection) -> None:
         """Tells a client of an older revision what changes."""
-        subscriber = Subscriber(await self._server.rooms.of(self._principal), self)
-        lists = ("tools",) if self._server.library is None else ("tools", "prompts", "resources")
+        subscriber = Subscriber(await self._server.rooms.of(self._principal), self, self._server.upstreams)
+        lists = ("tools", "prompts", "resources") if self._server.has_library else ("tools",)
         subscriber.wants(frozenset(lists))
         subscriber.uris = connection.uris
+        connection.subscriber = subscriber
         with self._server.hub.listening(subscriber):
             await subscriber.run()
 

@@ -335,10 +335,11 @@ class McpHttp:
         if connection.stream is not None:
             connection.stream.cancel()
         room = await self.server.rooms.of(connection.principal)
-        subscriber = Subscriber(room, exchange)
-        shelved = self.server.library is not None
+        subscriber = Subscriber(room, exchange, self.server.upstreams)
+        shelved = self.server.has_library
         subscriber.wants(frozenset(("tools", "prompts", "resources") if shelved else ("tools",)))
         subscriber.uris = connection.uris
+        connection.subscriber = subscriber
         connection.stream = task = asyncio.ensure_future(subscriber.run())
         try:
             with self.server.hub.listening(subscriber):

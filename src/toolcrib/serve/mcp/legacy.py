@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from toolcrib.errors import Refused
+from toolcrib.errors import Refused, ToolFailure
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.mcp.library import LONGEST
 from toolcrib.serve.mcp.notifications import LEVELS
 from toolcrib.serve.mcp.questions import give, open_questions, refuse
 from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
 from toolcrib.serve.mcp.server import McpServer
-from toolcrib.serve.mcp.subscriptions import MOST_URIS
+from toolcrib.serve.mcp.subscriptions import MOST_URIS, Subscriber
 from toolcrib.serve.mcp.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -51,7 +51,19 @@ SWEEP_S = 60.0
 class LegacyConnection:
     """What the server knows of a client since its greeting."""
 
-    __slots__ = ("capabilities", "id", "level", "principal", "requests", "stream", "uris", "used", "version")
+    __slots__ = (
+        "capabilities",
+        "id",
+        "level",
+        "principal",
+        "requests",
+        "stream",
+        "subscriber",
+        "uris",
+        "used",
+        "version",
+        "watches",
+    )
 
     def __init__(self, id: str, principal: Principal, version: str, capabilities: Mapping[str, Any]) -> None:
         self.id = id
@@ -61,13 +73,20 @@ class LegacyConnection:
         self.level: str | None = None
         self.uris: set[str] = set()
         self.requests: dict[Id, McpRequest] = {}
+        self.watches: dict[str, asyncio.Task[None]] = {}
+        self.subscriber: Subscriber | None = None
         self.stream: asyncio.Task[Any] | None = None
         self.used = time.monotonic()
+
+    def updated(self, uri: str) -> None:
+        """Tells the client, if it listens, that a resource changed."""
+        if self.subscriber is not None:
+            self.subscriber.updated(uri)
 
     @property
     def idle(self) -> bool:
         """True if nothing is under way."""
-        return not self.requests and self.stream is None
+        return not self.requests and self.stream is None and not self.watches
 
 
 class StreamPosition(NamedTuple):
@@ -166,8 +185,9 @@ class LegacyHandler:
         own.pop(connection.id, None)
         if not own:
             self._of.pop(connection.principal.name, None)
-        if connection.stream is not None:
-            connection.stream.cancel()
+        for task in (connection.stream, *connection.watches.values()):
+            if task is not None:
+                task.cancel()
         session = self.server.crib._at_hand(connection.id)
         if session is not None:
             self.server.crib.pipeline.aside(_log_out(session))
@@ -251,7 +271,7 @@ class LegacyHandler:
         if not opened:  # nobody asked, or nobody asked this client
             return
         response = _read(message.result) if isinstance(message.result, Raw) else None
-        given = {name or opened[0].question.key: response}
+        given = {name or next(iter(opened[0].wanted)): response}
         if response is None or not await give(session, opened, given, connection.principal.name):
             said = message.error.get("message") if isinstance(message.error, dict) else None
             await refuse(
@@ -275,11 +295,41 @@ class LegacyHandler:
         if len(uri) > LONGEST or (len(uris) >= MOST_URIS and uri not in uris):
             told = f"Invalid params: {MOST_URIS} addresses of {LONGEST} characters can be subscribed to"
             raise ProtocolError(INVALID_PARAMS, told)
+        if uri not in uris and self.server.upstreams:
+            await self._watch(request, self.connections[request.connection], uri)
         uris.add(uri)
         return McpReply(b"{}")
 
+    async def _watch(self, request: McpRequest, connection: LegacyConnection, uri: str) -> None:
+        """Has a server tell of a resource until the client is gone, or wants to hear no more of it.
+
+        Raises:
+            ProtocolError: it may not be read here, or the server refuses.
+        """
+        room = await self.server.rooms.of(request.principal)
+        session = await self.server.rooms.session(request.principal, connection.id)
+        await self.server.upstreams.refresh(room)
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def watch() -> None:
+            try:
+                async with self.server.upstreams.watching(room, session, uri, lambda: connection.updated(uri)):
+                    begun.set_result(None)
+                    await asyncio.Event().wait()
+            except (ProtocolError, ToolFailure) as error:
+                if not begun.done():
+                    wrong = ProtocolError(INVALID_PARAMS, error.message, {"uri": uri})
+                    begun.set_exception(error if isinstance(error, ProtocolError) else wrong)
+
+        task = connection.watches[uri] = asyncio.create_task(watch())
+        task.add_done_callback(lambda _: connection.watches.pop(uri, None))
+        await begun
+
     async def _unsubscribe(self, request: McpRequest) -> McpReply:
-        self.connections[request.connection].uris.discard(request.needs("uri"))
+        connection, uri = self.connections[request.connection], request.needs("uri")
+        connection.uris.discard(uri)
+        if uri in connection.watches:
+            connection.watches[uri].cancel()
         return McpReply(b"{}")
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from msgspec import UNSET
 
 from toolcrib.serve.mcp.content import description
-from toolcrib.serve.mcp.library import McpLibrary, Resource
+from toolcrib.serve.mcp.library import McpLibrary
 from toolcrib.serve.mcp.request import McpReply, McpRequest
 from toolcrib.serve.mcp.sessions import McpSession
 from toolcrib.serve.mcp.settings import McpServerSettings
+from toolcrib.serve.mcp.upstreams import Upstreams
 from toolcrib.serve.mcp.wire import INVALID_PARAMS, ProtocolError, encode
 
 Listed = Mapping[str, Any]
@@ -21,9 +22,10 @@ Listed = Mapping[str, Any]
 class McpLists:
     """The lists of one server. A page is made once for all who see the same, and kept until something changes."""
 
-    def __init__(self, settings: McpServerSettings, library: McpLibrary | None) -> None:
+    def __init__(self, settings: McpServerSettings, library: McpLibrary | None, upstreams: Upstreams) -> None:
         self._settings = settings
         self._shelf = library
+        self._upstreams = upstreams
 
     def cache(self, request: McpRequest, body: bytes) -> bytes:
         """A result with how long it may be kept, and for whom: a list is that of whoever asked."""
@@ -40,35 +42,39 @@ class McpLists:
         return self._page(request, room, "tools", all_of_them)
 
     def prompts(self, request: McpRequest, room: McpSession) -> McpReply:
-        """The prompts on the library."""
+        """The prompts of the library and of servers."""
 
         def all_of_them() -> Iterable[Listed]:
-            found = () if self._shelf is None else sorted(self._shelf.prompts.values(), key=lambda one: one.name)
-            return (one.listed for one in found if room.session.sees(one.tool))
+            own = () if self._shelf is None else self._shelf.prompts.values()
+            found = self._upstreams.prompts(room) | {one.name: one.listed for one in own if room.session.sees(one.tool)}
+            return (found[name] for name in sorted(found))
 
         return self._page(request, room, "prompts", all_of_them)
 
     def resources(self, request: McpRequest, room: McpSession) -> McpReply:
-        """The resources on the library."""
+        """The resources of the library and of servers."""
         return self._page(request, room, "resources", lambda: self._resources(room, template=False))
 
     def templates(self, request: McpRequest, room: McpSession) -> McpReply:
-        """The templates on the library."""
+        """The templates of the library and of servers."""
         return self._page(request, room, "resourceTemplates", lambda: self._resources(room, template=True))
 
     def _resources(self, room: McpSession, *, template: bool) -> Iterable[Listed]:
-        found: list[Resource] = [] if self._shelf is None else [*self._shelf.resources.values()]
-        found.sort(key=lambda one: one.uri)
-        return (one.listed for one in found if (one.pattern is not None) == template and room.session.sees(one.tool))
+        found = dict(self._upstreams.templates(room) if template else self._upstreams.resources(room))
+        for one in () if self._shelf is None else self._shelf.resources.values():
+            if (one.pattern is not None) == template and room.session.sees(one.tool):
+                found[one.uri] = one.listed
+        return (found[uri] for uri in sorted(found))
 
     def _page(
         self, request: McpRequest, room: McpSession, name: str, items: Callable[[], Iterable[Listed]]
     ) -> McpReply:
         pages = room.sight.pages
         begin = _place(request, self._settings.page)
+        edition = () if name == "tools" else self._upstreams.edition(room)
         key = (name, request.modern, begin)
-        page = pages.get(key)
-        if page is None:
+        known, page = pages.get(key, (edition, None))
+        if page is None or known != edition:
             all_items = list(items())
             if begin and begin >= len(all_items):
                 raise ProtocolError(INVALID_PARAMS, "Invalid params: there is no such page")
@@ -76,7 +82,8 @@ class McpLists:
             made: dict[str, Any] = {name: all_items[begin:end]}
             if end < len(all_items):
                 made["nextCursor"] = urlsafe_b64encode(b"%d" % end).decode()
-            page = pages[key] = self.cache(request, encode(made))
+            page = self.cache(request, encode(made))
+            pages[key] = edition, page
         return McpReply(page)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from typing import Any
 
 from msgspec import UNSET
 
+from toolcrib.errors import ToolFailure
 from toolcrib.serve.mcp.library import LONGEST
 from toolcrib.serve.mcp.notifications import LEVELS
 from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
 from toolcrib.serve.mcp.server import McpServer
+from toolcrib.serve.mcp.sessions import McpSession
 from toolcrib.serve.mcp.subscriptions import LISTS, MOST_URIS, Subscriber, digest, states
 from toolcrib.serve.mcp.wire import (
     HEADER_MISMATCH,
@@ -26,6 +29,7 @@ from toolcrib.serve.mcp.wire import (
 )
 from toolcrib.serve.principal import Principal
 
+log = logging.getLogger("toolcrib.serve")
 LISTEN = "subscriptions/listen"
 MOST_TASKS = 100
 
@@ -91,8 +95,8 @@ class ModernHandler:
     async def _listening(self, request: McpRequest, wanted: dict[str, Any]) -> McpReply:
         room = await self._server.room(request)
         assert request.line is not None
-        subscriber = Subscriber(room, request.line, request.id)
-        shelved = self._server.library is not None
+        subscriber = Subscriber(room, request.line, self._server.upstreams, request.id)
+        shelved = self._server.has_library
         lists = {key: name for key, name in LISTS.items() if wanted.get(key) is True and (shelved or name == "tools")}
         uris = _texts(wanted.get("resourceSubscriptions"))[:MOST_URIS] if shelved else []
         uris = [uri for uri in uris if len(uri) <= LONGEST]
@@ -107,8 +111,20 @@ class ModernHandler:
             async with asyncio.TaskGroup() as group:
                 for task in tasks:
                     group.create_task(self._follow(request, subscriber, task))
+                if self._server.upstreams and uris:
+                    await self._server.upstreams.refresh(room)
+                    for uri in uris:
+                        group.create_task(self._watch(room, subscriber, uri))
                 await subscriber.run()
         raise AssertionError("who listens does so until it is cancelled")
+
+    async def _watch(self, room: McpSession, subscriber: Subscriber, uri: str) -> None:
+        """Hears of a resource of a server as long as the stream is open."""
+        try:
+            async with self._server.upstreams.watching(room, room.session, uri, lambda: subscriber.updated(uri)):
+                await asyncio.Event().wait()
+        except (ProtocolError, ToolFailure) as error:
+            log.info("nothing will be heard of %s: %s", uri, error.message)
 
     async def _follow(self, request: McpRequest, subscriber: Subscriber, task: str) -> None:
         """Tells how a task stands whenever that changes, and as it ends."""

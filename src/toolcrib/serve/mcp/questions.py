@@ -70,13 +70,19 @@ async def _within(session: Session, parent: str | None, call: str) -> bool:
 
 async def _open(session: Session, question: Question, asked: int, capabilities: Mapping[str, Any]) -> Open:
     several = _wishes(question)
-    wishes = {question.key: _form(question)} if several is None else several
+    wishes = {_name(question): _form(question)} if several is None else several
     given = {} if several is None else await _given(session, question.id, asked)
     lacking = {_NEEDS[wish["method"]] for wish in wishes.values() if not _can(wish, capabilities)}
     wanted = {name: wish for name, wish in wishes.items() if name not in given and _can(wish, capabilities)}
     if several is None and (question.kind == "external" or question.demands):  # for others to answer, elsewhere
         wanted = {}
     return Open(question, wanted, given, tuple(sorted(lacking)))
+
+
+def _name(question: Question) -> str:
+    """What a question is called: as the server does that asks it, where it has a name there."""
+    name = question.data.get("name") if isinstance(question.data, Mapping) and "server" in question.data else None
+    return name if isinstance(name, str) else question.key
 
 
 def _wishes(question: Question) -> dict[str, dict[str, Any]] | None:

@@ -11,7 +11,7 @@ from toolcrib._call.eager_tasks import Starter
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.request import CallRequest
 from toolcrib.crib import Crib
-from toolcrib.serve.mcp.content import tool_result
+from toolcrib.serve.mcp.content import told_by_server, tool_result
 from toolcrib.serve.mcp.library import McpLibrary, completed
 from toolcrib.serve.mcp.lists import McpLists
 from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
@@ -21,9 +21,11 @@ from toolcrib.serve.mcp.signed_state import Signer, kept_secret
 from toolcrib.serve.mcp.subscriptions import Hub
 from toolcrib.serve.mcp.tasks import Tasks
 from toolcrib.serve.mcp.tool_calls import CallRunner, Shape
+from toolcrib.serve.mcp.upstreams import Upstreams
 from toolcrib.serve.mcp.whole_results import is_partial
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, LEGACY, NOT_FOUND, SUPPORTED, TASKS, ProtocolError, encode
 from toolcrib.session import Session
+from toolcrib.sources.mcp.request_tools import method_of
 from toolcrib.tool import Tool, canonical
 from toolcrib.types import Result
 
@@ -41,10 +43,11 @@ class McpServer:
         self.settings = settings
         seal = Signer(secret)
         self.rooms = McpSessions(crib, seal, library, settings.namespaces)
-        self.lists = McpLists(settings, library)
+        self.upstreams = Upstreams(crib)
+        self.lists = McpLists(settings, library, self.upstreams)
         self.tasks = Tasks(self.rooms, seal, settings)
         self.running = CallRunner(seal, settings, self.tasks)
-        self.hub = Hub(library)
+        self.hub = Hub(library, self.upstreams)
         crib.catalog.listen(self.hub.changed)
         self.info = {"name": settings.name, "version": settings.version}
         if settings.title:
@@ -80,10 +83,15 @@ class McpServer:
             return head[:-1] + b"," + reply.body[len(_META) :]
         return head + b"," + reply.body[1:] if len(reply.body) > 2 else head + b"}"
 
+    @property
+    def has_library(self) -> bool:
+        """True if there may be prompts and resources, of the program's own or of servers."""
+        return self.library is not None or bool(self.upstreams)
+
     def capabilities(self, *, modern: bool) -> dict[str, Any]:
         """What the server can do."""
         has: dict[str, Any] = {"tools": {"listChanged": True}, "logging": {}}
-        if self.library is not None:
+        if self.has_library:
             has["prompts"] = {"listChanged": True}
             has["resources"] = {"listChanged": True, "subscribe": True}
             has["completions"] = {}
@@ -126,8 +134,12 @@ class McpServer:
                 return _tool_shape
             case "prompts/get":
                 return _prompt_shape
+            case "completion/complete":
+                return _passed_on
             case _:
-                return lambda result, tool, modern: self.lists.cache(request, _read_shape(result, request.needs("uri")))
+                return lambda result, tool, modern: self.lists.cache(
+                    request, _read_shape(result, tool, modern, request.needs("uri"))
+                )
 
     # Tools
 
@@ -178,49 +190,83 @@ class McpServer:
 
     # Prompts, resources, completion
 
+    async def _shelves(self, request: McpRequest) -> McpSession:
+        """What whoever asks can see, with what servers have beside tools."""
+        if self.upstreams:
+            await self.crib.stock.settle()
+        room = await self.room(request)
+        await self.upstreams.refresh(room)
+        return room
+
     async def list_prompts(self, request: McpRequest) -> McpReply:
-        """The prompts on the library."""
-        return self.lists.prompts(request, await self.room(request))
+        """The prompts of the library and of servers."""
+        return self.lists.prompts(request, await self._shelves(request))
 
     async def list_resources(self, request: McpRequest) -> McpReply:
-        """The resources on the library."""
-        return self.lists.resources(request, await self.room(request))
+        """The resources of the library and of servers."""
+        return self.lists.resources(request, await self._shelves(request))
 
     async def list_templates(self, request: McpRequest) -> McpReply:
-        """The templates on the library."""
-        return self.lists.templates(request, await self.room(request))
+        """The templates of the library and of servers."""
+        return self.lists.templates(request, await self._shelves(request))
 
     async def get_prompt(self, request: McpRequest) -> McpReply | Later:
         """The messages of a prompt."""
         name = request.needs("name")
         prompt = None if self.library is None else self.library.prompts.get(name)
-        if prompt is None:
+        if prompt is not None:
+            return await self._call(request, await self.room(request), prompt.tool, _arguments(request))
+        room = await self._shelves(request)
+        found = self.upstreams.prompt(room, name)
+        if found is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
-        return await self._call(request, await self.room(request), prompt.tool, _arguments(request))
+        arguments = encode({"name": found.name, "arguments": Raw(_arguments(request))})
+        return await self._call(request, room, found.tool, arguments)
 
     async def read_resource(self, request: McpRequest) -> McpReply | Later:
         """What a resource holds."""
         uri = request.needs("uri")
-        found = None if self.library is None else self.library.find(uri)
+        own = None if self.library is None else self.library.find(uri)
+        if own is not None:
+            resource, variables = own
+            return await self._call(request, await self.room(request), resource.tool, canonical(variables))
+        room = await self._shelves(request)
+        found = self.upstreams.resource(room, uri)
         if found is None:
             raise ProtocolError(
                 INVALID_PARAMS if request.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri}
             )
-        resource, variables = found
-        return await self._call(request, await self.room(request), resource.tool, canonical(variables))
+        return await self._call(request, room, found.tool, canonical({"uri": found.name}))
 
-    async def complete(self, request: McpRequest) -> McpReply:
+    async def complete(self, request: McpRequest) -> McpReply | Later:
         """What may stand for an argument of a prompt or of a template."""
         ref, argument = request.params.ref, request.params.argument
         if ref is UNSET or argument is UNSET:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: ref and argument are needed")
+        completions = self._completions(ref)
+        if completions is None:
+            return await self._complete_upstream(request, ref, argument)
         found = await completed(
-            self._completions(ref).get(str(argument.get("name"))), str(argument.get("value", "")), _others(request)
+            completions.get(str(argument.get("name"))), str(argument.get("value", "")), _others(request)
         )
         shown = {"values": found[:MOST_COMPLETIONS], "total": len(found), "hasMore": len(found) > MOST_COMPLETIONS}
         return McpReply(encode({"completion": shown}))
 
-    def _completions(self, ref: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _complete_upstream(
+        self, request: McpRequest, ref: Mapping[str, Any], argument: Mapping[str, Any]
+    ) -> McpReply | Later:
+        """Has a server complete an argument. Nobody is asked to confirm that: it is not completed then."""
+        room = await self._shelves(request)
+        found = self.upstreams.completes(room, ref)
+        if found is None:
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: ref is of no prompt or template of this server")
+        upstream, meant = found
+        arguments = {"ref": meant, "argument": argument, "context": {"arguments": _others(request)}}
+        if room.session.why(upstream.tool.id, arguments).verdict.effect != "allow":
+            return McpReply(encode({"completion": {"values": [], "total": 0, "hasMore": False}}))
+        return await self._call(request, room, upstream.tool, canonical(arguments))
+
+    def _completions(self, ref: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if self.library is not None:
             name = ref.get("name") if ref.get("type") == "ref/prompt" else ref.get("uri")
             known: Mapping[str, Any] = (
@@ -229,7 +275,7 @@ class McpServer:
             if isinstance(name, str) and name in known:
                 complete: Mapping[str, Any] = known[name].complete
                 return complete
-        raise ProtocolError(INVALID_PARAMS, "Invalid params: ref is of no prompt or template of this server")
+        return None
 
 
 def _arguments(request: McpRequest) -> bytes:
@@ -252,22 +298,43 @@ def _tool_shape(result: Result, tool: Tool | None, modern: bool) -> bytes:
     return tool_result(result, tool, modern=modern)
 
 
+def _passed_on(result: Result, tool: Tool | None, modern: bool) -> bytes:
+    """The result of a server as it came."""
+    return encode(_needed(result, modern))
+
+
 def _prompt_shape(result: Result, tool: Tool | None, modern: bool) -> bytes:
-    data = _needed(result)
+    data = _needed(result, modern)
+    if method_of(tool) is not None:
+        return encode(data)
     return encode({"description": "" if tool is None else tool.description, **data})
 
 
-def _read_shape(result: Result, uri: str) -> bytes:
-    data = _needed(result)
+def _read_shape(result: Result, tool: Tool | None, modern: bool, uri: str) -> bytes:
+    data = _needed(result, modern)
+    if method_of(tool) is not None:
+        return encode(data)
     if "json" in data:
         data = {"mimeType": data["mimeType"], "text": encode(data["json"]).decode()}
     return encode({"contents": [{"uri": uri, **data}]})
 
 
-def _needed(result: Result) -> dict[str, Any]:
+def _needed(result: Result, modern: bool) -> dict[str, Any]:
     """What was made of a prompt or resource; there is no other way to say that it failed than an error."""
     if result.failure is not None:
+        error = told_by_server(result).get("protocol_error")
+        if isinstance(error, Mapping):
+            raise ProtocolError(_code(error, modern), str(error["message"]), error["data"])
         code = INVALID_PARAMS if result.failure.code in ("invalid_arguments", "not_found", "denied") else INTERNAL
         raise ProtocolError(code, str(result.failure), {"code": result.failure.code})
     data: dict[str, Any] = result.data
     return data
+
+
+def _code(error: Mapping[str, Any], modern: bool) -> int:
+    """The code of a server's error; that of an unknown resource is another in the newest revision."""
+    code = int(error["code"])
+    if modern:
+        return INVALID_PARAMS if code == NOT_FOUND else code
+    unknown = isinstance(error["data"], Mapping) and "uri" in error["data"]
+    return NOT_FOUND if code == INVALID_PARAMS and unknown else code

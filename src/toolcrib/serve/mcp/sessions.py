@@ -21,10 +21,14 @@ class Visibility:
     def __init__(self, hidden: tuple[str, ...]) -> None:
         self.named: dict[str, Tool] = {}
         self.ids: frozenset[str] = frozenset()
-        self.pages: dict[tuple[object, ...], bytes] = {}
+        self.pages: dict[tuple[object, ...], tuple[object, bytes]] = {}
         self._hidden = frozenset(hidden)
         self._taken: dict[str, str] = {}
         self._view: CatalogView | None = None
+
+    def hides(self, tool: Tool) -> bool:
+        """True if the policy hides a tool."""
+        return tool.id in self._hidden
 
     def look(self, view: CatalogView) -> None:
         """Takes the tools of now."""
@@ -57,12 +61,16 @@ class McpSession:
         view, policy = self.session._view, self.session.policy
         if view is not self._view or policy is not self._policy:
             hides = getattr(policy, "hides", None)
-            hidden = () if hides is None else tuple(tool.id for tool in view.tools if hides(tool, self.session))
+            hidden = () if hides is None else tuple(tool.id for tool in view.all if hides(tool, self.session))
             key = (self.session.namespaces, hidden)
             self._sight = self._sights.setdefault(key, Visibility(hidden))
             self._view, self._policy = view, policy
         self._sight.look(view)
         return self._sight
+
+    def shows(self, tool: Tool) -> bool:
+        """True if that very tool is open here, and the policy does not hide it."""
+        return self.session.sees(tool) and not self.sight.hides(tool)
 
     def tool(self, name: str) -> Tool | None:
         """The tool of that name or id, unless it is hidden or none."""

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from toolcrib.serve.mcp.library import PROMPTS, RESOURCES, SOURCE, McpLibrary
 from toolcrib.serve.mcp.request import MessageSink
 from toolcrib.serve.mcp.sessions import McpSession
+from toolcrib.serve.mcp.upstreams import Upstreams
 from toolcrib.serve.mcp.wire import Id, encode, notification
 from toolcrib.session import Session
 
@@ -25,10 +26,11 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 class Subscriber:
     """One who listens. `id` is said with everything that is sent, where the revision has such a thing."""
 
-    __slots__ = ("_id", "_line", "_news", "_room", "_seen", "_wake", "lists", "uris")
+    __slots__ = ("_id", "_line", "_news", "_room", "_seen", "_upstreams", "_wake", "lists", "uris")
 
-    def __init__(self, room: McpSession, line: MessageSink, id: Id | None = None) -> None:
+    def __init__(self, room: McpSession, line: MessageSink, upstreams: Upstreams, id: Id | None = None) -> None:
         self._room = room
+        self._upstreams = upstreams
         self._line = line
         self._id = id
         self.lists: frozenset[str] = frozenset()
@@ -81,14 +83,16 @@ class Subscriber:
         if name == "tools":
             return hash(tuple(tool.fingerprint for tool in tools if tool.source != SOURCE))
         space = PROMPTS if name == "prompts" else RESOURCES
-        return hash(tuple(tool.fingerprint for tool in tools if tool.source == SOURCE and tool.namespace == space))
+        own = tuple(tool.fingerprint for tool in tools if tool.source == SOURCE and tool.namespace == space)
+        return hash((own, self._upstreams.edition(self._room)))
 
 
 class Hub:
     """All who listen."""
 
-    def __init__(self, library: McpLibrary | None) -> None:
+    def __init__(self, library: McpLibrary | None, upstreams: Upstreams) -> None:
         self._subscribers: set[Subscriber] = set()
+        self._upstreams = upstreams
         if library is not None:
             library.listeners.append(self.updated)
 
@@ -109,6 +113,7 @@ class Hub:
     def listening(self, subscriber: Subscriber) -> Iterator[None]:
         """Has somebody listen for a while."""
         self._subscribers.add(subscriber)
+        self._upstreams.listen(self.changed)
         try:
             yield
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolcrib._call.history import History, result
 from toolcrib.errors import Refused
-from toolcrib.serve.mcp.content import tool_result
+from toolcrib.serve.mcp.content import told_by_server, tool_result
 from toolcrib.serve.mcp.questions import give, open_questions, requests
 from toolcrib.serve.mcp.request import McpReply, McpRequest, lacking
 from toolcrib.serve.mcp.sessions import McpSessions
@@ -91,9 +91,10 @@ class Tasks:
         code = None if outcome.failure is None else outcome.failure.code
         if code == "cancelled":
             return self._described(session, history, "cancelled")
-        if code in _BROKEN:
+        error = told_by_server(outcome).get("protocol_error") if outcome.failure is not None else None
+        if code in _BROKEN or error is not None:
             shown = self._described(session, history, "failed")
-            return shown | {"error": {"code": INTERNAL, "message": str(outcome.failure)}}
+            return shown | {"error": error or {"code": INTERNAL, "message": str(outcome.failure)}}
         tool = session._view.names.get(history.accepted.tool)
         if is_partial(outcome):
             outcome = await make_whole(session, outcome)

@@ -23,6 +23,8 @@ from toolcrib.serve.mcp.tasks import Tasks
 from toolcrib.serve.mcp.whole_results import is_partial, make_whole
 from toolcrib.serve.mcp.wire import INTERNAL, INVALID_PARAMS, TASKS, ProtocolError, decode, encode, request
 from toolcrib.session import Session
+from toolcrib.sources.mcp.callers import McpCaller, callers
+from toolcrib.sources.mcp.server import ROUND
 from toolcrib.tool import Tool
 from toolcrib.types import Result
 
@@ -60,7 +62,10 @@ class CallRunner:
             if not tasks and request.modern and _needs_task(tool):
                 raise lacking(extension=TASKS)
             background = tasks if tool.background else None
-        return session._request(tool.id, arguments, CallOptions(by=request.by, background=background))
+        call = session._request(tool.id, arguments, CallOptions(by=request.by, background=background))
+        if tool.upstream is not None:
+            callers.note(call.id, McpCaller(request.capabilities, request.level))
+        return call
 
     def answer(self, request: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
         """The answer of a call that was accepted, at once where it is over."""
@@ -121,6 +126,8 @@ class CallRunner:
         if session is None or place is None or not self._tasks.owns(session, request.principal):
             raise ProtocolError(INVALID_PARAMS, "requestState belongs to a call that is gone")
         request.call = state["call"]
+        if tool.upstream is not None:
+            callers.note(request.call, McpCaller(request.capabilities, request.level))
         return self._later(_CallFollow(self, request, session, tool, shape, place.seq))
 
     async def follow(
@@ -176,6 +183,8 @@ class _CallFollow:
             elif event.call == self.call:
                 if event.kind in ENDED:
                     return await self._done(result(event.data))
+                if self.asked.takes_task and _is_task(event):
+                    return await self.running.created(self.session, self.call)
                 await telling.tell(event)
         raise ProtocolError(INTERNAL, "The server is closing")
 
@@ -279,6 +288,14 @@ async def _cancel(session: Session, call: str) -> None:
         await session.cancel(call)
     except Refused:
         return  # it has ended, or runs where nobody hears
+
+
+def _is_task(event: Event) -> bool:
+    """True if a server made a task of the call: so do we."""
+    if event.kind != "step" or not str(event.fields.get("key")).startswith(ROUND):
+        return False
+    value = event.fields.get("value")
+    return isinstance(value, Mapping) and "task" in value
 
 
 def _needs_task(tool: Tool) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
 from toolcrib.sources import Health
+from toolcrib.sources.mcp.request_tools import request_tools
 from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
 from toolcrib.sources.mcp.server import McpClient
 from toolcrib.sources.mcp.settings import McpClientSettings, is_address, legal, name_of
@@ -162,7 +163,18 @@ class Mcp:
                 log.warning("%s", error)
                 left_out.append(f"{offered.legal_name}: {error.field}: {error.problem}")
         self._left_out = tuple(left_out)
+        for request in request_tools(self.server, trusted=self.trusted, limits=self._limits):
+            made.setdefault(request.id, request)
         return list(made.values())
+
+    @property
+    def prefix(self) -> str | None:
+        """What the names of its tools and prompts begin with for clients, if that is not its own name."""
+        return self.server.settings.prefix
+
+    def shown_name(self, name: str) -> str:
+        """What clients of the crib call a prompt of the server."""
+        return f"{self.name}__{name}" if self.prefix is None else f"{self.prefix}{name}"
 
 
 def _is_over(task: asyncio.Task[None] | None) -> bool:
@@ -183,6 +195,7 @@ def as_tool(server: McpClient, offered: OfferedTool, *, trusted: bool = False, l
         return await server.reconcile(ctx)
 
     name = legal(server.settings.name)
+    prefix = server.settings.prefix
     tool: Tool = Tool(
         name=offered.legal_name,
         namespace=name,
@@ -193,7 +206,8 @@ def as_tool(server: McpClient, offered: OfferedTool, *, trusted: bool = False, l
         annotations=offered.annotations,
         effect=None if trusted else "once",
         limits=limits or Limits(),
-        metadata={"mcp": {"server": name, "tool": offered.name, **offered.shown}},
+        metadata={"mcp": {"server": name, "tool": offered.name, **offered.shown}}
+        | ({} if prefix is None else {"prefix": prefix}),
         run=run,
         reconcile=reconcile,
         upstream=name,

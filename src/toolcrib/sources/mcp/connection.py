@@ -13,19 +13,24 @@ import contextvars
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client import advertise
-from mcp.client.session import ClientRequestContext
+from mcp.client.subscriptions import ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from toolcrib.errors import StreamClosed, ToolFailure
+from toolcrib.sources.mcp.callers import callers
+from toolcrib.sources.mcp.endpoint import Endpoint, root_cause, words
 from toolcrib.sources.mcp.http import HttpEndpoint
 from toolcrib.sources.mcp.incoming_messages import IncomingMessages
-from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion, exchange_of_this_context
+from toolcrib.sources.mcp.offer_list import OfferList
+from toolcrib.sources.mcp.offers import FEATURES, Offers
+from toolcrib.sources.mcp.outgoing_messages import TASKS, OutgoingMessages
+from toolcrib.sources.mcp.questions import exchange_of_this_context
 from toolcrib.sources.mcp.results import (
     FORGOTTEN,
     UNREACHABLE,
@@ -35,11 +40,12 @@ from toolcrib.sources.mcp.results import (
     failure,
     offered,
 )
+from toolcrib.sources.mcp.server_requests import ServerRequests
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 from toolcrib.sources.mcp.stdio import StdioEndpoint
 from toolcrib.sources.mcp.tool_list import ToolListing, vet
+from toolcrib.sources.mcp.watches import ResourceWatches, follow
 
-TASKS = "io.modelcontextprotocol/tasks"
 PROBE_S = 10.0
 CLOSE_S = 20.0
 PAGES = 100
@@ -53,15 +59,11 @@ log = logging.getLogger("toolcrib.mcp")
 _Raw: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 
 
-class Endpoint(Protocol):
-    """Where a server is."""
+class ConnectionEvents(NamedTuple):
+    """Who hears of a connection: what it lists, and that it has other prompts or resources."""
 
-    @property
-    def said(self) -> str:
-        """What it said besides its messages."""
-
-    def connect(self, broke: Callable[[], None]) -> contextlib.AbstractAsyncContextManager[tuple[Any, Any]]:
-        """The streams of its messages; `broke` is called where they cannot say that the server is gone."""
+    relisted: Callable[[ToolListing], None]
+    offers_changed: Callable[[], None]
 
 
 class NotStarted(Exception):
@@ -74,16 +76,24 @@ class _Task(types.Request[dict[str, Any], str]):
     name_param = "taskId"
 
 
-class McpConnection:
-    """A server that answers. `listing` is what it listed last; `relisted` is called when that may be another."""
+_REQUESTS: dict[str, Any] = {
+    "tools/call": types.CallToolRequest,
+    "prompts/get": types.GetPromptRequest,
+    "resources/read": types.ReadResourceRequest,
+    "completion/complete": types.CompleteRequest,
+}
 
-    def __init__(
-        self, place: Endpoint, mode: str, settings: McpClientSettings, relisted: Callable[[ToolListing], None]
-    ) -> None:
+
+class McpConnection:
+    """A server that answers. `listing` is what it listed last; `heard` is told when that may be another."""
+
+    def __init__(self, place: Endpoint, mode: str, settings: McpClientSettings, heard: ConnectionEvents) -> None:
         self._place = place
         self._mode = mode
         self._settings = settings
-        self._relisted = relisted
+        self._heard = heard
+        self.requests = ServerRequests(settings)
+        self._watches = ResourceWatches()
         self._over = asyncio.Event()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._incoming: IncomingMessages | None = None
@@ -93,8 +103,7 @@ class McpConnection:
         self._one_listing = asyncio.Lock()
         self._stale = self._refreshing = False
         self.fresh_until = 0.0
-        self.exchanges: set[PendingRequest] = set()
-        self.abandoned: set[str] = set()  # sessions of calls that the server may still work on
+        self._level: str | None = None
         self.closing = self.doubted = False
         self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
 
@@ -148,9 +157,9 @@ class McpConnection:
             await self._drop()
 
     def _broke(self, error: Exception) -> None:
-        cause = _cause(error)
+        cause = root_cause(error)
         log.debug("a connection broke: %r", cause)
-        told = NotStarted(self._why(_words(cause)))
+        told = NotStarted(self._why(words(cause)))
         told.__cause__ = cause
         self._refuse(told)
 
@@ -174,8 +183,10 @@ class McpConnection:
             self._transport(),
             mode=self._mode,
             client_info=types.Implementation(name="toolcrib", version=version("toolcrib")),
-            elicitation_callback=self._elicit,
-            logging_callback=self._logged,
+            elicitation_callback=self.requests.elicit,
+            sampling_callback=self.requests.sample,
+            list_roots_callback=self.requests.roots,
+            logging_callback=self.requests.log_line,
             log_level="info",
             message_handler=self._noticed,
             extensions=[advertise(TASKS)] if self._settings.tasks else [],
@@ -186,14 +197,14 @@ class McpConnection:
     async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
         async with self._place.connect(self._over.set) as (read, write):
             self._incoming = IncomingMessages(read, self._over.set)
-            yield self._incoming, write
+            yield self._incoming, OutgoingMessages(write, self._settings)
 
     # What the server says by itself
 
     def _listen(self) -> None:
         """A server of the newest revision tells of changes only who asks for that."""
-        tools = self.client.server_capabilities.tools
-        if self.modern and tools is not None and tools.list_changed:
+        has = self.client.server_capabilities
+        if self.modern and any(one is not None and one.list_changed for one in (has.tools, has.prompts, has.resources)):
             self._start(self._subscribe())
 
     async def _subscribe(self) -> None:
@@ -201,18 +212,31 @@ class McpConnection:
         pause = PAUSE_S
         while True:
             with contextlib.suppress(Exception):  # it is only a convenience: the next connection lists again
-                async with self.client.listen(tools_list_changed=True) as changes:
+                async with self.client.listen(
+                    tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+                ) as changes:
                     if pause > PAUSE_S:
                         self._note_change()
+                        self._heard.offers_changed()
                     pause = PAUSE_S
-                    async for _ in changes:
-                        self._note_change()
+                    async for event in changes:
+                        if isinstance(event, ToolsListChanged):
+                            self._note_change()
+                        else:
+                            self._heard.offers_changed()
             pause = min(pause * 2, LONGEST_PAUSE_S)
             await asyncio.sleep(pause)
 
     async def _noticed(self, message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification) and not self.modern:
-            self._note_change()
+        if self.modern:
+            return
+        match message:
+            case types.ToolListChangedNotification():
+                self._note_change()
+            case types.PromptListChangedNotification() | types.ResourceListChangedNotification():
+                self._heard.offers_changed()
+            case types.ResourceUpdatedNotification(params=params):
+                self._watches.updated(params.uri)
 
     def _note_change(self) -> None:
         """However often a server says that its tools are others, they are listed one time after the other."""
@@ -256,50 +280,15 @@ class McpConnection:
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
 
-    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
-        exchange = self._whose()
-        if exchange is None:
-            log.info("%s said something, and it cannot be told to which call", self._settings.name)
-            return
-        line = {"level": params.level, "data": params.data, "logger": params.logger}
-        exchange.ctx.activity("log", {name: value for name, value in line.items() if value is not None})
-
-    async def _elicit(
-        self, context: ClientRequestContext, params: types.ElicitRequestParams
-    ) -> types.ElicitResult | types.ErrorData:
-        """A question in the middle of a call, of a server that waits for the answer."""
-        exchange = self._whose()
-        if exchange is None:
-            log.warning("%s asked something, and it cannot be told which call asks: nobody was", self._settings.name)
-            return types.ErrorData(code=types.INVALID_REQUEST, message="It cannot be told which call asks")
-        try:
-            question = ServerQuestion.of(params.model_dump(by_alias=True, mode="json", exclude_none=True))
-            return types.ElicitResult.model_validate(await exchange.asked(question))
-        except ToolFailure as error:
-            return types.ErrorData(code=types.INVALID_PARAMS, message=error.message)
-
-    def _whose(self) -> PendingRequest | None:
-        """The call that a message belongs to.
-
-        Over HTTP it came with the answer of one call. On a pipe nothing says so. If all calls that the server may be
-        working on are of one session it is the last of them that waits for no answer; otherwise nobody's, since one
-        owner must not be asked what another was meant to be.
-        """
-        exchange = exchange_of_this_context.get()
-        if exchange is not None:
-            return exchange
-        sessions = {exchange.ctx.session for exchange in self.exchanges} | self.abandoned
-        if len(sessions) != 1:
-            return None
-        return max(self.exchanges, key=lambda exchange: (not exchange.asking, exchange.number), default=None)
-
     # What it is asked
 
     async def _list(self) -> None:
         async with self._one_listing:
-            has_tools = self.client.server_capabilities.tools is not None
-            self.listing = await self._listed() if has_tools else ToolListing([])
-        self._relisted(self.listing)
+            has = self.client.server_capabilities
+            listing = ToolListing([]) if has.tools is None else await self._listed()
+            features = frozenset(name for name in FEATURES if getattr(has, name) is not None)
+            self.listing = listing._replace(features=features)
+        self._heard.relisted(self.listing)
 
     async def _listed(self) -> ToolListing:
         """All its pages, as far as they are taken; what is inside is looked at in a thread."""
@@ -331,13 +320,14 @@ class McpConnection:
         finally:
             incoming.version = None
 
-    async def call(self, params: Mapping[str, Any], progress: Any) -> dict[str, Any]:
-        """One `tools/call`, as the server answers it.
+    async def call(self, method: str, params: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+        """One request for a call, as the server answers it.
 
         Raises:
             ToolFailure: it does not, or with an error.
         """
-        request = types.CallToolRequest(params=types.CallToolRequestParams.model_validate(params))
+        request = _REQUESTS[method].model_validate({"method": method, "params": params})
+        await self._set_level()
         try:
             return await self._send(request, progress)
         except MCPError as error:
@@ -345,6 +335,18 @@ class McpConnection:
                 raise self._failure(error) from None
         await self._relist()  # the headers of a call follow the schema of its tool, which is another now
         return await self.ask(request, progress)
+
+    async def _set_level(self) -> None:
+        """Tells a server of an older revision from which level on the client of a call wants log lines."""
+        exchange = exchange_of_this_context.get()
+        caller = None if exchange is None else callers.get(exchange.ctx.id)
+        level = None if caller is None else caller.level
+        if level in (None, self._level) or self.modern or self.client.server_capabilities.logging is None:
+            return
+        self._level = level
+        params = types.SetLevelRequestParams.model_validate({"level": level})
+        with contextlib.suppress(ToolFailure):
+            await self.ask(types.SetLevelRequest(params=params))
 
     async def ask(self, request: types.Request[Any, Any], progress: Any = None) -> dict[str, Any]:
         """One request, as the server answers it.
@@ -385,7 +387,6 @@ class McpConnection:
     async def about(self) -> ServerDescription:
         """What it says of itself."""
         info = self.client.server_info or types.Implementation(name="", version="")
-        has = self.client.server_capabilities
         return ServerDescription(
             name=info.name,
             version=info.version,
@@ -393,24 +394,37 @@ class McpConnection:
             title=info.title,
             instructions=self.client.instructions,
             tools=tuple(self.listing.tools),
-            prompts=0 if has.prompts is None else await self._count(types.ListPromptsRequest, "prompts"),
-            resources=0 if has.resources is None else await self._count(types.ListResourcesRequest, "resources"),
+            prompts=await self._offer_list().count("prompts"),
+            resources=await self._offer_list().count("resources"),
         )
 
-    async def _count(self, kind: Any, name: str) -> int | None:
-        """How many it lists; None where it does not answer."""
-        found, cursor = 0, None
+    async def offers(self) -> Offers:
+        """Its prompts, resources and templates, each list empty where it does not answer."""
+        return await self._offer_list().all()
+
+    def _offer_list(self) -> OfferList:
+        return OfferList(self.ask, self.client.server_capabilities, self._settings)
+
+    @contextlib.asynccontextmanager
+    async def watching(self, uri: str, heard: Callable[[], None]) -> AsyncIterator[None]:
+        """Hears for a while whenever a resource changes.
+
+        Raises:
+            ToolFailure: the server refuses.
+        """
+        if self.modern:
+            task = asyncio.create_task(follow(self.client, uri, heard))
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.wait({task})
+            return
         try:
-            async with asyncio.timeout(PROBE_S):
-                for _ in range(PAGES):
-                    page = await self.ask(kind(params=types.PaginatedRequestParams(cursor=cursor)))
-                    found += len(page[name])
-                    cursor = page.get("nextCursor")
-                    if cursor is None:
-                        break
-        except (TimeoutError, ToolFailure, ValidationError, LookupError, TypeError):
-            return None
-        return found
+            async with self._watches.subscribed(self.client, uri, heard):
+                yield
+        except MCPError as error:
+            raise self._failure(error) from None
 
     async def answers(self) -> bool:
         """True if it still says anything at all."""
@@ -433,14 +447,14 @@ async def connect(
     mode: str,
     seconds: float,
     settings: McpClientSettings,
-    relisted: Callable[[ToolListing], None],
+    heard: ConnectionEvents,
 ) -> McpConnection:
     """A connection that can be used.
 
     Raises:
         NotStarted: there is none.
     """
-    connection = McpConnection(place, mode, settings, relisted)
+    connection = McpConnection(place, mode, settings, heard)
     try:
         await connection.opened(seconds)
     except BaseException:
@@ -462,18 +476,3 @@ def worth_another(error: NotStarted) -> bool:
     """True if something is there that answers, only not to this."""
     cause = error.__cause__
     return isinstance(cause, MCPError) and cause.code != UNREACHABLE
-
-
-def _cause(error: BaseException) -> BaseException:
-    """The first of those that a task group found."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _words(cause: BaseException) -> str:
-    if isinstance(cause, FileNotFoundError):
-        return f"{cause.filename} is not installed"
-    if isinstance(cause, ValidationError):
-        return "its answer does not hold"
-    return str(cause) or type(cause).__name__

@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.extras import install
@@ -36,10 +36,17 @@ class KnownServer:
     modern: bool | None = None
 
 
+class LinkEvents(NamedTuple):
+    """Who hears of a link: what it lists, that nobody used it for a while, that its prompts or resources changed."""
+
+    relisted: Callable[[ServerLink, ToolListing], None]
+    rested: Callable[[ServerLink], None]
+    offers_changed: Callable[[], None]
+
+
 class ServerLink:
     """At most one connection at a time. Who failed to start or died has a pause, longer each time; the fifth start in a
-    row that fails is followed by a long one, in which calls are refused at once. `relisted` is called with what it
-    lists, `rested` when nobody used it for a while.
+    row that fails is followed by a long one, in which calls are refused at once.
     """
 
     def __init__(
@@ -47,14 +54,12 @@ class ServerLink:
         settings: McpClientSettings,
         credentials: Credentials,
         known: KnownServer,
-        relisted: Callable[[ServerLink, ToolListing], None],
-        rested: Callable[[ServerLink], None],
+        heard: LinkEvents,
     ) -> None:
         self._settings = settings
         self._credentials = credentials
         self._known = known
-        self._relisted = relisted
-        self._rested = rested
+        self._heard = heard
         self._connection: McpConnection | None = None
         self._starting: asyncio.Task[McpConnection] | None = None
         self._failures = self._deaths = 0
@@ -95,7 +100,7 @@ class ServerLink:
 
     def _rest(self) -> None:
         self._idle = None
-        self._rested(self)
+        self._heard.rested(self)
 
     async def _ready(self) -> McpConnection:
         """A start goes on when the call that wanted it ends: the next one will want it too."""
@@ -141,9 +146,8 @@ class ServerLink:
                 continue
             try:
                 left = deadline - loop.time()
-                connection: McpConnection = await sdk.connect(
-                    place, mode, left, self._settings, partial(self._relisted, self)
-                )
+                events = sdk.ConnectionEvents(partial(self._heard.relisted, self), self._heard.offers_changed)
+                connection: McpConnection = await sdk.connect(place, mode, left, self._settings, events)
             except sdk.NotStarted as error:
                 told = told or error
                 self._failed(str(told))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib.errors import ToolFailure
 from toolcrib.sources import OK, Health
-from toolcrib.sources.mcp.link import KnownServer, ServerLink
+from toolcrib.sources.mcp.link import KnownServer, LinkEvents, ServerLink
 from toolcrib.sources.mcp.settings import McpClientSettings, Share
 from toolcrib.sources.mcp.tool_list import ToolListing
 
@@ -29,12 +29,20 @@ SHARED = LinkKey()
 
 
 class LinkPool:
-    """Links of one server, by who shares them. `relisted` is called with the tools of all of them together."""
+    """Links of one server, by who shares them. `relisted` is called with the tools of all of them together,
+    `offers_changed` when one says that it has other prompts or resources.
+    """
 
-    def __init__(self, settings: McpClientSettings, relisted: Callable[[ToolListing], None]) -> None:
+    def __init__(
+        self,
+        settings: McpClientSettings,
+        relisted: Callable[[ToolListing], None],
+        offers_changed: Callable[[], None],
+    ) -> None:
         self._settings = settings
         self._relisted = relisted
         self._known = KnownServer()
+        self._heard = LinkEvents(self._listed, self._rested, offers_changed)
         self._links: dict[LinkKey, ServerLink] = {}  # the one that was used last stands last
         self._listings: dict[ServerLink, ToolListing] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -63,8 +71,14 @@ class LinkPool:
         Raises:
             ToolFailure: `unavailable`, there is none.
         """
-        async with self._link(SHARED).connected() as connection:
+        async with self._any().connected() as connection:
             yield connection
+
+    def _any(self) -> ServerLink:
+        """The link that was used last, unless it has somebody's credentials: no process is started to ask once more."""
+        if SHARED in self._links or self._settings.personal or not self._links:
+            return self._link(SHARED)
+        return next(reversed(self._links.values()))
 
     async def _share(self) -> Share:
         """What the settings say, else what the revision of the server demands."""
@@ -82,7 +96,7 @@ class LinkPool:
         if link is None:
             credentials = self._settings.credentials(key.owner if self._settings.personal else "")
             self._make_room()
-            link = ServerLink(self._settings, credentials, self._known, self._listed, self._rested)
+            link = ServerLink(self._settings, credentials, self._known, self._heard)
         self._links[key] = link
         return link
 
@@ -130,7 +144,8 @@ class LinkPool:
         listings = self._listings.values()
         tools = {tool.name: tool for listing in listings for tool in listing.tools}
         left_out = dict.fromkeys(line for listing in listings for line in listing.left_out)
-        self._relisted(ToolListing([*tools.values()], tuple(left_out)))
+        features = frozenset[str]().union(*(listing.features for listing in listings))
+        self._relisted(ToolListing([*tools.values()], tuple(left_out), features))
 
     async def refresh(self) -> None:
         """Lists the tools anew, by every connection that there is, or by one that is made for it.

@@ -21,9 +21,15 @@ from typing import Any
 from toolcrib.context import Context
 from toolcrib.errors import StreamClosed, ToolFailure
 from toolcrib.schema import SchemaError, output_check
+from toolcrib.sources.mcp.callers import callers
 from toolcrib.tool import canonical
 
 QUESTIONS = 16
+SAMPLING, ROOTS = "sampling/createMessage", "roots/list"
+CLIENT_METHODS = {SAMPLING: "sampling", ROOTS: "roots"}
+"""What may be asked of the client alone, and the capability that it has to declare for that."""
+
+NO_MODEL = "Call it from an MCP client that offers sampling, or name a model in `sampling` of the source."
 
 exchange_of_this_context: contextvars.ContextVar[PendingRequest | None] = contextvars.ContextVar(
     "exchange", default=None
@@ -57,38 +63,89 @@ class ServerQuestion:
             raise ToolFailure("failed", f"The server asks for something that is no form: {error}") from None
         return cls(message, schema)
 
-    @classmethod
-    def requested(cls, request: Any) -> ServerQuestion:
-        """From a request that stands in a result.
-
-        Raises:
-            ToolFailure: it is of a kind that nobody here answers.
-        """
-        method, params = (
-            (request.get("method"), request.get("params")) if isinstance(request, Mapping) else (None, None)
-        )
-        if method != "elicitation/create" or not isinstance(params, Mapping):
-            raise ToolFailure("failed", f"The server asks for {method}, which is not offered to it")
-        return cls.of(params)
-
     @property
     def digest(self) -> str:
         """What tells it from another."""
         return hashlib.sha256(canonical([self.message, self.schema, self.url])).hexdigest()[:16]
 
-    async def put(self, ctx: Context, server: str, key: str) -> dict[str, Any]:
-        """Asks, and gives the answer in the words of the protocol; a call that has to wait ends its pass here."""
+    async def put(self, ctx: Context, server: str, key: str, name: str | None = None) -> dict[str, Any]:
+        """Asks, and gives the answer in the words of the protocol; a call that has to wait ends its pass here.
+
+        `name` is what the server calls the question, where it has a name.
+        """
         told = f"{server} asks: {self.message}" + ("" if self.url is None else f" ({self.url})")
-        data = {"server": server, "url": self.url} if self.url else {"server": server}
+        known = {"server": server, "url": self.url, "name": name}
+        data = {field: value for field, value in known.items() if value is not None}
         answer = await ctx.ask(told, kind="input", schema=self.schema, data=data, key=key)
         if not answer.accepted:
             return {"action": "cancel" if answer.action == "cancel" else "decline"}
         return {"action": "accept"} if self.url else {"action": "accept", "content": answer.value or {}}
 
 
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """What a server wants that only a client has: a turn of its model, or the folders that it works in."""
+
+    method: str
+    params: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """What tells it from another."""
+        return hashlib.sha256(canonical([self.method, self.params])).hexdigest()[:16]
+
+    async def put(self, ctx: Context, server: str, key: str, name: str | None = None) -> dict[str, Any]:
+        """What the client answers, in the words of the protocol; a call that has to wait ends its pass here.
+
+        Raises:
+            ToolFailure: the client will not, or there is none that can.
+        """
+        caller = callers.get(ctx.id)
+        if caller is None or not caller.can(CLIENT_METHODS[self.method]):
+            if self.method == ROOTS:
+                return {"roots": []}
+            raise ToolFailure("failed", f"{server} asks for a turn of a model, and nobody offers one", hint=NO_MODEL)
+        name = name or "request"
+        wish = {name: {"method": self.method, "params": dict(self.params)}}
+        return (await ask_client(ctx, server, wish, key))[name]
+
+
+async def ask_client(
+    ctx: Context, server: str, wishes: Mapping[str, Mapping[str, Any]], key: str
+) -> dict[str, dict[str, Any]]:
+    """Puts requests to the client that made the call, all at once; its answers under the same names.
+
+    Raises:
+        ToolFailure: `declined`, it does not answer one of them.
+    """
+    told = f"{server} asks the client: {', '.join(str(one['method']) for one in wishes.values())}"
+    data = {"mcp": {name: dict(wish) for name, wish in wishes.items()}, "server": server}
+    answer = await ctx.ask(told, kind="external", data=data, key=key)
+    answers = answer.value if answer.accepted and isinstance(answer.value, dict) else {}
+    missing = [name for name in wishes if not isinstance(answers.get(name), dict)]
+    if missing:
+        raise ToolFailure("declined", f"The client does not answer what {server} asks: {', '.join(missing)}")
+    return {name: answers[name] for name in wishes}
+
+
+def requested(request: Any) -> ServerQuestion | ClientRequest:
+    """A request that stands in a result.
+
+    Raises:
+        ToolFailure: it is of a kind that nobody here answers.
+    """
+    data = request if isinstance(request, Mapping) else {}
+    method, params = data.get("method"), data.get("params", {})
+    if method in CLIENT_METHODS and isinstance(params, Mapping):
+        return ClientRequest(str(method), params)
+    if method != "elicitation/create" or not isinstance(params, Mapping):
+        raise ToolFailure("failed", f"The server asks for {method}, which is not offered to it")
+    return ServerQuestion.of(params)
+
+
 @dataclass(slots=True)
 class _Asked:
-    question: ServerQuestion
+    question: ServerQuestion | ClientRequest
     reply: asyncio.Future[dict[str, Any]]
 
 
@@ -125,7 +182,7 @@ class PendingRequest:
         """True if the server waits for an answer."""
         return self._pending > 0
 
-    async def asked(self, question: ServerQuestion) -> dict[str, Any]:
+    async def asked(self, question: ServerQuestion | ClientRequest) -> dict[str, Any]:
         """A question of the server; returns when it is answered.
 
         Raises:
@@ -155,14 +212,23 @@ class PendingRequest:
                 self._open, self._count = asked, self._count + 1
                 if self._count == 1:
                     await before()
-            reply = await asked.question.put(self.ctx, server, f"mcp.ask.{self._count}.{asked.question.digest}")
-            self.reply(reply)
+            try:
+                reply = await asked.question.put(self.ctx, server, f"mcp.ask.{self._count}.{asked.question.digest}")
+            except ToolFailure as error:  # the server is told, and goes on without
+                self._refuse(error)
+            else:
+                self.reply(reply)
         return self._task.result()
 
     def reply(self, data: dict[str, Any]) -> None:
         """Answers the question that is open, if its server still wants to know."""
         if self._open is not None and not self._open.reply.done():
             self._open.reply.set_result(data)
+        self._open = None
+
+    def _refuse(self, error: ToolFailure) -> None:
+        if self._open is not None and not self._open.reply.done():
+            self._open.reply.set_exception(error)
         self._open = None
 
     async def drop(self, seconds: float) -> None:

@@ -187,9 +187,13 @@ def failure(code: int, message: str, *, lost: bool = False, data: Any = None) ->
     if code == URL_ELICITATION:
         error = {"code": code, "message": message, "data": data}
         return ToolFailure("failed", message, hint=_visits(data), metadata={"mcp": {"error": error}})
+    if code in _OURS:
+        return ToolFailure(_OURS[code], message)
+    error = {"code": code, "message": message, "data": data}
+    metadata = {"mcp": {"protocol_error": error}} if len(_json(error)) <= LARGEST_ERROR else None
     if code == INVALID_PARAMS:
-        return ToolFailure("invalid_arguments", message)
-    return ToolFailure(_OURS.get(code, "failed"), message or f"The server answered with error {code}")
+        return ToolFailure("invalid_arguments", message, metadata=metadata)
+    return ToolFailure("failed", message or f"The server answered with error {code}", metadata=metadata)
 
 
 def _visits(data: Any) -> str | None:

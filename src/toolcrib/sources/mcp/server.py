@@ -7,13 +7,23 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.context import Context, Parked
 from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
 from toolcrib.sources import Health
+from toolcrib.sources.mcp.callers import McpCaller, callers
 from toolcrib.sources.mcp.link_pool import LinkPool
-from toolcrib.sources.mcp.questions import PendingRequest, ServerQuestion
+from toolcrib.sources.mcp.offers import Offers
+from toolcrib.sources.mcp.questions import (
+    CLIENT_METHODS,
+    SAMPLING,
+    ClientRequest,
+    PendingRequest,
+    ServerQuestion,
+    ask_client,
+    requested,
+)
 from toolcrib.sources.mcp.results import ConnectionForgotten, OfferedTool, ServerDescription, failure, to_result
 from toolcrib.sources.mcp.settings import McpClientSettings
 from toolcrib.sources.mcp.tool_list import ToolListing
@@ -31,15 +41,28 @@ LONGEST_POLL_S = 60.0
 LOOKS_S = (0.5, 1.0, 2.0, 4.0)
 FAREWELL_S = 5.0
 HELD = "mcp.held"
+ROUND = "mcp.round."
+"""The steps of a call that hold what a server wants before there is a result end with the number of the round."""
+
+Sent = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+"""A request: its method, its parameters, and what answers to questions add to them."""
 
 log = logging.getLogger("toolcrib.mcp")
+
+
+class Watcher(Protocol):
+    """A session for which a resource is watched."""
+
+    id: str
+    owner: str
 
 
 class McpClient:
     """An MCP server, by as many connections as it takes so that nobody meets what is another's.
 
     `changed` is called with all tools whenever a listing brings others than the last; `left_out` says which of them are
-    not taken, and why.
+    not taken, and why. `features` are what it has beside tools, and `edition` is another number when these changed;
+    `offers_changed` is called then.
     """
 
     def __init__(
@@ -47,8 +70,13 @@ class McpClient:
     ) -> None:
         self.settings = settings
         self.changed = changed
-        self._pool = LinkPool(settings, self._relisted)
+        self.offers_changed: Callable[[], None] | None = None
+        self._pool = LinkPool(settings, self._relisted, self._offers_changed)
         self._tools: list[OfferedTool] | None = None
+        self._offers: Offers | None = None
+        self._one_offer = asyncio.Lock()
+        self.features: frozenset[str] = frozenset()
+        self.edition = 0
         self.left_out: tuple[str, ...] = ()
         self._held: dict[str, PendingRequest] = {}
         self._minding: dict[str, asyncio.Task[None]] = {}
@@ -81,6 +109,32 @@ class McpClient:
         """
         await self._pool.refresh()
 
+    async def offers(self) -> Offers:
+        """Its prompts and resources. It is asked when somebody wants to know, and again when it says that they changed.
+
+        Raises:
+            ToolFailure: `unavailable`, it cannot be asked.
+        """
+        async with self._one_offer:
+            loop = asyncio.get_running_loop()
+            if self._offers is None or loop.time() >= self._offers.until:
+                async with self._pool.listing() as connection:
+                    before, self._offers = self._offers, await connection.offers()
+                if before is None or before[:3] != self._offers[:3]:
+                    self.edition += 1
+            return self._offers
+
+    @property
+    def known_offers(self) -> Offers:
+        """What it offered when it was asked last."""
+        return self._offers or Offers()
+
+    def _offers_changed(self) -> None:
+        self._offers = None
+        self.edition += 1
+        if self.offers_changed is not None:
+            self.offers_changed()
+
     @property
     def stale(self) -> bool:
         """True if what it offers was asked so long ago that it should be asked again; no program is started for it."""
@@ -104,35 +158,45 @@ class McpClient:
         Raises:
             ToolFailure: it failed, or could not run; `StreamClosed` where nobody knows.
         """
-        asked = {"name": name, "arguments": dict(args)}
-        params: Mapping[str, Any] = asked
+        return to_result(await self.request("tools/call", {"name": name, "arguments": dict(args)}, ctx, repeatable))
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], ctx: Context, repeatable: bool = True
+    ) -> dict[str, Any]:
+        """Sends a request for a call, and gives the result that the server comes to in the end.
+
+        Raises:
+            ToolFailure: it failed, or could not be sent; `StreamClosed` where nobody knows.
+        """
+        more: Mapping[str, Any] = {}
         for number in range(1, ROUNDS + 1):
-            key = f"mcp.round.{number}"
+            key = f"{ROUND}{number}"
             wanted: dict[str, Any] | None = {}
             if not ctx.has_step(key):
-                raw, wanted = await self._patiently(params, ctx, repeatable)
+                raw, wanted = await self._patiently((method, params, more), ctx, repeatable)
                 if wanted is None:
-                    return to_result(raw)
+                    return raw
             said = await ctx.step(key, partial(dict, wanted))
             if "task" in said:
-                return to_result(await self._follow(said["task"], ctx))
+                return await self._follow(said["task"], ctx)
             answers = await self._answers(said["requests"], ctx, key)
-            params = {**asked, "inputResponses": answers, "requestState": said["state"]}
+            more = {"inputResponses": answers, "requestState": said["state"]}
         raise ToolFailure("failed", f"The server asked {ROUNDS} times and is not done")
 
     async def _patiently(
-        self, params: Mapping[str, Any], ctx: Context, repeatable: bool
+        self, request: Sent, ctx: Context, repeatable: bool
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """What the server answers, and what it wants first; one that only wants to be asked later is."""
         pause = AGAIN_S
+        method, params, _ = request
         while True:
-            raw = await self._round(params, ctx, repeatable)
+            raw = await self._round(request, ctx, repeatable)
             wanted = _wanted(raw)
             if wanted is None or wanted.keys() != {"state"}:
                 return raw, wanted
             await asyncio.sleep(pause)
             pause = min(pause * 2, LATEST_S)
-            params = {"name": params["name"], "arguments": params["arguments"], "requestState": wanted["state"]}
+            request = (method, params, {"requestState": wanted["state"]})
 
     async def reconcile(self, ctx: Context) -> Result | None:
         """What became of a call that a crash cut off; known where the server made a task of it.
@@ -141,9 +205,9 @@ class McpClient:
             ToolFailure: the task failed.
         """
         for number in range(1, ROUNDS + 1):
-            if not ctx.has_step(f"mcp.round.{number}"):
+            if not ctx.has_step(f"{ROUND}{number}"):
                 return None
-            said = await ctx.step(f"mcp.round.{number}", dict)
+            said = await ctx.step(f"{ROUND}{number}", dict)
             if "task" in said:
                 return to_result(await self._follow(said["task"], ctx))
         return None
@@ -157,29 +221,41 @@ class McpClient:
         await asyncio.gather(*minding, return_exceptions=True)
         for exchange in exchanges:
             await exchange.drop(0)
-        self._tools = None
+        self._tools = self._offers = None
         await self._pool.close()
 
     def _relisted(self, listing: ToolListing) -> None:
-        tools, left_out = listing
+        tools, left_out, features = listing
         for problem in left_out if left_out != self.left_out else ():
             log.warning("%s: %s", self.settings.name, problem)
         before, self._tools, self.left_out = self._tools, tools, left_out
-        if self.changed is not None and before is not None and before != tools:
+        same = before == tools and self.features == features
+        self.features = features
+        if self.changed is not None and before is not None and not same:
             try:
                 self.changed(tools)
             except Exception as error:  # noqa: BLE001 - what others make of the news must not end the connection
                 log.warning("the tools of %s changed and could not be taken: %s", self.settings.name, error)
 
+    @contextlib.asynccontextmanager
+    async def watching(self, uri: str, session: Watcher, heard: Callable[[], None]) -> AsyncIterator[None]:
+        """Hears for a while, by the connection of a session, whenever a resource changes.
+
+        Raises:
+            ToolFailure: the server cannot be asked, or refuses.
+        """
+        async with self._pool.connected(session.owner, session.id) as (_, connection), connection.watching(uri, heard):
+            yield
+
     # One request
 
-    async def _round(self, params: Mapping[str, Any], ctx: Context, repeatable: bool) -> dict[str, Any]:
+    async def _round(self, request: Sent, ctx: Context, repeatable: bool) -> dict[str, Any]:
         """Sends the call, or takes up the request that an earlier pass left open; what the server answers."""
         exchange = self._take_up(ctx)
         if exchange is None:
             if ctx.has_step(HELD) and not repeatable:
                 raise StreamClosed
-            exchange = PendingRequest(ctx, lambda exchange: self._send(exchange, params))
+            exchange = PendingRequest(ctx, lambda exchange: self._send(exchange, request))
 
         async def before() -> None:
             if not ctx.has_step(HELD):
@@ -194,26 +270,27 @@ class McpClient:
             await exchange.drop(0)
             raise
 
-    async def _send(self, exchange: PendingRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def _send(self, exchange: PendingRequest, request: Sent) -> dict[str, Any]:
         async def progress(done: float, total: float | None, message: str | None) -> None:
             exchange.ctx.progress(message, loaded=done, total=total)
 
         try:
-            return await self._sent(exchange, params, progress)
+            return await self._sent(exchange, request, progress)
         except ConnectionForgotten:  # it was not even looked at
-            return await self._sent(exchange, params, progress)
+            return await self._sent(exchange, request, progress)
 
-    async def _sent(self, exchange: PendingRequest, params: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+    async def _sent(self, exchange: PendingRequest, request: Sent, progress: Any) -> dict[str, Any]:
+        method, params, more = request
         async with self._connected(exchange.ctx) as (link, connection):
-            connection.exchanges.add(exchange)
+            connection.requests.exchanges.add(exchange)
             try:
-                raw: dict[str, Any] = await connection.call(params, progress)
+                raw: dict[str, Any] = await connection.call(method, {**params, **more}, progress)
             except asyncio.CancelledError:
-                connection.abandoned.add(exchange.ctx.session)
+                connection.requests.abandoned.add(exchange.ctx.session)
                 link.doubt(connection)
                 raise
             finally:
-                connection.exchanges.discard(exchange)
+                connection.requests.exchanges.discard(exchange)
         link.worked()
         return raw
 
@@ -260,8 +337,31 @@ class McpClient:
         """The answers to what a result asks for, one question after the other."""
         if not isinstance(requests, Mapping):
             raise ToolFailure("failed", "What the server asks for is no question")
-        asked = {name: ServerQuestion.requested(request) for name, request in requests.items()}
-        return {name: await asked[name].put(ctx, self.settings.name, f"{key}.{name}") for name in asked}
+        server, caller = self.settings.name, callers.get(ctx.id)
+        asked = {str(name): requested(request) for name, request in requests.items()}
+        mine = [name for name in asked if caller is not None and self._is_for(caller, asked[name])]
+        together = {name: requests[name] for name in mine if len(mine) > 1}
+        given = await ask_client(ctx, server, together, key) if together else {}
+        for name in sorted(asked, key=lambda name: name not in mine):  # others may take days to answer
+            if name not in given:
+                given[name] = await self._put(asked[name], ctx, f"{key}.{name}", name)
+        return given
+
+    def _is_for(self, caller: McpCaller, question: ServerQuestion | ClientRequest) -> bool:
+        """True if the client of a call can answer a question by itself."""
+        if isinstance(question, ServerQuestion):
+            return caller.can("elicitation") and question.url is None
+        return caller.can(CLIENT_METHODS[question.method]) and not self._has_model(question)
+
+    def _has_model(self, question: ServerQuestion | ClientRequest) -> bool:
+        return self.settings.sampler is not None and getattr(question, "method", None) == SAMPLING
+
+    async def _put(self, question: ServerQuestion | ClientRequest, ctx: Context, key: str, name: str) -> dict[str, Any]:
+        if isinstance(question, ClientRequest) and self._has_model(question):
+            assert self.settings.sampler is not None
+            sampled: dict[str, Any] = await ctx.step(key, partial(self.settings.sampler, ctx, question.params))
+            return sampled
+        return await question.put(ctx, self.settings.name, key, name)
 
     async def _follow(self, task: str, ctx: Context) -> dict[str, Any]:
         """What a task of the server comes to. It goes on there while nobody looks, so a restart finds it again."""

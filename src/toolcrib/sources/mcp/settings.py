@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
@@ -27,13 +27,15 @@ class McpClientSettings:
     each owner has a bearer token and a connection of its own, and an owner without one can call nothing. With `auth`
     each owner has what that returns for it, an `httpx2.Auth` such as the SDK's `OAuthClientProvider`. For the list of
     tools, which is the same for all, the owner is "". A message over `message_bytes`, or with more values than
-    `message_parts`, is not taken; of its tools `most_tools` are.
+    `message_parts`, is not taken; of its tools `most_tools` are, of its prompts and resources `most_offers`.
 
     `share` says what one process or connection may be shared by: `all`, the sessions of one `owner`, or one `session`.
     Unless said, it is `owner` where each has credentials, else `session` for a server of an older revision, whose
     connection is a conversation, and `all` for the newest. There are at most `connections` of them, and each is ended
     after `idle_s` without a call. `revision` is `older` for a server that does not survive being asked for the newest.
-    Without `tasks` it is not told that calls may become tasks.
+    Without `tasks` it is not told that calls may become tasks. Clients of the crib see its tools and prompts as
+    `name__tool`, or with `prefix` in place of `name__`; the prefix may be empty. `sampler` has a model take a turn
+    where the server asks for one; without it the client that made the call is asked.
 
     Raises:
         BadTool: it has neither a command nor an address, or both; or it cannot be shared like that.
@@ -56,6 +58,9 @@ class McpClientSettings:
     message_bytes: int = 16 * MEGABYTE
     message_parts: int = 200_000
     most_tools: int = 1000
+    most_offers: int = 1000
+    prefix: str | None = None
+    sampler: Callable[[Any, Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):

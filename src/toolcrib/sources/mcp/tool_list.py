@@ -14,10 +14,11 @@ MOST_TOLD = 3
 
 
 class ToolListing(NamedTuple):
-    """The tools of a server that are taken, and why others are not, one line each."""
+    """The tools of a server that are taken, why others are not, one line each, and what it has beside tools."""
 
     tools: list[OfferedTool]
     left_out: tuple[str, ...] = ()
+    features: frozenset[str] = frozenset()
 
 
 def vet(offered: Iterable[OfferedTool], most: int, truncated: bool) -> ToolListing:
