@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from tests.conformance.library import library
@@ -10,11 +11,12 @@ from tests.conformance.tools import TOOLS
 from toolcrib import Crib, Tool, tool
 from toolcrib.serve.http import Site, run
 from toolcrib.serve.mcp import McpServerSettings
+from toolcrib.sources.skills import Skills
 
 
 def made(store: str = "memory:") -> tuple[Crib, Site]:
     """The crib and its site."""
-    crib = Crib([*TOOLS, library], store=store)
+    crib = Crib([*TOOLS, library, Skills(Path(__file__).parent / "skills")], store=store)
 
     @tool(read_only=True)
     async def test_trigger_tool_change() -> str:
@@ -36,7 +38,7 @@ def made(store: str = "memory:") -> tuple[Crib, Site]:
 
     crib.add(test_trigger_tool_change, test_trigger_prompt_change)
     settings = McpServerSettings(
-        name="toolcrib-conformance", task_after_s=0.5, stream_s=1.5, instructions="Try everything."
+        name="toolcrib-conformance", namespaces=("*",), task_after_s=0.5, stream_s=1.5, instructions="Try everything."
     )
     return crib, Site(crib, library=library, mcp=settings)
 

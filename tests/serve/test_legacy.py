@@ -212,3 +212,30 @@ async def _some(lines: AsyncIterator[str], count: int) -> AsyncIterator[str]:
 async def test_an_unknown_resource_has_the_code_of_its_revision(place: Place) -> None:
     old = await place.begin()
     assert (await old.post("resources/read", {"uri": "no://where"})).json()["error"]["code"] == -32002
+
+
+@requirement("gateway.clients.1")
+async def test_a_batch_of_the_revision_that_has_them_is_answered_as_one(place: Place) -> None:
+    old = await place.begin(version="2025-03-26")
+    batch = [
+        {"jsonrpc": "2.0", "id": "a", "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}},
+        {"jsonrpc": "2.0", "id": "b", "method": "no/such/method"},
+        {"jsonrpc": "2.0", "id": "c", "method": "tools/list"},
+    ]
+    answers = {one["id"]: one for one in (await place.http.post("/mcp", json=batch, headers=old.headers)).json()}
+    assert answers["a"]["result"] == {}
+    assert answers["b"]["error"]["code"] == -32601
+    assert answers["c"]["result"]["tools"]
+    told = await place.http.post("/mcp", json=batch[1:2], headers=old.headers)
+    assert told.status_code == 202
+
+
+@requirement("gateway.clients.1")
+async def test_a_batch_of_any_other_revision_is_refused(place: Place) -> None:
+    old = await place.begin(version="2025-11-25")
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    answer = await place.http.post("/mcp", json=[ping], headers=old.headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+    other = await place.begin(version="2025-03-26")
+    assert (await place.http.post("/mcp", json=[], headers=other.headers)).status_code == 400

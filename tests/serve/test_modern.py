@@ -13,6 +13,7 @@ from tests.requirements import requirement
 from tests.serve.place import META, TASKS, VERSION, Place, headers, last, serving
 from tests.serve.tools import TOOLS, Doors
 from toolcrib import BadTool, Crib, Tool
+from toolcrib.serve.mcp.headers import warn_of_missing
 from toolcrib.serve.mcp.sessions import DAY_S
 from toolcrib.testing.clock import FakeClock
 
@@ -303,3 +304,17 @@ async def test_sessions_of_days_before_are_let_go_of_and_their_tasks_are_not() -
         assert place.crib._at_hand(before.id) is None
         assert len(await place.crib.sessions("anyone")) == 2
         assert (await place.result("tasks/get", task, can=can))["status"] == "completed"
+
+
+@requirement("gateway.clients.2")
+async def test_a_client_that_leaves_the_name_of_a_task_out_of_the_headers_is_served_with_a_warning(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_of_missing.cache_clear()
+    params = {"taskId": "unknown"}
+    for _ in range(2):
+        answer = await place.post("tasks/get", params, can=TASKS, headers={"Mcp-Name": None})
+        assert answer.json()["error"]["message"] == "There is no such task"
+    assert len([one for one in caplog.messages if "without the header Mcp-Name" in one]) == 1
+    _, error = await place.error("tasks/get", params, can=TASKS, headers={"Mcp-Name": "another"})
+    assert error["code"] == -32020

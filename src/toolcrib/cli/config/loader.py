@@ -16,9 +16,18 @@ from pydantic import ValidationError
 
 from toolcrib import yaml
 from toolcrib.cli.config.document import BadConfig, ConfigProblem, beside, read
-from toolcrib.cli.config.model import CribFile, McpEntry, Mistake, OpenApiEntry, ToolkitEntry, UnknownKey, mistakes
+from toolcrib.cli.config.model import (
+    CribFile,
+    McpEntry,
+    Mistake,
+    OpenApiEntry,
+    SkillsEntry,
+    ToolkitEntry,
+    UnknownKey,
+    mistakes,
+)
 from toolcrib.cli.config.server import ServeConfig, hosting_of
-from toolcrib.cli.config.sources import Files, document_of, file_source, files_of, server_of
+from toolcrib.cli.config.sources import Files, document_of, file_source, files_of, server_of, skills_of
 from toolcrib.cli.config.toolkits import toolkit_of
 from toolcrib.cli.imports import BadSource, from_file, from_module, importable
 from toolcrib.cli.terminal import CommandError
@@ -284,6 +293,8 @@ class _Project:
             return [toolkit_of(entry, self.folder, place)]
         if isinstance(entry, OpenApiEntry):
             return [document_of(entry, self.folder, place)]
+        if isinstance(entry, SkillsEntry):
+            return [skills_of(entry, self.folder, place)]
         if isinstance(entry, McpEntry):
             return [server_of(entry, self.folder, place)]
         value: Any = from_file(self.folder / entry) if entry.endswith(".py") else from_module(entry)

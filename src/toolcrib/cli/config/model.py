@@ -240,6 +240,14 @@ class OpenApiEntry(Section):
     refresh_s: Number | None = None
 
 
+class SkillsEntry(Section):
+    """Folders with skills in them, each a folder with a `SKILL.md`."""
+
+    skills: Texts
+    name: Text = "skills"
+    trusted: StrictBool = True
+
+
 class ToolkitEntry(BaseModel):
     """A toolkit; its other keys are the settings of its `tools(...)`."""
 
@@ -250,7 +258,7 @@ class ToolkitEntry(BaseModel):
 
 def _source_kind(value: Any) -> str:
     if isinstance(value, Mapping):
-        return next((f"#{key}" for key in ("files", "toolkit", "openapi") if key in value), "#mcp")
+        return next((f"#{key}" for key in ("files", "toolkit", "openapi", "skills") if key in value), "#mcp")
     return "#text"
 
 
@@ -260,6 +268,7 @@ Source = Annotated[
     | Annotated[FilesEntry, Tag("#files")]
     | Annotated[ToolkitEntry, Tag("#toolkit")]
     | Annotated[OpenApiEntry, Tag("#openapi")]
+    | Annotated[SkillsEntry, Tag("#skills")]
     | Annotated[McpEntry, Tag("#mcp")],
     Discriminator(_source_kind),
 ]
@@ -510,7 +519,12 @@ def _child(data: Any, step: int | str) -> tuple[Any] | None:
     return (data[step],) if isinstance(data, list) and isinstance(step, int) and step < len(data) else None
 
 
-_TAGS: dict[str, type[BaseModel]] = {"#files": FilesEntry, "#openapi": OpenApiEntry, "#mcp": McpEntry}
+_TAGS: dict[str, type[BaseModel]] = {
+    "#files": FilesEntry,
+    "#openapi": OpenApiEntry,
+    "#skills": SkillsEntry,
+    "#mcp": McpEntry,
+}
 
 
 def _model_of(loc: tuple[int | str, ...]) -> type[BaseModel]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib.cli.config.model import FilesEntry, McpEntry, Mistake, OpenApiEntry
+from toolcrib.cli.config.model import FilesEntry, McpEntry, Mistake, OpenApiEntry, SkillsEntry
 from toolcrib.types import Limits
 from toolcrib.yaml import Path as Place
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toolcrib.definitions.source import FileSource
     from toolcrib.sources.mcp import Mcp
     from toolcrib.sources.openapi import OpenApi
+    from toolcrib.sources.skills import Skills
 
 log = logging.getLogger("toolcrib.cli")
 _DEFINITIONS = (".yaml", ".yml")
@@ -126,6 +127,18 @@ def document_of(entry: OpenApiEntry, folder: Path, place: Place) -> OpenApi:
         settings["uploads"] = _there(folder / settings["uploads"], (*place, "uploads"))
     found = entry.openapi if is_address(entry.openapi) else _there(folder / entry.openapi, place)
     return OpenApi(found, **settings)
+
+
+def skills_of(entry: SkillsEntry, folder: Path, place: Place) -> Skills:
+    """The skills that an entry means.
+
+    Raises:
+        Mistake: a folder is not there.
+    """
+    from toolcrib.sources.skills import Skills
+
+    folders = [_there(folder / one, (*place, "skills")) for one in entry.skills]
+    return Skills(*folders, name=entry.name, trusted=entry.trusted)
 
 
 def filled(value: Any, place: Place) -> Any:

@@ -59,7 +59,10 @@ class Duplex:
         try:
             if len(line) > self._server.settings.largest:
                 raise ProtocolError(INVALID_REQUEST, f"A message has more than {self._server.settings.largest} bytes")
-            self._begin(wire.read(line))
+            connection = self._connection
+            parts = wire.batch(line) if connection is not None and connection.version == wire.BATCHES else None
+            for part in (line,) if parts is None else parts:
+                self._begin(wire.read(part))
         except ProtocolError as wrong:
             self._write(wire.error(wire.id_of(line), wrong))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -15,6 +16,7 @@ from toolcrib.serve.mcp.wire import HEADER_MISMATCH, McpMessage, ProtocolError, 
 from toolcrib.serve.principal import Headers
 from toolcrib.tool import Tool
 
+log = logging.getLogger("toolcrib.serve")
 VERSION = b"mcp-protocol-version"
 METHOD = b"mcp-method"
 NAME = b"mcp-name"
@@ -51,8 +53,20 @@ def check_routing(headers: Headers, message: McpMessage) -> None:
     if field is None or message.params is UNSET:
         return
     value = getattr(message.params, field)
-    if value is not UNSET and _text(headers, NAME) != value:
+    if NAME not in headers and field == "task_id":
+        warn_of_missing(method)
+    elif value is not UNSET and _text(headers, NAME) != value:
         raise ProtocolError(HEADER_MISMATCH, "Header mismatch: Mcp-Name must be the same as in the body")
+
+
+@lru_cache
+def warn_of_missing(method: str) -> None:
+    """Warns, once for a method, of clients that leave the name of a task out of the headers.
+
+    They are served: the id of a task cannot be guessed, it is looked up for its owner alone, and who routes by headers
+    has routed already.
+    """
+    log.warning("a client sends %s without the header Mcp-Name, which the protocol demands; it is served", method)
 
 
 def check_arguments(headers: Headers, tool: Tool, arguments: bytes) -> None:

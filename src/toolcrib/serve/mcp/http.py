@@ -14,13 +14,23 @@ from toolcrib.errors import StoreError
 from toolcrib.serve.api.errors import ApiError, problem_of
 from toolcrib.serve.asgi import JSON, STREAM, ClientDisconnected, Header, Receive, Scope, Send, gone, read, reply
 from toolcrib.serve.mcp import wire
+from toolcrib.serve.mcp.batches import BatchAnswer
 from toolcrib.serve.mcp.headers import VERSION, check_arguments, check_once, check_routing
 from toolcrib.serve.mcp.legacy import RESUMES, LegacyConnection, LegacyHandler, StreamPosition
 from toolcrib.serve.mcp.modern import LISTEN, ModernHandler
 from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
 from toolcrib.serve.mcp.server import McpServer
 from toolcrib.serve.mcp.subscriptions import Subscriber
-from toolcrib.serve.mcp.wire import INTERNAL, INVALID_REQUEST, LEGACY, LIMITED, SESSION_GONE, McpMessage, ProtocolError
+from toolcrib.serve.mcp.wire import (
+    BATCHES,
+    INTERNAL,
+    INVALID_REQUEST,
+    LEGACY,
+    LIMITED,
+    SESSION_GONE,
+    McpMessage,
+    ProtocolError,
+)
 from toolcrib.serve.principal import Headers, NotAdmitted, Principal, caller, refused
 
 if TYPE_CHECKING:
@@ -201,6 +211,8 @@ class McpHttp:
             return
         body = await visit.body()
         try:
+            if await self._batch(visit, body):
+                return
             message = wire.read(body)
         except ProtocolError as wrong:
             await reply(send, wrong.status, wire.error(wire.id_of(body), wrong))
@@ -209,6 +221,17 @@ class McpHttp:
             await self._modern(visit, message)
         else:
             await self._legacy(visit, message)
+
+    async def _batch(self, visit: IncomingRequest, body: bytes) -> bool:
+        """Answers several messages at once, for a client of the one revision that has that; False for one message."""
+        connection = self._connection(visit) if SESSION in visit.headers else None
+        if connection is None or connection.version != BATCHES:
+            return False
+        parts = wire.batch(body)
+        if parts is None:
+            return False
+        await BatchAnswer(self.legacy, connection, HttpExchange(visit)).send(parts)
+        return True
 
     # The newest revision
 

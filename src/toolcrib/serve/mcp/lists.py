@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -59,6 +59,13 @@ class McpLists:
         """The templates of the library and of servers."""
         return self._page(request, room, "resourceTemplates", lambda: self._resources(room, template=True))
 
+    def skills(self, request: McpRequest, room: McpSession, entries: Sequence[Listed]) -> McpReply:
+        """The skills, which were looked at just now."""
+        begin = _place(request, self._settings.page)
+        if begin and begin >= len(entries):
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: there is no such page")
+        return McpReply(self._encoded(request, "skills", entries, begin))
+
     def _resources(self, room: McpSession, *, template: bool) -> Iterable[Listed]:
         found = dict(self._upstreams.templates(room) if template else self._upstreams.resources(room))
         for one in () if self._shelf is None else self._shelf.resources.values():
@@ -78,13 +85,16 @@ class McpLists:
             all_items = list(items())
             if begin and begin >= len(all_items):
                 raise ProtocolError(INVALID_PARAMS, "Invalid params: there is no such page")
-            end = begin + self._settings.page
-            made: dict[str, Any] = {name: all_items[begin:end]}
-            if end < len(all_items):
-                made["nextCursor"] = urlsafe_b64encode(b"%d" % end).decode()
-            page = self.cache(request, encode(made))
+            page = self._encoded(request, name, all_items, begin)
             pages[key] = edition, page
         return McpReply(page)
+
+    def _encoded(self, request: McpRequest, name: str, items: Sequence[Listed], begin: int) -> bytes:
+        end = begin + self._settings.page
+        made: dict[str, Any] = {name: items[begin:end]}
+        if end < len(items):
+            made["nextCursor"] = urlsafe_b64encode(b"%d" % end).decode()
+        return self.cache(request, encode(made))
 
 
 def _place(request: McpRequest, page: int) -> int:

@@ -18,6 +18,7 @@ from toolcrib.serve.mcp.request import Later, McpReply, McpRequest
 from toolcrib.serve.mcp.sessions import McpSession, McpSessions
 from toolcrib.serve.mcp.settings import McpServerSettings
 from toolcrib.serve.mcp.signed_state import Signer, kept_secret
+from toolcrib.serve.mcp.skills import SKILLS, SkillShelf, contents
 from toolcrib.serve.mcp.subscriptions import Hub
 from toolcrib.serve.mcp.tasks import Tasks
 from toolcrib.serve.mcp.tool_calls import CallRunner, Shape
@@ -44,6 +45,7 @@ class McpServer:
         seal = Signer(secret)
         self.rooms = McpSessions(crib, seal, library, settings.namespaces)
         self.upstreams = Upstreams(crib)
+        self.skills = SkillShelf(crib, self.upstreams)
         self.lists = McpLists(settings, library, self.upstreams)
         self.tasks = Tasks(self.rooms, seal, settings)
         self.running = CallRunner(seal, settings, self.tasks)
@@ -65,6 +67,9 @@ class McpServer:
             "resources/templates/list": self.list_templates,
             "resources/read": self.read_resource,
             "completion/complete": self.complete,
+            "skills/list": self.list_skills,
+            "skills/get": self.get_skill,
+            "resources/directory/read": self.read_directory,
         }
 
     @classmethod
@@ -86,7 +91,7 @@ class McpServer:
     @property
     def has_library(self) -> bool:
         """True if there may be prompts and resources, of the program's own or of servers."""
-        return self.library is not None or bool(self.upstreams)
+        return self.library is not None or bool(self.upstreams) or bool(self.skills)
 
     def capabilities(self, *, modern: bool) -> dict[str, Any]:
         """What the server can do."""
@@ -95,9 +100,10 @@ class McpServer:
             has["prompts"] = {"listChanged": True}
             has["resources"] = {"listChanged": True, "subscribe": True}
             has["completions"] = {}
-        if modern:
-            has["extensions"] = {TASKS: {}}
-        return has
+        extensions: dict[str, Any] = {TASKS: {}} if modern else {}
+        if self.skills:
+            extensions[SKILLS] = {"directoryRead": True}
+        return has | ({"extensions": extensions} if extensions else {})
 
     async def discover(self, request: McpRequest) -> McpReply:
         """Who the server is and what it can do."""
@@ -231,12 +237,32 @@ class McpServer:
             resource, variables = own
             return await self._call(request, await self.room(request), resource.tool, canonical(variables))
         room = await self._shelves(request)
+        if (file := self.skills.file(room, uri)) is not None:
+            return await self._call(request, room, file[0], canonical(file[1]))
         found = self.upstreams.resource(room, uri)
         if found is None:
             raise ProtocolError(
                 INVALID_PARAMS if request.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri}
             )
         return await self._call(request, room, found.tool, canonical({"uri": found.name}))
+
+    async def list_skills(self, request: McpRequest) -> McpReply:
+        """The skills of the crib and of servers."""
+        room = await self._shelves(request)
+        await self.skills.refresh()
+        return self.lists.skills(request, room, self.skills.entries(room))
+
+    async def get_skill(self, request: McpRequest) -> McpReply:
+        """One skill, as the list has it."""
+        room = await self._shelves(request)
+        entry = self.skills.entry(room, request.needs("uri"))
+        return McpReply(self.lists.cache(request, encode({"skill": entry})))
+
+    async def read_directory(self, request: McpRequest) -> McpReply:
+        """What lies in a folder of a skill."""
+        room = await self._shelves(request)
+        children = self.skills.directory(room, request.needs("uri"))
+        return McpReply(self.lists.cache(request, encode({"resources": children})))
 
     async def complete(self, request: McpRequest) -> McpReply | Later:
         """What may stand for an argument of a prompt or of a template."""
@@ -314,6 +340,8 @@ def _read_shape(result: Result, tool: Tool | None, modern: bool, uri: str) -> by
     data = _needed(result, modern)
     if method_of(tool) is not None:
         return encode(data)
+    if tool is not None and "skills" in tool.metadata:
+        return encode({"contents": [contents(result, uri)]})
     if "json" in data:
         data = {"mimeType": data["mimeType"], "text": encode(data["json"]).decode()}
     return encode({"contents": [{"uri": uri, **data}]})

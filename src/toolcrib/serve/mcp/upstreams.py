@@ -112,6 +112,17 @@ class Upstreams:
         """The templates that can be seen, by address."""
         return self._listed(room, "uriTemplate", lambda offers: offers.templates)
 
+    @property
+    def have_skills(self) -> bool:
+        """True if a server has skills."""
+        return any("skills" in source.server.features for source in self.sources)
+
+    def skills(self, room: McpSession) -> Iterator[Listed]:
+        """The skills that can be seen."""
+        for source in self.sources:
+            if self._tool(room, source, READ) is not None:
+                yield from source.server.known_offers.skills
+
     def _listed(self, room: McpSession, key: str, entries: Callable[[Offers], Iterable[Listed]]) -> dict[str, Listed]:
         found: dict[str, Listed] = {}
         for source in self.sources:

@@ -10,6 +10,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 NEWEST = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+BATCHES = "2025-03-26"
+"""The one revision that has batches."""
+
+MOST_IN_BATCH = 100
 SUPPORTED = (NEWEST, *LEGACY)
 
 PARSE_ERROR = -32700
@@ -101,6 +105,7 @@ class _Named(Struct):
 
 
 _message = msgspec.json.Decoder(McpMessage)
+_batch = msgspec.json.Decoder(list[Raw])
 _envelope = msgspec.json.Decoder(_Envelope)
 _named = msgspec.json.Decoder(_Named)
 decode = msgspec.json.Decoder().decode
@@ -128,6 +133,23 @@ def read(body: bytes | bytearray | memoryview) -> McpMessage:
     elif message.id is None:
         raise ProtocolError(INVALID_REQUEST, "Invalid request: id must be a text or a whole number")
     return message
+
+
+def batch(body: bytes | bytearray | memoryview) -> list[bytes] | None:
+    """The messages of a batch, which the revision 2025-03-26 has; None where the body is none.
+
+    Raises:
+        ProtocolError: it is empty, or has more than are taken.
+    """
+    if bytes(body[:64]).lstrip()[:1] != b"[":
+        return None
+    try:
+        parts = _batch.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(PARSE_ERROR, f"Parse error: {error}") from None
+    if not 0 < len(parts) <= MOST_IN_BATCH:
+        raise ProtocolError(INVALID_REQUEST, f"Invalid request: a batch has 1 to {MOST_IN_BATCH} messages")
+    return [bytes(part) for part in parts]
 
 
 def _invalid(body: bytes | bytearray | memoryview, problem: str) -> ProtocolError:

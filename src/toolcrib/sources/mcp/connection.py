@@ -27,7 +27,7 @@ from toolcrib.sources.mcp.callers import callers
 from toolcrib.sources.mcp.endpoint import Endpoint, root_cause, words
 from toolcrib.sources.mcp.http import HttpEndpoint
 from toolcrib.sources.mcp.incoming_messages import IncomingMessages
-from toolcrib.sources.mcp.offer_list import OfferList
+from toolcrib.sources.mcp.offer_list import OfferList, has_feature
 from toolcrib.sources.mcp.offers import FEATURES, Offers
 from toolcrib.sources.mcp.outgoing_messages import TASKS, OutgoingMessages
 from toolcrib.sources.mcp.questions import exchange_of_this_context
@@ -286,7 +286,7 @@ class McpConnection:
         async with self._one_listing:
             has = self.client.server_capabilities
             listing = ToolListing([]) if has.tools is None else await self._listed()
-            features = frozenset(name for name in FEATURES if getattr(has, name) is not None)
+            features = frozenset(name for name in (*FEATURES, "skills") if has_feature(has, name))
             self.listing = listing._replace(features=features)
         self._heard.relisted(self.listing)
 

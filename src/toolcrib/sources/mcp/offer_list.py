@@ -11,7 +11,7 @@ import mcp_types as types
 from pydantic import ValidationError
 
 from toolcrib.errors import ToolFailure
-from toolcrib.sources.mcp.offers import Offers, valid
+from toolcrib.sources.mcp.offers import SKILLS, Offers, valid
 from toolcrib.sources.mcp.settings import McpClientSettings
 
 PAGES = 100
@@ -31,11 +31,25 @@ class _Kind(NamedTuple):
     capability: str
 
 
+class _ListSkillsRequest(types.Request[types.PaginatedRequestParams, str]):
+    """A request of the skills extension."""
+
+    method: str = "skills/list"
+
+
 _KINDS = {
     "prompts": _Kind(types.ListPromptsRequest, "prompts", "name", "prompts"),
     "resources": _Kind(types.ListResourcesRequest, "resources", "uri", "resources"),
     "templates": _Kind(types.ListResourceTemplatesRequest, "resourceTemplates", "uriTemplate", "resources"),
+    "skills": _Kind(_ListSkillsRequest, "skills", "uri", "skills"),
 }
+
+
+def has_feature(capabilities: types.ServerCapabilities, name: str) -> bool:
+    """True if a server declared one of the things that it may have beside tools."""
+    if name == "skills":
+        return SKILLS in (capabilities.extensions or {})
+    return getattr(capabilities, name) is not None
 
 
 class OfferList:
@@ -56,8 +70,8 @@ class OfferList:
         """All of them, each empty where the server does not answer."""
         found = await asyncio.gather(*map(self._entries, _KINDS.values()))
         entries = (valid(some or (), kind.key) for some, kind in zip(found, _KINDS.values(), strict=True))
-        prompts, resources, templates = entries
-        return Offers(prompts, resources, templates, self._until)
+        prompts, resources, templates, skills = entries
+        return Offers(prompts, resources, templates, skills, self._until)
 
     async def count(self, name: str) -> int | None:
         """How many one of them has; None where the server does not answer."""
@@ -65,7 +79,7 @@ class OfferList:
         return None if entries is None else len(entries)
 
     async def _entries(self, kind: _Kind) -> list[Any] | None:
-        if getattr(self._capabilities, kind.capability) is None:
+        if not has_feature(self._capabilities, kind.capability):
             return []
         found: list[Any] = []
         try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 FEATURES = ("prompts", "resources", "completions")
+SKILLS = "io.modelcontextprotocol/skills"
 _VARIABLE = re.compile(r"\{[^{}]*\}")
 LONGEST_URI = 8192
 
@@ -19,11 +20,18 @@ class Offers(NamedTuple):
     prompts: tuple[Described, ...] = ()
     resources: tuple[Described, ...] = ()
     templates: tuple[Described, ...] = ()
+    skills: tuple[Described, ...] = ()
     until: float = 0.0
 
     def lists(self, uri: str) -> bool:
         """True if a resource of that address is listed."""
-        return any(one["uri"] == uri for one in self.resources)
+        return any(one["uri"] == uri for one in (*self.resources, *self.skill_files()))
+
+    def skill_files(self) -> Iterator[Described]:
+        """The files of its skills."""
+        lists = (one.get("resources") for one in self.skills)
+        files = (file for listed in lists if isinstance(listed, list) for file in listed)
+        return (file for file in files if isinstance(file, Mapping) and isinstance(file.get("uri"), str))
 
     def describes(self, uri: str) -> bool:
         """True if an address is one of a template."""
@@ -31,7 +39,8 @@ class Offers(NamedTuple):
 
     def speaks(self, scheme: str) -> bool:
         """True if there is a resource or template whose address has that scheme."""
-        listed = (*(one["uri"] for one in self.resources), *(one["uriTemplate"] for one in self.templates))
+        listed = [one["uri"] for one in (*self.resources, *self.skills)]
+        listed += [one["uriTemplate"] for one in self.templates]
         return any(uri.partition(":")[0] == scheme for uri in listed)
 
 

@@ -120,7 +120,7 @@ class McpClient:
             if self._offers is None or loop.time() >= self._offers.until:
                 async with self._pool.listing() as connection:
                     before, self._offers = self._offers, await connection.offers()
-                if before is None or before[:3] != self._offers[:3]:
+                if before is None or before[:4] != self._offers[:4]:
                     self.edition += 1
             return self._offers
 
