@@ -91,6 +91,9 @@ conformance: $(INSTALLED) ## Run the official MCP suites against server and clie
 	@$(BIN)/python -m tests.conformance.run $(ARGS)
 	@$(BIN)/python -m tests.conformance.clients
 
+conformance-proxy: $(INSTALLED) ## Run the same through `toolcrib serve` in front of the reference server (ARGS="--log FOLDER")
+	@$(BIN)/python -m tests.conformance.proxy $(ARGS)
+
 adapters: $(INSTALLED) ## Test each adapter in an environment of its own (ARGS="langchain" for one)
 	@$(BIN)/python -m tests.adapters.run $(ARGS)
 
