@@ -680,6 +680,7 @@ RELIABILITY: dict[str, str] = {
     "reliability.logout.1": "A closed session takes no calls in any process, by any door, until it is opened again.",
     "reliability.logout.2": "A logout waits for and ends what other processes and nodes run.",
     "reliability.logout.3": "Cancel and interrupt reach a call in whatever process it runs.",
+    "reliability.logout.4": "A call is done after the calls that it made, also where the store is away while they end.",
     # Counting
     "reliability.count.1": "`ctx.attempt` grows with every run of a body.",
     "reliability.count.2": "A call that kills its process is given up after exactly as many attempts as it may have.",

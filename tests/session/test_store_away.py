@@ -1,13 +1,15 @@
 """A store that is away while a call runs: it is waited for, and no body fails for it."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.requirements import requirement
-from toolcrib import Change, Context, Crib, Result, StoreError, StoreUnavailable, tool
+from toolcrib import Change, Context, Crib, Result, Session, StoreError, StoreUnavailable, tool
+from toolcrib._call import pipeline
 from toolcrib.store.sqlite.store import SqliteStore
 
 KEYS: dict[str, Any] = {"total": "add"}
@@ -117,3 +119,93 @@ async def test_whoever_waits_for_a_call_whose_end_cannot_be_written_is_told_and_
     assert result.failure.code == "internal"
     traces = [line for line in caplog.records if line.exc_info and "the end is refused" in str(line.exc_info[1])]
     assert len(traces) == 2
+
+
+class WithoutEnds(SqliteStore):
+    """A store that cannot take the ends of some tools' calls, each for so many times, and opens `held` after that."""
+
+    def __init__(self, url: str, held: str = "", **refused: int) -> None:
+        super().__init__(url)
+        self.held, self.refused, self.tried = held, refused, asyncio.Event()
+
+    async def commit(self, write: Any) -> Any:
+        name = "" if write.row is None else write.row.tool.removeprefix("default.")
+        if self.refused.get(name) and any(kind == "done" for _, _, kind, _ in write.events):
+            self.refused[name] -= 1
+            self.tried.set()
+            raise StoreUnavailable("full")
+        return await super().commit(write)
+
+    async def calls(self, *args: Any, **more: Any) -> Any:
+        if not self.held and any(self.refused.values()) and more.get("parent"):
+            raise StoreUnavailable("full")
+        return await super().calls(*args, **more)
+
+    async def read(self, session: str, *args: Any, **more: Any) -> Any:
+        if self.held and session == self.held:
+            await self.tried.wait()
+        return await super().read(session, *args, **more)
+
+
+def nested(begun: asyncio.Event) -> list[Any]:
+    """A call that makes another, which ends in its second attempt."""
+
+    @tool(idempotent=True)
+    async def inner(ctx: Context) -> int:
+        """Wait in the first attempt."""
+        begun.set()
+        await asyncio.sleep(3600 if ctx.attempt == 1 else 0)
+        return ctx.attempt
+
+    @tool(idempotent=True)
+    async def outer(ctx: Context) -> Any:
+        """Have another do it."""
+        return (await ctx.call("inner")).data
+
+    return [inner, outer]
+
+
+async def ends(session: Session) -> list[str]:
+    """The tools of the calls in a session, in the order in which they ended."""
+    tools = {row.id: row.tool for row in await session.crib.store.calls(session.id)}
+    events = await session.crib.store.read(session.id)
+    return [tools[event.call].removeprefix("default.") for event in events if event.kind == "done" and event.call]
+
+
+@requirement("reliability.logout.4")
+async def test_a_child_that_ends_while_its_crib_starts_is_recorded_before_its_parent(tmp_path: Path) -> None:
+    begun, url = asyncio.Event(), f"sqlite:///{tmp_path}/log.db"
+    tools = nested(begun)
+    async with Crib(tools, store=url) as crib:
+        call = await (await crib.open("s", owner="ada")).submit("outer")
+        await begun.wait()
+        begun.clear()
+        await (await crib.open("later", owner="ada")).submit("inner")
+        await begun.wait()
+        await crib.stop(grace=0)
+    store = WithoutEnds(url, held="later", inner=1)
+    async with Crib(tools, store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        result = await asyncio.wait_for(session.result(call.id), 30)
+        assert store.tried.is_set()
+        assert result.data == 2
+        assert await ends(session) == ["inner", "outer"]
+
+
+@requirement("reliability.logout.4")
+async def test_the_end_of_a_stopped_parent_waits_for_that_of_its_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "RETRY_S", 0.02)
+    begun = asyncio.Event()
+    store = WithoutEnds(f"sqlite:///{tmp_path}/log.db", inner=5, outer=1)
+    async with Crib(nested(begun), store=store) as crib:
+        session = await crib.open("s", owner="ada")
+        call = await session.submit("outer")
+        await begun.wait()
+        with suppress(StoreError):
+            await session.cancel(call.id)
+        async with asyncio.timeout(30):
+            while len(await ends(session)) < 2:  # noqa: ASYNC110 - nobody is told of ends that are written later
+                await asyncio.sleep(0.01)
+        assert await ends(session) == ["inner", "outer"]

@@ -84,6 +84,7 @@ class Pipeline:
         self._numbers = itertools.count(1)
         self.refused_after_done = 0
         self.stopping = self.starting = False
+        self._unwritten: dict[str, set[str]] = {}  # by the id of a call: those that it made and whose ends come later
         self.loop: asyncio.AbstractEventLoop
         self.thread = 0
         self.threads: Executor | None = None
@@ -620,17 +621,38 @@ class Pipeline:
         attempt = 0
         while True:
             try:
+                if live.id in self._unwritten:
+                    raise StoreUnavailable("The end of a call that it made is not written yet")
                 return await (self.store.commit(write) if self.turns is None else self._commit(live, write))
             except StoreUnavailable as error:
-                if write.expect is None or self.stopping or self.starting:
+                if write.expect is None or self.stopping or self._only_starts(live):
                     raise
                 if attempt % QUIET == 0:
                     trace.error("call %s cannot be recorded yet: %s", live.id, error)
                 if live.halted or live.late_stop is not None:
-                    self.aside(self._durably_later(live, write))  # its caller is told before
+                    self._write_later(live, write)  # its caller is told before
                     raise
                 attempt += 1
                 await asyncio.sleep(RETRY_S)
+
+    def _only_starts(self, live: LiveCall) -> bool:
+        """True if the start of the crib itself writes, which fails where it cannot; a call that runs already waits."""
+        return self.starting and live.id not in live.session.live
+
+    def _write_later(self, live: LiveCall, write: Write) -> None:
+        """Leaves the end of a stopped call to a task of its own. The call that made it ends after it."""
+        row = write.row
+        assert row is not None
+        parent = None if row.background else row.parent
+        if parent is not None:
+            self._unwritten.setdefault(parent, set()).add(live.id)
+        self.aside(self._durably_later(live, write)).add_done_callback(lambda _: self._written(parent, live.id))
+
+    def _written(self, parent: str | None, child: str) -> None:
+        if parent is not None and (children := self._unwritten.get(parent)) is not None:
+            children.discard(child)
+            if not children:
+                del self._unwritten[parent]
 
     async def _commit(self, live: LiveCall, write: Write) -> Conflict | None:
         """Commits in turns of the owners, where they share the crib."""
@@ -655,6 +677,8 @@ class Pipeline:
             write = self._end(live, standing)
         while not self.stopping:
             await asyncio.sleep(RETRY_S)
+            if live.id in self._unwritten:
+                continue
             try:
                 conflict = await self.store.commit(write)
             except StoreUnavailable as error:
