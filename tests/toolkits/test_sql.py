@@ -381,9 +381,12 @@ async def test_sql_in_a_string_reads_no_more_than_the_role_may(server: str, post
 
 
 @requirement("sql.5")
-@pytest.mark.parametrize("right", ["SUPERUSER", "pg_read_server_files", "pg_execute_server_program"])
+@pytest.mark.parametrize("right", ["SUPERUSER", "chief", "pg_read_server_files", "pg_execute_server_program"])
 async def test_a_role_that_may_do_everything_is_refused(server: str, postgres_url: str, right: str) -> None:
     role = urlsplit(server).username
+    if right == "chief":  # whoever is a member of a superuser can become it
+        right = f"chief_of_{role}"
+        execute(postgres_url, f"CREATE ROLE {right} SUPERUSER")
     execute(postgres_url, f"ALTER ROLE {role} {right}" if right == "SUPERUSER" else f"GRANT {right} TO {role}")
     for tool in ("sql_query", "sql_execute"):
         async with opened(sql.tools({"shop": server}, write=True), ALLOWED) as session:
@@ -391,8 +394,9 @@ async def test_a_role_that_may_do_everything_is_refused(server: str, postgres_ur
             assert failure is not None
             assert (failure.code, failure.retryable) == ("unavailable", False)
             assert "superuser" in failure.message
-    if right == "SUPERUSER":
-        execute(postgres_url, f"ALTER ROLE {role} NOSUPERUSER")
+    execute(postgres_url, f"ALTER ROLE {role} NOSUPERUSER" if right == "SUPERUSER" else f"REVOKE {right} FROM {role}")
+    if right.startswith("chief"):
+        execute(postgres_url, f"DROP ROLE {right}")
 
 
 @requirement("sql.3")

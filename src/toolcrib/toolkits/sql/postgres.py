@@ -26,12 +26,13 @@ _EFFECTS = re.compile(
 _SPELLED = re.compile(r"\bU&\s*[\"']", re.IGNORECASE)
 _CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "CREATE", "ALTER", "DROP", "TRUNCATE", "COMMENT"})
 _ALMIGHTY = "A superuser, or a role that reaches the server's files and programs, cannot be used for the database"
+# A role can become each of which it is a member.
 _PRIVILEGED = """
-SELECT rolsuper OR EXISTS (
-    SELECT FROM pg_roles AS server
-    WHERE server.rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program')
-      AND pg_has_role(session_user, server.oid, 'MEMBER')
-) FROM pg_roles WHERE rolname = session_user
+SELECT EXISTS (
+    SELECT FROM pg_roles
+    WHERE (rolsuper OR rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program'))
+      AND pg_has_role(session_user, oid, 'MEMBER')
+)
 """
 _COLUMNS = """
 SELECT table_schema, table_name, column_name, data_type, is_nullable = 'YES' AS nullable
