@@ -794,6 +794,7 @@ FINDINGS: dict[str, str] = {
     "findings.policy.5": "Groups, sources and folders that do not exist are found.",
     "findings.policy.6": "A finding says file, line, code, message and what was meant.",
     "findings.config.1": "Settings that name no tool, namespace or source are found.",
+    "findings.config.2": "Examples with arguments that a tool does not have are found.",
     "findings.shown.1": "A server logs its findings when it starts and serves them to administrators.",
     "findings.shown.2": "What a source that has not answered yet may bring is only remarked.",
     "findings.shown.3": "The console shows the findings to administrators.",

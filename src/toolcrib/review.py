@@ -22,7 +22,8 @@ UNSURE = ("NO_TOOL", "NO_FACT", "NO_SOURCE", "NO_CAPABILITY", "NO_NAMESPACE", "N
 
 async def review(crib: Crib) -> list[Finding]:
     """Return all findings of a crib that was started: errors first, then by file and line."""
-    found = [*policy_findings(crib), *setting_findings(crib), *agent_findings(crib), *await source_findings(crib)]
+    found = [*policy_findings(crib), *setting_findings(crib), *tool_findings(crib), *agent_findings(crib)]
+    found += await source_findings(crib)
     return in_order(tempered(crib, found))
 
 
@@ -84,6 +85,20 @@ def _setting(
     return Finding(
         code, "warning", told, "config", origin.file, origin.line_at(place), nearest=close[0] if close else None
     )
+
+
+def tool_findings(crib: Crib) -> Iterator[Finding]:
+    """Yield what tools say of themselves and does not hold; definition files are reviewed where they are read."""
+    for tool in crib.catalog.view(("*",)).tools:
+        yield from (Finding("TOOL_WARNING", "warning", told, "config") for told in tool.warnings)
+        known = names(tool.input_schema)
+        if tool.function is None or tool.input_schema.get("additionalProperties") is not False:
+            continue
+        for name in dict.fromkeys(name for example in tool.knowledge.examples for name in example.arguments):
+            if name not in known:
+                close = nearest(name, known, 1)
+                told = f"{tool.id}: an example has '{name}', which is none of its arguments"
+                yield Finding("BAD_EXAMPLE", "warning", told, "config", nearest=close[0] if close else None)
 
 
 def agent_findings(crib: Crib) -> list[Finding]:

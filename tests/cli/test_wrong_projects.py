@@ -48,7 +48,7 @@ class WrongProject(Team):
         ]
 
 
-@requirement("findings.projects.1")
+@requirement("findings.projects.1", "findings.config.2")
 @pytest.mark.parametrize("name", nonempty(NAMES))
 def test_every_mistake_of_a_wrong_project_is_found(name: str, tmp_path: Path) -> None:
     expected = (PROJECTS / name / "expected").read_text("utf-8").split("\n")
