@@ -625,7 +625,7 @@ class Pipeline:
                     raise StoreUnavailable("The end of a call that it made is not written yet")
                 return await (self.store.commit(write) if self.turns is None else self._commit(live, write))
             except StoreUnavailable as error:
-                if write.expect is None or self.stopping or self._only_starts(live):
+                if write.expect is None or self.stopping or self._begins(live, write):
                     raise
                 if attempt % QUIET == 0:
                     trace.error("call %s cannot be recorded yet: %s", live.id, error)
@@ -635,9 +635,10 @@ class Pipeline:
                 attempt += 1
                 await asyncio.sleep(RETRY_S)
 
-    def _only_starts(self, live: LiveCall) -> bool:
-        """True if the start of the crib itself writes, which fails where it cannot; a call that runs already waits."""
-        return self.starting and live.id not in live.session.live
+    def _begins(self, live: LiveCall, write: Write) -> bool:
+        """True if the crib starts and writes this for it: then it fails. What a body has done already is kept."""
+        assert write.row is not None and write.expect is not None
+        return self.starting and (live.id not in live.session.live or write.row.attempt != write.expect[1])
 
     def _write_later(self, live: LiveCall, write: Write) -> None:
         """Leaves the end of a stopped call to a task of its own. The call that made it ends after it."""
