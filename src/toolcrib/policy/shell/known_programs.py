@@ -128,8 +128,12 @@ _CURL_SENDS = (
 )
 
 
+_CURL = f"{valued(CURL)} -K --config --variable --engine"
+_WGET = f"{valued(WGET)} -e --execute --config --use-askpass"
+
+
 def _curl(words: list[CommandWord]) -> list[Need]:
-    split = split_words(words, f"{valued(CURL)} -K --config --variable --engine")
+    split = split_words(words, _CURL)
     files = split.of(*_CURL_READS.split())
     for value in split.of(*_CURL_SENDS.split()):
         # `@file`, `name@file`, and in forms `name=@file` and `name=<file`.
@@ -166,7 +170,7 @@ def _named_host(word: CommandWord) -> CommandWord:
 
 
 def _wget(words: list[CommandWord]) -> list[Need]:
-    split = split_words(words, f"{valued(WGET)} -e --execute --config --use-askpass")
+    split = split_words(words, _WGET)
     written = split.of("-O", "--output-document", "-o", "--output-file", "-a", "--append-output")
     named = split.of("-O", "--output-document")
     folder = [] if named else split.of("-P", "--directory-prefix") or [CommandWord(".", True)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -111,7 +112,7 @@ def computed(word: Word) -> bool:
 
 def harmless(words: Sequence[Word], spec: Options, *, bundled: bool = False) -> bool:
     """True if all options among these words are listed, wherever they stand."""
-    flags, values = set(spec.flags.split()), set(spec.values.split())
+    known, values, kinds = _listed(spec)
     at = 0
     while at < len(words):
         text = words[at].literal
@@ -122,11 +123,11 @@ def harmless(words: Sequence[Word], spec: Options, *, bundled: bool = False) -> 
             return True
         elif text.startswith("--"):
             name, equals, _ = text[2:].partition("=")
-            if name.removeprefix("no-") not in flags | values and name not in flags | values:
+            if name.removeprefix("no-") not in known and name not in known:
                 return False
             at += name in values and not equals
         elif (text.startswith("-") and len(text) > 1) or (bundled and at == 0):
-            taken = _letters(text.removeprefix("-"), spec.short)
+            taken = _letters(text.removeprefix("-"), kinds)
             if taken is None:
                 return False
             at += taken
@@ -134,9 +135,17 @@ def harmless(words: Sequence[Word], spec: Options, *, bundled: bool = False) -> 
     return True
 
 
-def _letters(text: str, short: str) -> int | None:
+@lru_cache(256)
+def _listed(spec: Options) -> tuple[frozenset[str], frozenset[str], dict[str, str]]:
+    """The long options, those of them that take a value, and the letters, each with the mark of its value."""
+    letters = pairwise(f"{spec.short} ")
+    kinds = {letter: mark if mark in ":?" else "" for letter, mark in letters if letter not in ":?"}
+    values = frozenset(spec.values.split())
+    return values.union(spec.flags.split()), values, kinds
+
+
+def _letters(text: str, kinds: Mapping[str, str]) -> int | None:
     """How many words the options in one word such as `-xzf` take for their values; None where one is not listed."""
-    kinds = {letter: after if after in ":?" else "" for letter, after in pairwise(f"{short} ") if letter not in ":?"}
     for index, letter in enumerate(text):
         if letter not in kinds:
             return None
