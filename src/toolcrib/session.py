@@ -92,7 +92,7 @@ class Session(Lists):
         self.state_seen = 0
         self._cached_results: RemoteResults | None = None
         self._closing: asyncio.Task[Closed] | None = None
-        self.room: Any = None  # what its runs are made of, where agents run in it
+        self.driver: Any = None  # what drives its runs, where agents run in it
         self._turn: tuple[str, int] = ("", 0)
         self._cached_view: CatalogView | None = None
         self._version = -1
@@ -209,7 +209,7 @@ class Session(Lists):
     def _take_logout(self) -> None:
         """A logout began, here or in another process."""
         self.shut = True
-        if self.crib.agents is not None and self.room is not None:
+        if self.crib.agents is not None and self.driver is not None:
             self.crib.agents.leave(self)
 
     def _take_rights(self, said: Opened | NamespacesChanged) -> None:

@@ -14,7 +14,7 @@ from toolcrib import Context, Refused, Tool, tool
 from toolcrib.agent import Agent, builtin, builtins, todos
 from toolcrib.agent.distri import from_builtin
 from toolcrib.agent.models import Message, ModelCall
-from toolcrib.agent.repair import repaired
+from toolcrib.agent.transcript import repaired
 from toolcrib.definitions import search
 
 MAIN = [Agent(name="main", instructions="M.")]

@@ -216,14 +216,14 @@ def test_a_changed_file_is_loaded_and_one_with_errors_leaves_the_old_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = written(tmp_path, "a.yaml", "model: m\ninstructions: one\n")
-    shelf = AgentLibrary([tmp_path])
-    first = shelf.book
+    library = AgentLibrary([tmp_path])
+    first = library.registry
     written(tmp_path, "a.yaml", "model: m\ninstructions: two, longer\n")
-    assert shelf.book["a"].instructions == "two, longer"
+    assert library.registry["a"].instructions == "two, longer"
     assert first["a"].instructions == "one"
     written(tmp_path, "a.yaml", "model: m\ninstruction: three, with a typo\n")
-    assert shelf.book["a"].instructions == "two, longer"
-    assert f"{path}:2" in shelf.problems[1]
+    assert library.registry["a"].instructions == "two, longer"
+    assert f"{path}:2" in library.problems[1]
     assert "instruction" in caplog.text
 
 

@@ -271,7 +271,7 @@ async def test_what_a_child_is_told_is_read_in_its_next_turn(place: Place) -> No
     async def tell(ctx: Context) -> str:
         """Tell the child."""
         scope = scope_of(ctx)
-        (note,) = [one for one in scope.room.calls_of(scope.now) if one.background]
+        (note,) = [one for one in scope.driver.conversation.visible_calls(scope.now) if one.background]
         await gate.wait()
         return str((await ctx.call("builtin.message_agent", {"id": note.id, "text": "be brief"})).data)
 

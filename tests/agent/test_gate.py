@@ -12,7 +12,7 @@ from tests.requirements import requirement
 from tests.session.place import Place
 from toolcrib import Crib, Refused, Result, tool
 from toolcrib.agent import Agent, Agents
-from toolcrib.agent.lease import LeaseLost
+from toolcrib.agent.run_log import LeaseLost
 from toolcrib.agent.scripted_model import ScriptedModel
 from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.store import Write
@@ -253,7 +253,7 @@ async def test_of_two_processes_that_find_a_run_without_its_call_one_ends_it(tmp
             agents = Agents(TEAM, model=ScriptedModel({}))
             crib = await stack.enter_async_context(Crib(store=f"sqlite:///{tmp_path}/log.db", agents=agents))
             session = await crib.open("s", owner="ada")
-            leases.append(agents.room(session).lease)
+            leases.append(agents.driver(session).log.lease)
         data = {"run": "r2", "agent": "friend", "reason": "cancelled", "turns": 1, "usage": {}}
         ends = [Write("s", [(1.0, None, "run_finished", Stored(encode(data)))]) for _ in range(2)]
         tries = [lease.end(write, "r2") for lease, write in zip(leases, ends, strict=True)]

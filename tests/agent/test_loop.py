@@ -117,7 +117,7 @@ async def test_max_turns_bind_and_time_for_people_does_not_count(place: Place) -
     script = {"main": [calls(("pay", {"cents": 1})), calls(("look", {})), text("never")]}
     async with world(place, given, script, look, pay) as here:
         await here.send("1")
-        run = next(iter(here.agents.room(here.session).thread.runs.values()))
+        run = next(iter(here.agents.driver(here.session).conversation.runs.values()))
         run.waiting_since = (run.waiting_since or 0) - 3600
         run.started_at -= 3600
         await here.session.answer((await here.question()).id, "accept")

@@ -144,7 +144,7 @@ async def test_a_thousand_runs_go_on_side_by_side() -> None:
     async with Crib([look], agents=Agents(MAIN, model=Model())) as crib:
         sessions = [await crib.open(f"s{n}", owner="ada") for n in range(1000)]
         outcomes = await asyncio.gather(*(session.send("go") for session in sessions))
-        assert all(session.room.task is None for session in sessions)
+        assert all(session.driver.task is None for session in sessions)
     assert [one.answer for one in outcomes] == [f"s{n}" for n in range(1000)]
 
 

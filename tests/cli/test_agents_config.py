@@ -52,7 +52,7 @@ def agents(team: Team, text: str) -> Agents:
     "said", ["team", "[team]", "[team/support.yaml, team/clerk.yaml, team/billing.md]", "{files: team}"]
 )
 def test_definitions_are_files_and_folders(team: Team, said: str) -> None:
-    assert sorted(agents(team, f"agents: {said}\n").book) == ["billing", "clerk", "support"]
+    assert sorted(agents(team, f"agents: {said}\n").registry) == ["billing", "clerk", "support"]
 
 
 def test_the_first_answers_unless_another_is_the_default(team: Team) -> None:
@@ -85,7 +85,7 @@ agents:
 
 def test_one_script_speaks_for_all_agents_that_name_it(team: Team) -> None:
     made = agents(team, (team.folder / "crib.yaml").read_text())
-    assert made.model_of(made.book["support"]) is made.model_of(made.book["billing"])
+    assert made.model_of(made.registry["support"]) is made.model_of(made.registry["billing"])
 
 
 def test_a_model_that_nobody_has_is_told_with_what_to_do(team: Team) -> None:

@@ -9,12 +9,12 @@ async with Crib([search], agents=agents) as crib:
 
 from toolcrib.agent import builtins
 from toolcrib.agent.builtins import builtin
+from toolcrib.agent.conversation import RunOutcome
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import CompletionRequest, Message, Model, ModelError
 from toolcrib.agent.problems import BadAgent
 from toolcrib.agent.providers import ProviderModel, Providers
 from toolcrib.agent.registry import AgentRegistry, load
-from toolcrib.agent.run_outcome import RunOutcome
 from toolcrib.agent.runtime import Agents
 from toolcrib.agent.scripted_model import ScriptedModel, ScriptExhausted, record
 from toolcrib.agent.source import AgentSource

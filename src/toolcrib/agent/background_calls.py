@@ -31,21 +31,21 @@ class BackgroundCall(NamedTuple):
     wake: str | None
 
 
-async def late(room: Driver, run: AgentRun | None, id: str = "") -> list[MessageAdded]:
+async def late_messages(driver: Driver, run: AgentRun | None, id: str = "") -> list[MessageAdded]:
     """What the model of a run has to read of calls in the background; without a run, that of one about to start."""
-    ended = [note for note, _ in room.thread.late.values() if _reads(room, run, note.run)]
+    ended = [note for note, _ in driver.conversation.late.values() if _reads(driver, run, note.run)]
     said: list[dict[str, Any]] = []
-    for call in [*_going(room), *map(_call, ended)]:
-        if _tells(room, call) and _reads(room, run, call.run):
-            said += await _told(room, call)
+    for call in [*_going(driver), *map(_call, ended)]:
+        if _tells(driver, call) and _reads(driver, run, call.run):
+            said += await _told(driver, call)
     said += [{"content": _result(note), "results": [note.id]} for note in ended]
     reader = id or (run.id if run else None)
     return [MessageAdded(role="note", run=reader, **one) for one in said]
 
 
-def _reads(room: Driver, run: AgentRun | None, caller: str | None) -> bool:
+def _reads(driver: Driver, run: AgentRun | None, caller: str | None) -> bool:
     """True if that run reads of the calls of another: a child of its own, and the foreground of all others."""
-    owner = room.thread.runs.get(caller or "")
+    owner = driver.conversation.runs.get(caller or "")
     whose = owner if owner is not None and owner.finished is None and owner.parent is not None else None
     return whose is (None if run is None or run.parent is None else run)
 
@@ -66,15 +66,15 @@ def _call(note: CallNote) -> BackgroundCall:
     return BackgroundCall(note.id, note.tool, note.provider_id, note.run, note.wake)
 
 
-def _tells(room: Driver, call: BackgroundCall) -> bool:
-    tool = room.session._view.names.get(call.tool)
+def _tells(driver: Driver, call: BackgroundCall) -> bool:
+    tool = driver.session._view.names.get(call.tool)
     return tool is not None and tool.deliver == "all" and (call.wake or tool.wake) != "silent"
 
 
-def _going(room: Driver) -> Iterator[BackgroundCall]:
+def _going(driver: Driver) -> Iterator[BackgroundCall]:
     """The calls that go on in the background, here and elsewhere."""
-    live = room.session.live
-    for note in room.thread.calls.values():
+    live = driver.session.live
+    for note in driver.conversation.calls.values():
         if note.background and note.state in ("open", "waiting") and note.id not in live:
             yield _call(note)
     for one in live.values():
@@ -82,12 +82,12 @@ def _going(room: Driver) -> Iterator[BackgroundCall]:
             yield BackgroundCall(one.id, one.tool_id, (one.marks or {}).get("provider_id"), one.run, one.wake)
 
 
-async def _told(room: Driver, call: BackgroundCall) -> list[dict[str, Any]]:
+async def _told(driver: Driver, call: BackgroundCall) -> list[dict[str, Any]]:
     """What a call told since its model was asked last, in one note; nothing where it told nothing."""
     chunks: list[Any] = []
-    after = heard = room.thread.heard.get(call.id, 0)
-    await room.store.flush()
-    while page := await room.store.read(room.session.id, after, limit=PAGE, call=call.id):
+    after = heard = driver.conversation.heard.get(call.id, 0)
+    await driver.log.store.flush()
+    while page := await driver.log.store.read(driver.session.id, after, limit=PAGE, call=call.id):
         for event in page:
             if event.kind in ("started", "answered"):
                 chunks = []  # it began anew, and tells all again

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.agent.transcript import TranscriptItem, files_in, harmless, size
+from toolcrib.agent.transcript import TranscriptItem, files_in, harmless
 
 if TYPE_CHECKING:
     from toolcrib.agent.definition import Agent
     from toolcrib.agent.models import Model
 
-FEW = 2000
-"""No model takes less than that: of a shorter conversation nobody asks what its model takes."""
-
 LONGEST = 2000
 """So much of a question is repeated when what was said around it is left out."""
 
 
-async def allowed(model: Model, agent: Agent, view: Sequence[TranscriptItem]) -> int | None:
+async def allowed(model: Model, agent: Agent) -> int | None:
     """How many tokens of a conversation the model is sent; None where nobody says.
 
     That is what the agent says, else half of what the model takes: instructions, tools and the reply need room too,
@@ -31,7 +28,7 @@ async def allowed(model: Model, agent: Agent, view: Sequence[TranscriptItem]) ->
         given = agent.model_settings["window"]
         return given if isinstance(given, int) and given > 0 else None
     window: Any = getattr(model, "window", None)
-    if window is None or size(view) <= FEW:
+    if window is None:
         return None
     taken: int | None = await window(agent.model_settings)
     return None if taken is None else taken // 2

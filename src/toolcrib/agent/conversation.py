@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,11 +37,26 @@ from toolcrib.events import (
 from toolcrib.events.runs import TRANSFER
 from toolcrib.interop import aomi
 from toolcrib.media import Media
-from toolcrib.types import Result
+from toolcrib.types import Question, Result
 
 _CALLS = frozenset({"accepted", "waiting", "paused", "answered", "done"})
 _TALK = frozenset({"message", "message_queued", "interrupted", "user_state", "error"})
 _RUNS = frozenset({one.kind for one in OF_RUNS}) - {"text", "reasoning", *_TALK}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """What came of a message: the run that took it, and how that ended or what it waits for."""
+
+    run: str | None
+    status: str
+    reason: str | None = None
+    answer: Any = None
+    code: str | None = None
+    detail: str | None = None
+    turns: int = 0
+    usage: Mapping[str, Any] | None = None
+    questions: tuple[Question, ...] = ()
 
 
 @dataclass(slots=True)
@@ -95,6 +111,13 @@ class AgentRun:
     def notes(self) -> tuple[CallNote, ...]:
         """The calls of its turn."""
         return () if self.reply is None else self.reply.calls
+
+    def outcome(self) -> RunOutcome:
+        """What came of it, once it is over."""
+        end = self.finished
+        if end is None:
+            return RunOutcome(self.id, "done")
+        return RunOutcome(self.id, "done", end.reason, end.answer, end.code, end.detail, end.turns, end.usage)
 
     def seconds(self, now: float) -> float:
         """How long it has run, without the time that it waited for people."""
@@ -438,6 +461,13 @@ class Conversation:
     def child(self, call: str) -> AgentRun | None:
         """The run that a call made."""
         return self._by_call.get(call)
+
+    def visible_calls(self, run: AgentRun) -> Iterator[CallNote]:
+        """The calls that a run may see: its own, those of its descendants, and in the foreground those of before."""
+        for note in list(self.calls.values()):
+            owner = self.runs.get(note.run or "")
+            if owner is not None and (run.parent is None or run in self.chain(owner)):
+                yield note
 
     def questions(self, run: AgentRun) -> list[str] | None:
         """What a run waits for, with all that is below it; None where something of it goes on."""

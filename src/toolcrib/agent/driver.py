@@ -1,251 +1,349 @@
-"""A session as its runs see it: the log folded, the one driver that goes on with it, and what wakes that."""
+"""`Driver`: goes on with the runs of one session, and gives each run its agent, its tools and its requests."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.live_call import LiveCall
-from toolcrib.agent import attachments, toolset
+from toolcrib.agent import attachments, handovers, recovery, templates, toolset
 from toolcrib.agent.attachments import MessageContent
-from toolcrib.agent.conversation import AgentRun, Conversation
+from toolcrib.agent.background_calls import late_messages
+from toolcrib.agent.conversation import AgentRun, QueuedMessage, RunOutcome
 from toolcrib.agent.definition import Agent
-from toolcrib.agent.lease import Lease, message_id, message_lease
+from toolcrib.agent.loop import Loop
 from toolcrib.agent.models import CompletionRequest, Message, Model
 from toolcrib.agent.registry import AgentRegistry
+from toolcrib.agent.run_log import ALL, MODEL, LeaseLost, RunLog
 from toolcrib.agent.run_scope import RunScope, narrowed
-from toolcrib.agent.templates import filled
-from toolcrib.agent.transcript import CallNote, rendered
-from toolcrib.errors import Refused
-from toolcrib.events import EventData, MessageAdded, MessageQueued, RunFinished, RunStarted
+from toolcrib.agent.toolset import Toolset
+from toolcrib.agent.transcript import rendered
+from toolcrib.errors import Refused, StoreError
+from toolcrib.events import EventData, MessageAdded, RunStarted
 from toolcrib.policy import Policy
-from toolcrib.store import Row, Write, draft
 from toolcrib.store.codec import decode
 
 if TYPE_CHECKING:
     from toolcrib.agent.runtime import Agents
     from toolcrib.session import Session
 
-PAGE = 1000
-ALL = 100_000
-MODEL = "model"
-"""The cursor that tells which results the model has read."""
+MODES = ("followup", "steer", "collect", "interrupt")
+TRIES = 100
+"""So often a message is tried to be brought in while other processes write to its session."""
+
+WAKE_S = 0.1
+"""Results that come so close together start one run."""
+
+UNASKED = 10
+"""So many runs in a row start without a message of a user."""
+
+log = logging.getLogger("toolcrib.agent")
 
 
 class Driver:
-    """What the runs of one session share. It holds nothing that the log does not say."""
+    """Drives the runs of one session. It holds nothing that the log does not say."""
 
     def __init__(self, agents: Agents, session: Session) -> None:
         self.agents = agents
         self.session = session
-        self.store = session.crib.store
-        self.clock = session.pipeline.clock
-        self.thread = Conversation()
-        self.lock = asyncio.Lock()
-        self.rings = 0
+        self.log = RunLog(session)
+        self.conversation = self.log.conversation
         self.task: asyncio.Task[None] | None = None
-        self.stream: asyncio.Future[Any] | None = None
-        self.halted: AgentRun | None = None
-        self.trouble: Exception | None = None
-        self.lease = Lease(session)
-        self.wake_at: float | None = None
-        self.timer: Any = None
-        self.warned = False
-        self._reading = asyncio.Lock()
-        self._read = False
-        self._waiters: list[asyncio.Future[None]] = []
-        self._books: dict[str, AgentRegistry] = {}
-        self._kept: set[str] = set()
-        self._offers: dict[Agent, tuple[toolset.Toolset, Any, toolset.Toolset]] = {}
-        self._bases: dict[Agent, tuple[Any, Policy, toolset.Toolset]] = {}
+        self._entering = asyncio.Lock()
+        self._reply: asyncio.Future[Any] | None = None
+        self._halted: AgentRun | None = None
+        self._error: Exception | None = None
+        self._wake_at: float | None = None
+        self._wake_timer: Any = None
+        self._warned = False
+        self._registries: dict[str, AgentRegistry] = {}
+        self._kept: dict[Agent, str] = {}
+        self._toolsets: dict[Agent, tuple[Toolset, Any, Toolset]] = {}
+        self._bases: dict[Agent, tuple[Any, Policy, Toolset]] = {}
         self._policies: dict[Agent, tuple[Any, Policy]] = {}
 
-    # The log
+    # Messages
 
-    async def catch_up(self, *, whole: bool = False) -> None:
-        """Takes in what the log says by now; with `whole` all of it.
+    async def send(
+        self, message: str | Sequence[str | Mapping[str, Any]], agent: str | None, mode: str | None, key: str | None
+    ) -> RunOutcome:
+        """Take a message, and return when the run that took it is over or waits for somebody; see `Agents.send`."""
+        session = self.session
+        if mode not in (None, *MODES):
+            raise Refused("invalid_arguments", f"'{mode}' is no mode of a message", f"use {', '.join(MODES)}")
+        if session.closing:
+            raise Refused("unavailable", "Session is closing")
+        if session.shut:
+            raise Refused("unavailable", "Session is closed", "open it again first")
+        if agent is not None:
+            self.agents.registry.choose(agent)
+        if isinstance(message, str):
+            content = MessageContent(message)
+        else:
+            content = MessageContent.of(message, session.pipeline.limits.message_bytes)
+        for id, data in content.files.items():  # before the message, which names them
+            await self.log.store.keep(session.id, id, data)
+        async with self._entering:
+            place, new = await self._enter(content, agent, mode, key)
+        if new and mode == "interrupt" and self.conversation.foreground is not None and isinstance(place, int):
+            await session.interrupt()
+        self.drive()
+        return await self._outcome(place)
 
-        Of calls that this process runs it is told directly; their events are read only where others may run them: by an
-        engine, or while another process may go on with the run.
+    async def _enter(
+        self, content: MessageContent, agent: str | None, mode: str | None, key: str | None
+    ) -> tuple[str | int, bool]:
+        """Starts a run with a message, or queues it; the run, or the number of the queued message, and if it is new.
+
+        Where another process was first, the log says by now what it did; so each try finds more than the one before.
         """
-        async with self._reading:
-            if not self._read:
-                await self.store.flush()
-            whole = whole or not self._read or not self.lease.held or self.session.pipeline.engine is not None
-            call = None if whole else ""
-            while page := await self.store.read(self.session.id, self.thread.seen, limit=PAGE, call=call):
-                for event in page:
-                    self.thread.advance(event)
-            self._read = True
+        for _ in range(TRIES):
+            await self.log.catch_up()
+            conversation, run = self.conversation, self.conversation.foreground
+            known = None if key is None else conversation.keys.get(key)
+            if known is not None:
+                return known, False
+            if run is None and not any(one.run is None for one in conversation.queue):
+                place: str | int | None = await self._begin("user", [], agent, key, content)
+            else:
+                queued = mode or ("collect" if run is not None and run.status == "waiting" else "followup")
+                place = await self.log.queue(queued, content, key, agent)
+            if place is not None:
+                return place, True
+        raise Refused("unavailable", "Others write to this session all the time", "send it again with the same key")
 
-    async def write(
-        self,
-        *events: EventData,
-        run: AgentRun | None = None,
-        read: bool = False,
-        maker: LiveCall | None = None,
-    ) -> None:
-        """Appends events in one piece, and takes them in; with `read` the cursor of the model moves with them.
+    async def _outcome(self, place: str | int) -> RunOutcome:
+        """Return when the run that took a message, by its id or by the number of the queued message, is over."""
+        while True:
+            changes = self.log.changes
+            if self.task is None:  # else the conversation is as new as whoever goes on with it needs it
+                await self.log.catch_up()
+            id = place if isinstance(place, str) else self.conversation.taken.get(place)
+            run = self.conversation.foreground if id is None else self.conversation.runs[id]
+            if run is not None and run.status == "waiting" and (self.task is None or self.log.changes == changes):
+                return await self._waiting(run)
+            if id is not None and run is not None and run.finished is not None:
+                return run.outcome()
+            if self._error is not None:
+                raise self._error
+            if id is None and run is None:  # whoever had to take it up has gone
+                self.drive()
+            if self.task is None and (self.session._left_by_owner or self.session.pipeline.stopping):
+                raise Refused(
+                    "unavailable", "The session is closed before the answer", "open it again; it goes on then"
+                )
+            await self.log.changed(changes, outside=self.task is None)
 
-        Those of a `run` in the foreground are written only as long as this process holds its lease; those that the body
-        of a call causes, its `maker`, only as long as it holds that call; the end of a run that lost its call, once.
+    async def _waiting(self, run: AgentRun) -> RunOutcome:
+        ids = frozenset(self.conversation.questions(run) or ())
+        questions = tuple(one for one in await self.session.questions() if one.id in ids)
+        return RunOutcome(run.id, "waiting", turns=run.turn, usage=run.usage.data(), questions=questions)
 
-        Raises:
-            LeaseLost: another process goes on with the run.
-            Stopped: another process has the call.
-        """
-        write = await self._write(events, read)
-        if maker is not None:
-            await _commit(write, maker)
-        elif run is not None and run.parent is None:
-            await self.lease.commit(write)
-        elif run is not None:
-            await self.lease.end(write, run.id)
+    async def settled(self) -> RunOutcome | None:
+        """Return what became of the last run when nothing goes on in the foreground; None where there was none."""
+        await self.log.catch_up()
+        while self.task is not None:
+            await self.log.changed(self.log.changes)
+        last = next((run for run in reversed(self.conversation.runs.values()) if run.parent is None), None)
+        if last is None or last.finished is not None:
+            return None if last is None else last.outcome()
+        return await self._waiting(last)
+
+    # What wakes and stops it
+
+    def notify(self, call: LiveCall | None = None) -> None:
+        """Something happened that a run may have waited for, such as the end of a call of this process."""
+        if call is not None:
+            self.log.take_call(call)
+        self.log.notify()
+        self.drive()
+
+    def drive(self) -> None:
+        """Goes on with what there is to do, unless that is under way."""
+        if self.task is None and not self.session._left_by_owner and not self.session.pipeline.stopping:
+            self._error = None
+            self.task = self.agents.spawn(self._drive())
+
+    def retry(self) -> None:
+        """Goes on with a run of this process that could not go on while the store was away."""
+        if self.task is None and isinstance(self._error, StoreError):
+            self.drive()
+
+    def halt(self) -> asyncio.Task[None]:
+        """Stops the model of the foreground run, which is being interrupted; done when that run is over."""
+        self._halted = self.conversation.foreground
+        if self._reply is not None:
+            self._reply.cancel()
+        return self.agents.spawn(self._halt())
+
+    async def _halt(self) -> None:
+        await self.log.catch_up()
+        run = self.conversation.foreground
+        if run is not None and run.interrupted:
+            self.notify()
+            while run.finished is None and self.task is not None:
+                await self.log.changed(self.log.changes)
+
+    def halted(self, run: AgentRun) -> bool:
+        """True if the model of that run was stopped."""
+        return self._halted is run
+
+    def leave(self) -> None:
+        """Lets go of the run, since the session is being closed."""
+        if self._wake_timer is not None:
+            self._wake_timer.cancel()
+        if self.task is not None:
+            self.task.cancel()
         else:
-            await self.store.commit(write)
-        await self._written(events)
+            self.log.lease.release()
 
-    async def begin(self, number: int, key: str | None, events: Iterable[EventData]) -> bool:
-        """Starts the run of that number in the foreground; False where another process has, or the key was used."""
-        events = tuple(events)
-        write = await self._write(events, read=True)
-        if not await self.lease.begin(write, number, key):
-            return False
-        self._books.update({one.run: self.agents.book for one in events if isinstance(one, RunStarted)})
-        await self._written(events)
-        return True
+    # Going on
 
-    async def queue(self, mode: str, content: MessageContent, key: str | None, agent: str | None) -> int | None:
-        """Queues a message, which this process has to see to; its number, or None where its key was used."""
-        id = self.session.pipeline.new_id() if key is None else message_id(key)
-        row = message_lease(self.session, id, key)
-        events = [MessageQueued(mode, content.text, key, agent, id=id, parts=content.parts)]
-        write = await self._write(events, read=False)
-        write.row = row
-        if await self.store.commit(write) is not None:
-            return None
-        await self._written(events)
-        return row.accepted_seq
-
-    async def _write(self, events: Iterable[EventData], read: bool) -> Write:
-        messages = [one for one in events if isinstance(one, MessageAdded)]
-        shown = {call for one in messages for call in one.results or ()}
-        cursor = (MODEL, await self._read_up_to(shown)) if read else None
-        now = self.clock.now()
-        write = Write(self.session.id, [draft(now, None, one) for one in events])
-        write.cursor = cursor
-        over = [self.thread.runs.get(one.run) for one in events if isinstance(one, RunFinished)]
-        # What a model gave to calls that never began is not needed any more.
-        write.forgets = tuple(
-            note.id for run in over if run is not None for note in run.notes if note.secret and note.state == "new"
-        )
-        return write
-
-    async def _written(self, events: Iterable[EventData]) -> None:
-        taken = {one.queued for one in events if isinstance(one, MessageAdded) and one.queued is not None}
-        for one in self.thread.queue if taken else ():
-            if one.seq in taken and one.id is not None:
-                self.settle(message_lease(self.session, one.id, one.key))
-        await self.catch_up()
-        self.ring()
-
-    def settle(self, message: Row) -> None:
-        """A run has taken a message: nobody has to see to it any more."""
-        ended = Write(self.session.id, [], message.but(state="ended"), ("held", message.attempt))
-        self.store.put(ended)
-
-    async def _read_up_to(self, shown: set[str]) -> int:
-        """How far its model has read when these results are shown to it: up to the first that it has not seen."""
-        read = await self.store.cursor(self.session.id, MODEL)
-        for row in await self.store.calls(self.session.id, done_after=read, limit=ALL):
-            note = self.thread.calls.get(row.id)
-            told = note is not None and note.state == "done" and row.id not in self.thread.late
-            if row.background and row.id not in shown and not told:
-                break
-            read = row.done_seq or read
-        return read
-
-    def put(self, data: EventData, run: AgentRun | None, maker: LiveCall | None) -> None:
-        """Appends an event soon, behind what was written before, on the conditions of `write`."""
-        event = draft(self.clock.now(), None, data)
-        if maker is not None:
-            write = Write(self.session.id, [event])
-            if maker.hold(write):
-                self.store.put(write)
-        elif run is not None and run.parent is None:
-            self.lease.put(event)
-        else:
-            self.store.put(Write(self.session.id, [event]))
-
-    def note(self, run: AgentRun, text: str, maker: LiveCall) -> None:
-        """Leaves a note for the model on behalf of a call, from whichever thread."""
-        if maker.fenced:
-            maker.heed()
-        data = MessageAdded(role="note", content=text, run=run.id)
-        pipeline = self.session.pipeline
-        if threading.get_ident() == pipeline.thread:  # before the end of the call, which may come at once
-            self.put(data, run, maker)
-        else:
-            pipeline.loop.call_soon_threadsafe(self.put, data, run, maker)
-
-    # What wakes whoever waits
-
-    def ring(self) -> None:
-        """Something happened."""
-        self.rings += 1
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def rung(self, since: int, *, outside: bool = False) -> None:
-        """Returns when something has happened since; with `outside` also when another process wrote something."""
-        if self.rings != since:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        if not outside:
-            await waiter
-            return
-        other = asyncio.ensure_future(self.store.wait(self.session.id, self.thread.seen))
+    async def _drive(self) -> None:
         try:
-            await asyncio.wait({waiter, other}, return_when=asyncio.FIRST_COMPLETED)
+            while True:
+                changes = self.log.changes
+                await self.log.catch_up()
+                if not await self._next() and self.log.changes == changes:
+                    return
+        except (StoreError, Refused) as error:
+            log.warning("session %s cannot go on: %s", self.session.id, error)
+            self._error = error
+        except Exception as error:  # a fault of our own is told to whoever waits
+            log.exception("session %s cannot go on", self.session.id)
+            self._error = error
         finally:
-            other.cancel()
+            self.task = None
+            if self.session._left_by_owner:
+                self.log.lease.release()
+            self.log.notify()
 
-    def told(self, live: LiveCall) -> None:
-        """A call of this process has ended, or waits for somebody."""
-        note = self.thread.calls.get(live.id)
-        if note is None and live.background:
-            provider = (live.marks or {}).get("provider_id")
-            note = self.thread.calls[live.id] = CallNote(live.id, live.tool_id, "", provider, live.run, 0)
-        if note is None:
-            return
-        note.tool = live.tool_id or note.tool
-        if live.background:
-            self.thread.to_background(note)
-        if live.result is not None:
-            self.thread.ended(
-                note, live.result, live.wake or (live.tool.wake if live.tool is not None else "next_turn")
-            )
-        elif live.row is not None and live.row.state == "waiting":
-            note.state, note.question = "waiting", live.row.question
+    async def _next(self) -> bool:
+        """Does what comes next; False where there is nothing to do but to wait."""
+        for child in [run for run in self.conversation.going.values() if run.parent is not None]:
+            await recovery.end_abandoned(self, child)
+        run = self.conversation.foreground
+        if run is None:
+            async with self._entering:
+                return await self._take_up()
+        loop = Loop(self, run)
+        if not await loop.waits() and await self.log.lease.take(run):
+            await self.log.catch_up(whole=True)  # another process may have gone on with it until now
+            registry = self.registry(run)
+            if run.agent not in registry:  # the log has handed it to nobody, or to somebody who is gone
+                to = run.first if run.first in registry else self.agents.default
+                await self.log.write(handovers.switch(run.agent, to, "returned", run.id), run=run)
+            await self._run(run, loop)
+        return run.finished is not None
+
+    async def _run(self, run: AgentRun, loop: Loop) -> None:
+        """Goes on with a run that this process holds until it is over, waits, or is another's."""
+        try:
+            await loop.go()
+        except LeaseLost:
+            log.info("session %s: another process goes on with run %s", self.session.id, run.id)
+            await self.log.catch_up()
+        if run.finished is None:
+            self.log.lease.release()
+
+    async def foreground_reply(self, run: AgentRun, work: Any) -> Any:
+        """Has the model of the foreground run reply in a task of its own, so that an interruption stops it alone."""
+        if self._halted is run:
+            work.close()
+            raise asyncio.CancelledError
+        self._reply = asyncio.ensure_future(work)
+        try:
+            return await self._reply
+        finally:
+            if not self._reply.done():
+                self._reply.cancel()
+            self._reply = None
+
+    async def _take_up(self) -> bool:
+        """Starts a run for messages that wait, or for results that came in meanwhile."""
+        conversation = self.conversation
+        queue = sorted((one for one in conversation.queue if one.run is None), key=lambda one: one.mode != "interrupt")
+        if queue:
+            together = [one for one in queue if one.mode in ("steer", "collect") and one.agent is None]
+            taken = together if queue[0] in together else queue[:1]
+            return await self._begin("user", taken, queue[0].agent) is not None
+        if not any(wake == "wake" for _, wake in conversation.late.values()):
+            return False
+        if conversation.unasked >= UNASKED:
+            if not self._warned:
+                self._warned = True
+                await self.session.notice(f"{UNASKED} runs in a row started by themselves; results wait for a message")
+            return False
+        now = self.log.clock.now()
+        if self._wake_at is None:
+            self._wake_at = now + WAKE_S
+            self._wake_timer = self.log.clock.call_at(self._wake_at, self._woken)
+        if now < self._wake_at:
+            return False
+        self._wake_at = None
+        return await self._begin("wake", [], None) is not None
+
+    def _woken(self) -> None:
+        self._wake_timer = None
+        self.notify()
+
+    async def _begin(
+        self,
+        origin: str,
+        taken: list[QueuedMessage],
+        agent: str | None,
+        key: str | None = None,
+        content: MessageContent | None = None,
+    ) -> str | None:
+        """Starts a run in the foreground; None where another process has started one, or the key was used.
+
+        Its number is that of the moment when nothing went on, whatever is read until it is written.
+        """
+        registry, active = self.agents.registry, self.conversation.line.active
+        number = self.conversation.foreground_runs
+        if self.conversation.foreground is not None:
+            return None
+        known = active if active in registry else self.agents.default  # a log may name one that is not there
+        wanted = known if taken and agent not in registry else agent  # who was asked for may be gone meanwhile
+        definition = registry.choose(wanted or known)
+        events: list[EventData] = []
+        if active and definition.name != active:
+            events.append(handovers.switch(active, definition.name, "user"))
+        id = f"r{self.session.pipeline.new_id()[1:]}"
+        events.append(RunStarted(id, definition.name, origin, definition=await self.keep(definition)))
+        events += await late_messages(self, None, id) if self._background() else ()
+        events += [one.taken_by(id) for one in taken]
+        if content is not None and content.text:
+            events.append(MessageAdded(role="user", content=content.text, run=id, key=key, parts=content.parts))
+        self._registries[id] = registry
+        if not await self.log.begin(number, key, events):
+            del self._registries[id]
+            return None
+        self._warned = False
+        return id
+
+    async def late(self, run: AgentRun) -> list[MessageAdded]:
+        """What the model of a run has to read of calls in the background."""
+        return await late_messages(self, run) if self._background() else []
+
+    def _background(self) -> bool:
+        return bool(self.conversation.noted) or any(one.background for one in self.session.live.values())
 
     # Agents
 
-    def book(self, run: AgentRun) -> AgentRegistry:
+    def registry(self, run: AgentRun) -> AgentRegistry:
         """The agents as they were when a run started."""
-        book = self._books.get(run.id)
-        if book is None:
-            above = self.thread.run_of(run.parent)
-            book = self._books[run.id] = self.agents.book if above is None else self.book(above)
-        return book
+        registry = self._registries.get(run.id)
+        if registry is None:
+            above = self.conversation.run_of(run.parent)
+            registry = self._registries[run.id] = self.agents.registry if above is None else self.registry(above)
+        return registry
 
     def forget(self, run: AgentRun) -> None:
-        """A run is over: what was remembered for it goes."""
-        self._books.pop(run.id, None)
+        """Drops what was remembered for a run that is over."""
+        self._registries.pop(run.id, None)
 
     def agent(self, name: str, run: AgentRun) -> Agent:
         """The definition that a run knows an agent by.
@@ -253,36 +351,39 @@ class Driver:
         Raises:
             Refused: `not_found`, there is none.
         """
-        found = self.book(run).get(name)
-        if found is None:
-            raise Refused("not_found", f"There is no agent '{name}'", f"known: {', '.join(self.book(run)) or 'none'}")
-        return found
+        registry = self.registry(run)
+        agent = registry.get(name)
+        if agent is None:
+            raise Refused("not_found", f"There is no agent '{name}'", f"known: {', '.join(registry) or 'none'}")
+        return agent
 
     async def keep(self, agent: Agent) -> str:
         """Keeps a definition beside the log, so that whoever goes on with a run knows it; its digest."""
-        digest, text = agent.told()
-        if digest not in self._kept:
-            await self.store.keep(self.session.id, f"agent:{digest}", text)
-            self._kept.add(digest)
-        return digest
+        kept = self._kept.get(agent)
+        if kept is None:
+            kept, text = agent.told()
+            await self.log.store.keep(self.session.id, f"agent:{kept}", text)
+            self._kept[agent] = kept
+        return kept
 
     async def restore(self) -> None:
         """Takes in the log; runs that were begun with other definitions than those of now get theirs back."""
-        await self.catch_up()
-        if self.thread.late:  # whoever spoke with a model before may have shown it some of them
-            read = await self.store.cursor(self.session.id, MODEL)
-            unread = {row.id for row in await self.store.calls(self.session.id, done_after=read, limit=ALL)}
-            self.thread.late = {call: one for call, one in self.thread.late.items() if call in unread}
-        for run in self.thread.going.values():
-            now = self.agents.book.get(run.first)
+        store, id, conversation = self.log.store, self.session.id, self.conversation
+        await self.log.catch_up()
+        if conversation.late:  # whoever spoke with a model before may have shown it some of them
+            read = await store.cursor(id, MODEL)
+            unread = {row.id for row in await store.calls(id, done_after=read, limit=ALL)}
+            conversation.late = {call: one for call, one in conversation.late.items() if call in unread}
+        for run in conversation.going.values():
+            now = self.agents.registry.get(run.first)
             if run.definition is None or (now is not None and now.digest() == run.definition):
                 continue
-            kept = await self.store.kept(self.session.id, f"agent:{run.definition}")
+            kept = await store.kept(id, f"agent:{run.definition}")
             if kept is not None:
                 old = Agent(**{"model": None if now is None else now.model, **decode(kept)})
-                self._books[run.id] = self.agents.book.replaced(old)
+                self._registries[run.id] = self.agents.registry.replaced(old)
 
-    def desk(self, run: AgentRun, name: str) -> RunScope:
+    def scope(self, run: AgentRun, name: str) -> RunScope:
         """An agent at work in a run."""
         return RunScope(self, run, self.agent(name, run))
 
@@ -297,85 +398,53 @@ class Driver:
             known = self._policies[agent] = (outer, narrowed(outer, agent, self.session.folders))
         return known[1]
 
-    # Tools
+    # Tools and requests
 
-    def offer(self, run: AgentRun, agent: Agent) -> toolset.Toolset:
-        """What an agent has in a run, now."""
-        base, thread = self._base(agent), self.thread
-        key = (id(self.book(run)), run.id if thread.noted else None, thread.noted)
-        known = self._offers.get(agent)
+    def toolset(self, run: AgentRun, agent: Agent) -> Toolset:
+        """The tools that an agent has in a run, now."""
+        base, noted = self._base(agent), self.conversation.noted
+        key = (id(self.registry(run)), run.id if noted else None, noted)
+        known = self._toolsets.get(agent)
         if known is None or known[0] is not base or known[1] != key:
-            known = self._offers[agent] = (base, key, toolset.with_builtins(self, run, agent, base))
+            known = self._toolsets[agent] = (base, key, toolset.with_builtins(self, run, agent, base))
         return known[2]
 
-    def _base(self, agent: Agent) -> toolset.Toolset:
+    def _base(self, agent: Agent) -> Toolset:
         view, policy = self.session._view, self.policy(agent)
         known = self._bases.get(agent)
         if known is None or known[0] is not view or known[1] is not policy:
             known = self._bases[agent] = (view, policy, toolset.of_session(self, agent))
         return known[2]
 
-    def calls_of(self, run: AgentRun) -> Iterator[CallNote]:
-        """The calls that a run may see: its own, those of its descendants, and in the foreground those of before."""
-        for note in list(self.thread.calls.values()):
-            owner = self.thread.runs.get(note.run or "")
-            if owner is not None and (run.parent is None or run in self.thread.chain(owner)):
-                yield note
-
-    # Requests
-
     def request(self, run: AgentRun) -> CompletionRequest:
         """What the model of a run is asked now."""
         agent = self.agent(run.agent, run)
-        offer = self.offer(run, agent)
-        view = run.line.view
-        named = toolset.named_only(offer, agent, _loaded(view))
-        system = filled(agent.instructions, lambda: self._values(agent))
-        if named:
-            system = f"{system}\n\n{toolset.listing(offer, named)}"
-        hidden = frozenset(named)
-        tools = () if run.last_words else offer.views(agent.topics, lambda name: name not in hidden)
+        tools, view, system = self.toolset(run, agent), run.line.view, agent.instructions
+        if "{{" in system:
+            system = templates.filled(system, templates.values(self.session, agent))
+        shown = tools.views
+        if tools.many:
+            named = toolset.named_only(tools, agent, view)
+            shown = tools.without(named, agent.topics)
+            system = f"{system}\n\n{toolset.listing(tools, named)}" if named else system
         return CompletionRequest(
             agent=agent.name,
             model=agent.model if isinstance(agent.model, str) else None,
             messages=(Message("system", system), *rendered(view)),
-            tools=tools,
+            tools=() if run.last_words else shown,
             settings=agent.model_settings,
             session=self.session.id,
             run=run.id,
             turn=run.turn,
-            asked=self.thread.asked[agent.name],
+            asked=self.conversation.asked[agent.name],
             process=self.session.pipeline.worker,
         )
 
     async def fitted(self, request: CompletionRequest, agent: Agent) -> CompletionRequest:
         """A request with the files that the model of an agent takes."""
+        if not any(message.parts for message in request.messages):
+            return request
         return await attachments.fitted(request, self.model(agent), self._kept_file)
 
     async def _kept_file(self, id: str) -> bytes | None:
-        return await self.store.kept(self.session.id, id)
-
-    def _values(self, agent: Agent) -> dict[str, str]:
-        from datetime import UTC, datetime
-
-        now = datetime.fromtimestamp(self.clock.now(), UTC).isoformat(timespec="seconds")
-        known = {"session": self.session.id, "owner": self.session.owner, "agent": agent.name, "now": now}
-        return {**known, **agent.vars}
-
-
-async def _commit(write: Write, maker: LiveCall) -> None:
-    await maker.meet()
-    maker.hold(write)
-    conflict = await maker.pipeline.store.commit(write)
-    if conflict is not None:
-        maker.fence(conflict.row)
-        maker.heed()
-
-
-def _loaded(view: Iterable[Any]) -> set[str]:
-    """The tools whose schemas the model asked for."""
-    found: set[str] = set()
-    for note in (note for item in view for note in item.calls):
-        if note.calls("tool_search") and note.result is not None and note.result.ok:
-            found.update(tool["name"] for tool in note.result.data.get("tools", ()))
-    return found
+        return await self.log.store.kept(self.session.id, id)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolcrib.agent.conversation import AgentRun
-from toolcrib.agent.problems import meant
 from toolcrib.agent.transcript import passing
-from toolcrib.errors import Refused, ToolFailure
+from toolcrib.errors import ToolFailure
 from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.types import Failure, Handover, Result
 
@@ -21,31 +20,17 @@ if TYPE_CHECKING:
 SKIPPED = {"status": "skipped", "message": "Another transfer was made in this turn."}
 
 
-def checked(desk: RunScope, to: str, reason: str | None, message: str | None) -> Result:
+def checked(scope: RunScope, to: str, reason: str | None, message: str | None) -> Result:
     """The result of a transfer.
 
     Raises:
         ToolFailure: `not_found` or `denied`, in the words that the model reads.
     """
-    if any(note.transferred for note in desk.now.notes):
+    if any(note.transferred for note in scope.now.notes):
         return Result(dict(SKIPPED))
-    gate(desk, to)
+    gate(scope, to)
     data = {"status": "transferred", "to": to, "reason": reason}
     return Result(data, handover=Handover(to, reason, message))
-
-
-def choose(agents: Mapping[str, Agent], name: str) -> Agent:
-    """Return the agent that a person asks for.
-
-    A person may talk to every agent of the crib. `sub_agents`, `via` and the limit bind agents, which hand over within
-    a run; a person chooses between two runs, and the choice counts as no handover of either.
-
-    Raises:
-        Refused: `not_found`, there is no such agent.
-    """
-    if name not in agents:
-        raise Refused("not_found", f"There is no agent '{name}'{meant(name, agents)}")
-    return agents[name]
 
 
 def switch(source: str, to: str, reason: str, run: str | None = None) -> HandedOver:
@@ -53,15 +38,15 @@ def switch(source: str, to: str, reason: str, run: str | None = None) -> HandedO
     return HandedOver(run=run, source=source, to=to, reason=reason, history=PassedHistory("full"))
 
 
-def gate(desk: RunScope, to: str) -> None:
+def gate(scope: RunScope, to: str) -> None:
     """The one way by which an agent hands over, whatever wants it: a tool, its result, or an old log.
 
     Raises:
         ToolFailure: `not_found` or `denied`, in the words that the model reads.
     """
-    run = desk.now
-    target(desk, to, "transfer")
-    most = desk.room.agent(run.first, run).handover.max
+    run = scope.now
+    target(scope, to, "transfer")
+    most = scope.driver.agent(run.first, run).handover.max
     if len(run.handovers) >= most:
         raise ToolFailure("denied", f"Transfer refused: limit of {most} handovers reached")
     circle = _circle(run, to)
@@ -69,35 +54,35 @@ def gate(desk: RunScope, to: str) -> None:
         raise ToolFailure("denied", f"Transfer refused: {' > '.join(circle)} without anything new")
 
 
-def gated(desk: RunScope, result: Result) -> Result:
+def gated(scope: RunScope, result: Result) -> Result:
     """The result of a tool that hands over by what it returns; a failure where it may not."""
     handover = result.handover
     if handover is None or result.failure is not None:
         return result
-    if any(note.transferred for note in desk.now.notes):
+    if any(note.transferred for note in scope.now.notes):
         return result.but(handover=None)
     try:
-        gate(desk, str(getattr(handover, "to", "")))  # a tool may return whatever it likes
+        gate(scope, str(getattr(handover, "to", "")))  # a tool may return whatever it likes
     except ToolFailure as error:
         return Result(failure=Failure(error.code, error.message, hint="The tool itself has run."))
     return result
 
 
-def target(desk: RunScope, name: str, via: Via) -> Agent:
+def target(scope: RunScope, name: str, via: Via) -> Agent:
     """The agent that one may reach by that way.
 
     Raises:
         ToolFailure: `not_found`, nobody is called so; `denied`, it is no sub-agent.
     """
-    book = desk.room.book(desk.now)
+    registry = scope.driver.registry(scope.now)
     verb = "transfer to" if via == "transfer" else "call"
-    others = ", ".join(book.reached(desk.agent, via)) or "nobody"
-    if name not in book:
+    others = ", ".join(registry.reached(scope.agent, via)) or "nobody"
+    if name not in registry:
         raise ToolFailure("not_found", f"Agent '{name}' not found. You can {verb}: {others}")
-    if desk.agent.sub_agent(name, via) is None:
-        text = f"Agent '{name}' is not a sub-agent of '{desk.agent.name}'. You can {verb}: {others}"
+    if scope.agent.sub_agent(name, via) is None:
+        text = f"Agent '{name}' is not a sub-agent of '{scope.agent.name}'. You can {verb}: {others}"
         raise ToolFailure("denied", text)
-    return book[name]
+    return registry[name]
 
 
 def _circle(run: AgentRun, to: str) -> list[str] | None:
@@ -109,15 +94,15 @@ def _circle(run: AgentRun, to: str) -> list[str] | None:
 
 
 def event(
-    desk: RunScope, handover: Handover, call: str, summary: str | None = None, asked: int | None = None
+    scope: RunScope, handover: Handover, call: str, summary: str | None = None, asked: int | None = None
 ) -> HandedOver:
     """What the log says of a handover that a call made."""
-    how = desk.agent.sub_agent(handover.to, "transfer")
-    policy = policy_of(desk.agent, handover.to)
-    history = passing(policy, desk.now.line.view)
+    how = scope.agent.sub_agent(handover.to, "transfer")
+    policy = policy_of(scope.agent, handover.to)
+    history = passing(policy, scope.now.line.view)
     return HandedOver(
-        run=desk.now.id,
-        source=desk.agent.name,
+        run=scope.now.id,
+        source=scope.agent.name,
         to=handover.to,
         reason=handover.reason,
         message=handover.message,

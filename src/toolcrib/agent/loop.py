@@ -18,7 +18,6 @@ from toolcrib._call.live_call import Caller, LiveCall
 from toolcrib._call.request import TOP
 from toolcrib._call.suspension import look_after
 from toolcrib.agent import context_window, handovers
-from toolcrib.agent.background_calls import late
 from toolcrib.agent.conversation import AgentRun, QueuedMessage
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import CompletionRequest, Message, ModelCall, ModelError
@@ -55,22 +54,28 @@ MOST_CUT = 2
 
 SUMMARISE = "Summarise this conversation for a colleague who takes over. Leave out nothing that is needed to go on."
 
+FEW = 2000
+"""No model takes less than that: of a shorter conversation nobody asks what its model takes."""
+
 log = logging.getLogger("toolcrib.agent")
 
 
 class Loop:
     """Goes on with a run until it is over, or waits for somebody. `parent` is the call that a child run belongs to."""
 
-    def __init__(self, room: Driver, run: AgentRun, parent: LiveCall | None = None) -> None:
-        self.room = room
+    def __init__(self, driver: Driver, run: AgentRun, parent: LiveCall | None = None) -> None:
+        self.driver = driver
+        self.log = driver.log
         self.run = run
         self.parent = parent
         self._requests = 0
 
     async def go(self) -> None:
-        """Returns when the run is over; one in the foreground also when it waits for somebody."""
+        """Return when the run is over; one in the foreground also when it waits for somebody.
+
+        Whoever calls it has read the log.
+        """
         run = self.run
-        await self.room.catch_up()
         while run.finished is None:
             if run.interrupted:
                 await self.cancelled()
@@ -92,31 +97,31 @@ class Loop:
 
     async def _asked(self) -> list[str] | None:
         """What it waits for, with all that is below it; None where something of it goes on."""
-        asked = self.room.thread.questions(self.run)
+        asked = self.driver.conversation.questions(self.run)
         for question in asked or ():
-            row = await self.room.store.call(question.rpartition("-")[0])
+            row = await self.log.store.call(question.rpartition("-")[0])
             if row is None or row.question != question or row.state != "waiting":
                 return None  # whoever runs it below has not seen it yet
         return asked
 
     async def _write(self, *events: EventData, read: bool = False) -> None:
         """Appends events of the run, as long as this process has its lease, or the call that it belongs to."""
-        await self.room.write(*events, run=self.run, read=read, maker=self.parent)
+        await self.log.write(*events, run=self.run, read=read, maker=self.parent)
 
     @property
     def agent(self) -> Agent:
         """The agent that runs it now."""
-        return self.room.agent(self.run.agent, self.run)
+        return self.driver.agent(self.run.agent, self.run)
 
     # A turn
 
     async def _turn(self) -> None:
         """Takes what was said meanwhile, and starts the next turn."""
         run, last = self.run, self.run.last_words
-        if self.parent is None and self.room.session._left_by_owner:
+        if self.parent is None and self.driver.session._left_by_owner:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
         await self._compact()
-        events = [*await late(self.room, run), *(one.taken_by(run.id) for one in waiting_for(self.room, run))]
+        events = [*await self.driver.late(run), *(one.taken_by(run.id) for one in waiting_for(self.driver, run))]
         started = TurnStarted(run.id, run.turn + 1, run.agent, self._model(), last)
         await self._write(*events, started, read=run.parent is None)
 
@@ -126,19 +131,20 @@ class Loop:
 
     async def _ask(self) -> None:
         """Has the model reply, and commits what it said with the calls that it makes."""
-        room, run = self.room, self.run
-        stream = ReplyStream(room, run, self.parent)
+        driver, run = self.driver, self.run
+        stream = ReplyStream(self.log, run, self.parent)
         try:
-            request = await room.fitted(room.request(run), self.agent)
-            reply = await self._guarded(self._replied(stream, request))
+            request = await driver.fitted(driver.request(run), self.agent)
+            work = self._replied(stream, request)
+            reply = await (driver.foreground_reply(run, work) if self.parent is None else work)
         except ModelError as error:
             if error.code == "too_large" and await self._compact(size(run.line.view) // 2):
                 return  # it is asked again, with less
             await self._end("failed", code=error.code, detail=error.message, asked=self._since(0))
             return
         except asyncio.CancelledError:
-            if self.parent is None and room.halted is run:
-                await room.catch_up()  # the log says by now that the run is interrupted
+            if self.parent is None and driver.halted(run):
+                await self.log.catch_up()  # the log says by now that the run is interrupted
                 return
             raise
         except (ToolcribError, OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
@@ -156,32 +162,16 @@ class Loop:
     async def _replied(self, stream: ReplyStream, request: CompletionRequest) -> ModelReply:
         """What the model replies; how often it was asked is counted, whatever came of it."""
         try:
-            return await replied(stream, self.room.model(self.agent), request, self.agent)
+            return await replied(stream, self.driver.model(self.agent), request, self.agent)
         finally:
             self._requests += stream.asked
 
-    async def _guarded(self, work: Any) -> ModelReply:
-        """In the foreground the model speaks in a task of its own, so that an interruption stops it alone."""
-        if self.parent is not None:
-            found: ModelReply = await work
-            return found
-        if self.room.halted is self.run:
-            work.close()
-            raise asyncio.CancelledError
-        self.room.stream = asyncio.ensure_future(work)
-        try:
-            return await self.room.stream  # type: ignore[no-any-return]
-        finally:
-            if not self.room.stream.done():
-                self.room.stream.cancel()
-            self.room.stream = None
-
     async def _said(self, reply: ModelReply, stream: ReplyStream) -> None:
-        run, room = self.run, self.room
+        run, driver = self.run, self.driver
         calls: list[CallRequestRecord] | None = None
         asked = self._since(1)
         if reply.calls and not run.last_words:
-            tools = room.offer(run, self.agent).callable
+            tools = driver.toolset(run, self.agent).callable
             calls = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
         message = MessageAdded(
             role="assistant",
@@ -199,14 +189,14 @@ class Loop:
 
     async def _declared(self, call: ModelCall, tool: Tool | None) -> CallRequestRecord:
         """A call as the message tells it. What nobody may see is kept beside the log."""
-        id = self.room.session.pipeline.new_id()
+        id = self.driver.session.pipeline.new_id()
         given = call.args.encode("utf-8", "replace")
         if (tool is None or tool.hidden is None) and not suspect(given):
             return CallRequestRecord(id, call.name, call.args, call.id)
         shown = visible_arguments(tool, given)
         if shown is None:
             return CallRequestRecord(id, call.name, call.args, call.id)
-        session = self.room.session
+        session = self.driver.session
         try:
             await session.pipeline.vault.keep(session.id, secret_id(id, GIVEN), given)
         except BadSecretKey as error:
@@ -217,13 +207,13 @@ class Loop:
 
     async def _calls(self) -> Literal["done", "waiting", "again"]:
         """Starts what has not started, in order, transfers last; and waits until all are done or wait for somebody."""
-        run, room = self.run, self.room
-        tools = room.offer(run, self.agent).callable
+        run, driver = self.run, self.driver
+        tools = driver.toolset(run, self.agent).callable
         for note in run.notes:
             if note.state == "new" and not _held(note):
                 await self._start(note, tools.get(note.said))
         while not run.interrupted:
-            rings = room.rings
+            changes = self.log.changes
             outside = await self._look()
             if all(note.answered or note.state == "new" for note in run.notes):
                 held = next((note for note in run.notes if note.state == "new"), None)
@@ -237,22 +227,22 @@ class Loop:
                 await self._resumed()
             elif run.waiting_since is None:
                 await self._write(RunWaiting(run.id, asked))
-                rings = room.rings
+                changes = self.log.changes
             if asked is not None and self.parent is None:
                 return "waiting"
-            await self._wait(rings, outside, asked is not None)
+            await self._wait(changes, outside, asked is not None)
         return "again"
 
-    async def _wait(self, rings: int, outside: bool, patient: bool) -> None:
+    async def _wait(self, changes: int, outside: bool, patient: bool) -> None:
         """Until something happens. A child whose own calls wait for people is left alone when the crib stops."""
         if patient and self.parent is not None:
-            self.room.agents.be_patient(self.parent)
+            self.driver.agents.be_patient(self.parent)
         try:
-            await self.room.rung(rings, outside=outside and not patient)
+            await self.log.changed(changes, outside=outside and not patient)
         finally:
             if self.parent is not None:
-                self.room.agents.patient.discard(self.parent)
-        await self.room.catch_up()
+                self.driver.agents.patient.discard(self.parent)
+        await self.log.catch_up()
 
     async def _resumed(self) -> None:
         if self.run.waiting_since is not None:
@@ -260,7 +250,7 @@ class Loop:
 
     async def _start(self, note: CallNote, tool: Tool | None) -> None:
         """Hands one call to the pipeline, under the id that the log has given it."""
-        run, room, session = self.run, self.room, self.room.session
+        run, driver, session = self.run, self.driver, self.driver.session
         options: dict[str, Any] = {"by": By("agent", run.agent), "run": run.id, "agent": run.agent}
         options |= {"turn": f"{run.id}:{run.turn}", "provider_id": note.provider_id}
         background = tool is not None and tool.background
@@ -273,20 +263,20 @@ class Loop:
         origin = self.parent.origin() if self.parent is not None and joined else TOP
         if self.parent is not None:
             await self.parent.meet()
-        maker = self.parent or room.lease
+        maker = self.parent or self.log.lease
         request = session._request(note.tool, args, options, id=note.id, origin=origin)
         note.state = "open"
         live = await session._accept(request, Caller(awaited=True, maker=maker, parent=self.parent if joined else None))
-        (self.parent or room.lease).heed()
+        (self.parent or self.log.lease).heed()
         note.tool = live.tool_id or note.tool
         if live.result is not None:
-            room.thread.ended(note, live.result)
+            driver.conversation.ended(note, live.result)
         elif live.background:
-            room.thread.to_background(note)
+            driver.conversation.to_background(note)
 
     async def _given(self, note: CallNote) -> bytes | None:
         """The arguments that a model gave and nobody may see."""
-        session = self.room.session
+        session = self.driver.session
         try:
             return await session.pipeline.vault.kept(session.id, secret_id(note.id, GIVEN))
         except SealedValue as error:
@@ -295,14 +285,14 @@ class Loop:
 
     async def _look(self) -> bool:
         """Looks up the calls that this process does not run; whether others are at work."""
-        session, outside = self.room.session, False
+        session, outside = self.driver.session, False
         for note in self.run.notes:
             if note.state in ("new", "done") or note.background:
                 continue
             if note.id in session.live:
                 note.state = "open"
                 continue
-            row = await self.room.store.call(note.id)
+            row = await self.log.store.call(note.id)
             if row is None:
                 note.state = "new"
             elif row.state == "waiting":
@@ -316,14 +306,14 @@ class Loop:
             else:
                 done = (await session.history(row)).done
                 if done is not None:
-                    self.room.thread.ended(note, result(done), done.wake)
+                    self.driver.conversation.ended(note, result(done), done.wake)
         return outside
 
     async def _below(self, row: Row) -> list[str]:
         """What the calls wait for that a paused call made; nothing where one of them goes on or has ended."""
         found: list[str] = []
-        for id in (await self.room.session.history(row)).paused or () if waits_for_children(row) else ():
-            child = await self.room.session._row(id)
+        for id in (await self.driver.session.history(row)).paused or () if waits_for_children(row) else ():
+            child = await self.driver.session._row(id)
             asked = [child.question] if child.question else await self._below(child)
             if child.state != "waiting" or not asked:
                 return []
@@ -334,13 +324,13 @@ class Loop:
 
     async def _conclude(self) -> None:
         """All calls are done: the run goes on, with this agent or another, or ends."""
-        run, room, agent = self.run, self.room, self.agent
+        run, agent = self.run, self.agent
         if run.reply is None:  # another process has gone on with it, and asks the model itself
-            holder = self.parent or room.lease
+            holder = self.parent or self.log.lease
             await holder.make_sure()
             holder.heed()
             return
-        now = room.clock.now()
+        now = self.log.clock.now()
         turn = self._turn_finished(now)
         ended = next(
             (n.result.metadata["finish"] for n in run.notes if n.result and "finish" in n.result.metadata), None
@@ -353,7 +343,7 @@ class Loop:
             await self._end("answered", turn, answer=ended["answer"])
         elif not run.notes:
             await self._answered(turn)
-        elif (stop := stopped(agent.stop if given else agent.stops, run.course_now(now))) is not None:
+        elif (stop := stopped(agent.stop, run.course_now(now), None if given else agent.max_turns)) is not None:
             await self._stopped(turn, given, *stop)
         else:
             await self._write(*(await self._handed(given) if given else ()), turn)
@@ -369,29 +359,29 @@ class Loop:
         assert note.result is not None
         handover = note.result.handover
         try:
-            handovers.gate(self.room.desk(self.run, self.run.agent), "" if handover is None else str(handover.to))
+            handovers.gate(self.driver.scope(self.run, self.run.agent), "" if handover is None else str(handover.to))
         except ToolFailure as error:
             return error.message
         return None
 
     async def _handed(self, note: CallNote) -> list[EventData]:
         assert note.result is not None and note.result.handover is not None
-        desk, handover = self.room.desk(self.run, self.run.agent), note.result.handover
+        scope, handover = self.driver.scope(self.run, self.run.agent), note.result.handover
         summary = None
-        if handovers.policy_of(desk.agent, handover.to) == "summary":
+        if handovers.policy_of(scope.agent, handover.to) == "summary":
             summary = await self._summary() or "Nobody could summarise what was said before."
             summary = context_window.with_placeholders(summary, self.run.line.view)
         asked = self._since(int(summary is not None))
-        return [handovers.event(desk, handover, note.id, summary, asked)]
+        return [handovers.event(scope, handover, note.id, summary, asked)]
 
     async def _summary(self, view: Sequence[TranscriptItem] | None = None) -> str | None:
         """What the model of the agent says of the conversation, or of a part of it; None where it says nothing."""
-        request = self.room.request(self.run)
+        request = self.driver.request(self.run)
         messages = request.messages if view is None else (request.messages[0], *rendered(view))
         request = replace(request, messages=(*messages, Message("user", SUMMARISE)), tools=())
         try:
-            request = await self.room.fitted(request, self.agent)
-            reply = await self._replied(ReplyStream(self.room, self.run, self.parent, silent=True), request)
+            request = await self.driver.fitted(request, self.agent)
+            reply = await self._replied(ReplyStream(self.log, self.run, self.parent, silent=True), request)
         except ToolcribError as error:
             log.warning("agent %s could not summarise: %s", self.run.agent, error)
             return None
@@ -403,7 +393,9 @@ class Loop:
         With `within` it has to: then what cannot be summarised is left out.
         """
         view = self.run.line.view
-        most = within or await self._window(view)
+        if within is None and "window" not in self.agent.model_settings and size(view) <= FEW:
+            return False
+        most = within or await self._window()
         if most is None or size(view) <= most:
             return False
         kept = passed_within(view, most // 2)
@@ -418,9 +410,9 @@ class Loop:
         await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, asked))
         return True
 
-    async def _window(self, view: Sequence[TranscriptItem]) -> int | None:
+    async def _window(self) -> int | None:
         try:
-            return await context_window.allowed(self.room.model(self.agent), self.agent, view)
+            return await context_window.allowed(self.driver.model(self.agent), self.agent)
         except Exception as error:  # noqa: BLE001 - a model may be anybody's; one that cannot be had says so in its reply
             log.warning("agent %s: what its model takes is not known: %s", self.run.agent, error)
             return None
@@ -430,10 +422,10 @@ class Loop:
         run, reply = self.run, self.run.reply
         assert reply is not None
         cut = reply.finish == "length" and run.cut < MOST_CUT
-        if cut or (waiting_for(self.room, run) and not run.last_words):
+        if cut or (waiting_for(self.driver, run) and not run.last_words):
             await self._write(turn)
         elif run.last_words:
-            code, detail = _limit(run, self.agent, self.room.clock.now())
+            code, detail = _limit(run, self.agent, self.log.clock.now())
             await self._end("stopped", turn, code=code, detail=detail, answer=run.answer())
         else:
             await self._end("answered", turn, answer=run.answer())
@@ -448,23 +440,23 @@ class Loop:
 
     async def _end(self, reason: str, *before: EventData, **said: Any) -> None:
         """Writes the one `run_finished` of the run, behind what ends with it."""
-        run, room = self.run, self.room
+        run, driver = self.run, self.driver
         back: list[EventData] = []
-        if reason == "answered" and run.back is not None and run.back in room.book(run):
+        if reason == "answered" and run.back is not None and run.back in driver.registry(run):
             back.append(handovers.switch(run.agent, run.back, "returned", run.id))
         usage = run.usage.data()
         ended = RunFinished(run=run.id, agent=run.agent, reason=reason, turns=run.turn, usage=usage, **said)
         await self._write(*before, *back, ended, read=run.parent is None)
-        room.forget(run)
-        if room.session.state.scoped:
-            await room.session.end_run(run.id)
+        driver.forget(run)
+        if driver.session.state.scoped:
+            await driver.session.end_run(run.id)
 
     async def cancelled(self) -> None:
         """Ends what the run waits for, and then the run."""
         for note in self.run.notes:
             if note.state in ("open", "waiting") and not note.background:
                 with suppress(Refused, StoreError):
-                    await self.room.session.cancel(note.id)
+                    await self.driver.session.cancel(note.id)
         await self._look()
         if self.run.finished is None:
             await self._end("cancelled")
@@ -477,11 +469,15 @@ def _held(note: CallNote) -> bool:
 
 def _limit(run: AgentRun, agent: Agent, now: float) -> tuple[str, str]:
     course = run.course_now(now)
-    return stopped(agent.stops, course._replace(turns=course.turns[:-1])) or ("max_rounds", "")
+    return stopped(agent.stop, course._replace(turns=course.turns[:-1]), agent.max_turns) or ("max_rounds", "")
 
 
-def waiting_for(room: Driver, run: AgentRun) -> list[QueuedMessage]:
+def waiting_for(driver: Driver, run: AgentRun) -> list[QueuedMessage]:
     """The messages that the next turn of a run takes."""
     if run.parent is not None:
-        return [one for one in room.thread.queue if one.run == run.id]
-    return [one for one in room.thread.queue if one.run is None and one.mode in ("steer", "collect") and not one.agent]
+        return [one for one in driver.conversation.queue if one.run == run.id]
+    return [
+        one
+        for one in driver.conversation.queue
+        if one.run is None and one.mode in ("steer", "collect") and not one.agent
+    ]

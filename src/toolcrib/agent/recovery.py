@@ -10,9 +10,13 @@ import random
 from typing import TYPE_CHECKING
 
 from toolcrib._session.recovery import recover
+from toolcrib.agent.conversation import AgentRun
+from toolcrib.agent.loop import Loop
+from toolcrib.agent.run_log import LeaseLost
 from toolcrib.store import Row
 
 if TYPE_CHECKING:
+    from toolcrib.agent.driver import Driver
     from toolcrib.agent.runtime import Agents
     from toolcrib.crib import Crib
 
@@ -45,7 +49,7 @@ async def look(agents: Agents, crib: Crib) -> None:
         if worker == crib.pipeline.worker:
             stuck = crib._at_hand(row.session)
             if stuck is not None and row.tool == "run":
-                agents.retry(stuck)
+                agents.driver(stuck).retry()
         elif not alive[worker]:
             await _take_up(agents, crib, row)
 
@@ -56,10 +60,31 @@ async def _take_up(agents: Agents, crib: Crib, row: Row) -> None:
         return
     if crib.pipeline.engine is None:
         await recover(crib, await crib.store.calls(row.session, ("queued", "running"), limit=1_000_000))
-    room = agents.room(session)
-    await room.catch_up()
-    if row.tool == "message" and all(one.seq != row.accepted_seq for one in room.thread.queue):
-        room.settle(row)
+    driver = agents.driver(session)
+    await driver.log.catch_up()
+    if row.tool == "message" and all(one.seq != row.accepted_seq for one in driver.conversation.queue):
+        driver.log.settle(row)
         return
     log.info("session %s: %s held by %s is taken up", row.session, row.id, row.worker)
-    agents.news(session)
+    driver.notify()
+
+
+async def end_abandoned(driver: Driver, run: AgentRun) -> None:
+    """Ends a child run whose call has ended without it."""
+    assert run.parent is not None
+    if await _is_done(driver, run.parent):
+        try:
+            await Loop(driver, run).cancelled()
+        except LeaseLost:
+            await driver.log.catch_up()  # another process has ended it
+
+
+async def _is_done(driver: Driver, call: str) -> bool:
+    """True if the call of a run is over. Nothing is noted of one that a client made and waits for."""
+    note = driver.conversation.calls.get(call)
+    if note is not None:
+        return note.state == "done"
+    if call in driver.session.live:
+        return False
+    row = await driver.log.store.call(call)
+    return row is not None and row.state == "done"

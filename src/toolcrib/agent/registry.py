@@ -12,6 +12,7 @@ from toolcrib.agent import scripts
 from toolcrib.agent.definition import Agent, SubAgent, Via
 from toolcrib.agent.files import SUFFIXES, AgentDefinition, FileParts, LineProblem, read_file
 from toolcrib.agent.problems import BadAgent, meant
+from toolcrib.errors import Refused
 from toolcrib.policy import globs
 
 log = logging.getLogger("toolcrib.agent")
@@ -40,6 +41,20 @@ class AgentRegistry(Mapping[str, Agent]):
 
     def __len__(self) -> int:
         return len(self._agents)
+
+    def choose(self, name: str) -> Agent:
+        """Return the agent that a person asks for.
+
+        A person may talk to every agent. `sub_agents`, `via` and the limit bind agents, which hand over within a run; a
+        person chooses between two runs, and the choice counts as no handover of either.
+
+        Raises:
+            Refused: `not_found`, there is no such agent.
+        """
+        agent = self._agents.get(name)
+        if agent is None:
+            raise Refused("not_found", f"There is no agent '{name}'{meant(name, self)}")
+        return agent
 
     def replaced(self, agent: Agent) -> AgentRegistry:
         """The same agents, but for one; what they say of each other is not looked at again."""
@@ -89,9 +104,9 @@ def _made(found: list[AgentDefinition]) -> AgentRegistry:
     wrong += problems
     if wrong:
         raise BadAgent((), [str(line) for line in sorted(wrong)])
-    book = AgentRegistry(one.agent for one in found if one.agent is not None)
-    book.warnings = warnings
-    return book
+    registry = AgentRegistry(one.agent for one in found if one.agent is not None)
+    registry.warnings = warnings
+    return registry
 
 
 def _paths(places: Iterable[str | PathLike[str]]) -> list[tuple[Path, str]]:
@@ -158,28 +173,28 @@ class AgentLibrary:
         self.problems: tuple[str, ...] = ()
         self.definitions: list[AgentDefinition] = []
         self._stamp = self._look()
-        self._book = self._load()
+        self._registry = self._load()
 
     @property
-    def book(self) -> AgentRegistry:
+    def registry(self) -> AgentRegistry:
         """The agents of now."""
         if self._places and (stamp := self._look()) != self._stamp:
             self._stamp = stamp
             try:
-                self._book, self.problems = self._load(), ()
+                self._registry, self.problems = self._load(), ()
             except BadAgent as error:
                 self.problems = error.lines
                 log.warning("the agents stay as they were, since files have errors:\n%s", error)
-        return self._book
+        return self._registry
 
     def _load(self) -> AgentRegistry:
         own = [_of_program(agent) for agent in self._own]
         found = [*(read_file(path, shown) for path, shown in _paths(self._places)), *own]
-        book = _made(found)
+        registry = _made(found)
         self.definitions = found
-        for warning in book.warnings:
+        for warning in registry.warnings:
             log.warning("%s", warning)
-        return book
+        return registry
 
     def _look(self) -> list[tuple[str, int, int]]:
         found = []

@@ -34,7 +34,7 @@ from toolcrib.tool import Tool
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
     from toolcrib.agent.conversation import AgentRun
-    from toolcrib.agent.driver import Driver
+    from toolcrib.agent.run_log import RunLog
 
 JOIN_S = 0.05
 RETRIES = 2
@@ -67,8 +67,8 @@ class ModelReply:
 class ReplyStream:
     """Tells readers what a model says while it speaks; pieces that come close together are one event."""
 
-    def __init__(self, room: Driver, run: AgentRun, maker: LiveCall | None = None, *, silent: bool = False) -> None:
-        self._room = room
+    def __init__(self, log: RunLog, run: AgentRun, maker: LiveCall | None = None, *, silent: bool = False) -> None:
+        self._log = log
         self._run = run
         self._maker = maker
         self._turn = run.turn
@@ -94,7 +94,7 @@ class ReplyStream:
     def _flush(self) -> None:
         for data in self.rest():
             self.told = True
-            self._room.put(data, self._run, self._maker)
+            self._log.put(data, self._run, self._maker)
 
     def rest(self) -> list[Streamed]:
         """What was not told yet, as events."""

@@ -30,7 +30,7 @@ def review(definitions: Iterable[AgentDefinition], tools: Sequence[Tool]) -> lis
 
 def review_library(library: AgentLibrary, tools: Sequence[Tool]) -> list[Finding]:
     """Return what is wrong with the agents of now; and why changed files were not taken."""
-    warnings = of_lines(library.book.warnings, "warning")
+    warnings = of_lines(library.registry.warnings, "warning")
     stale = [
         Finding("BAD_AGENT", "error", f"{line} (the agents stay as they were)", "agents") for line in library.problems
     ]

@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 class RunScope:
     """One agent in one run."""
 
-    def __init__(self, room: Driver, run: AgentRun, agent: Agent) -> None:
-        self.room = room
+    def __init__(self, driver: Driver, run: AgentRun, agent: Agent) -> None:
+        self.driver = driver
         self.now = run
         self.agent = agent
-        self._offer: Toolset | None = None
+        self._toolset: Toolset | None = None
         self._view: RunView | None = None
 
     @property
-    def offer(self) -> Toolset:
+    def toolset(self) -> Toolset:
         """What the agent has; the same for as long as a call is looked at."""
-        if self._offer is None:
-            self._offer = self.room.offer(self.now, self.agent)
-        return self._offer
+        if self._toolset is None:
+            self._toolset = self.driver.toolset(self.now, self.agent)
+        return self._toolset
 
     @property
     def policy(self) -> Policy:
         """The session's policy, narrowed by that of the agent."""
-        return self.room.policy(self.agent)
+        return self.driver.policy(self.agent)
 
     @property
     def instructions(self) -> str:
@@ -54,20 +54,20 @@ class RunScope:
     def tool(self, request: CallRequest) -> Tool | None:
         """What the agent selected and its session allows; a tool that it runs may also call what the session has."""
         if request.by.kind == "tool":
-            return self.room.session.tool(request.name) or self.offer.callable.get(request.name)
-        return self.offer.callable.get(request.name)
+            return self.driver.session.tool(request.name) or self.toolset.callable.get(request.name)
+        return self.toolset.callable.get(request.name)
 
     def sees(self, tool: Tool) -> bool:
         """True if that very tool is open."""
-        return self.offer.callable.get(tool.id) is tool or self.room.session.sees(tool)
+        return self.toolset.callable.get(tool.id) is tool or self.driver.session.sees(tool)
 
     def names(self) -> list[str]:
         """The names that could have been meant."""
-        return list(self.offer.callable)
+        return list(self.toolset.callable)
 
     def path(self) -> list[str]:
         """The agents from the top down."""
-        above = [run.agent for run in self.room.thread.chain(self.now)[:-1]]
+        above = [run.agent for run in self.driver.conversation.chain(self.now)[:-1]]
         return [*above, self.agent.name]
 
     def run(self, call: LiveCall) -> RunView:
@@ -79,7 +79,9 @@ class RunScope:
         """The result of one of its calls: with what the tool asked of the run, or a handover only where it may be."""
         if self._view is not None and self._view.wishes:
             return self._view.applied_to(result)
-        return handovers.gated(self, result) if call.by.kind == "agent" else result
+        if result.handover is None or call.by.kind != "agent":
+            return result
+        return handovers.gated(self, result)
 
 
 class NarrowedPolicy:
@@ -113,8 +115,8 @@ def narrowed(outer: Policy, agent: Agent, folders: Any) -> Policy:
 class RunView:
     """`ctx.run`: the run that a tool works for."""
 
-    def __init__(self, desk: RunScope, call: LiveCall) -> None:
-        self._desk = desk
+    def __init__(self, scope: RunScope, call: LiveCall) -> None:
+        self._scope = scope
         self._call = call
         self._handover: Handover | None = None
         self._finish: dict[str, Any] | None = None
@@ -122,44 +124,44 @@ class RunView:
     @property
     def id(self) -> str:
         """The id of the run."""
-        return self._desk.now.id
+        return self._scope.now.id
 
     @property
     def agent(self) -> str:
         """The agent that called."""
-        return self._desk.agent.name
+        return self._scope.agent.name
 
     @property
     def definition(self) -> Agent:
         """The agent that called, as the run knows it: its definition of when the run started."""
-        return self._desk.agent
+        return self._scope.agent
 
     @property
     def parent(self) -> str | None:
         """The run that made this one, if one did."""
-        above = self._desk.room.thread.run_of(self._desk.now.parent)
+        above = self._scope.driver.conversation.run_of(self._scope.now.parent)
         return None if above is None else above.id
 
     @property
     def call(self) -> str | None:
         """The call that this run was made by, if it was made by one."""
-        return self._desk.now.parent
+        return self._scope.now.parent
 
     @property
     def agents(self) -> Mapping[str, Agent]:
         """The agents that there were when the run started, by name."""
-        return self._desk.room.book(self._desk.now)
+        return self._scope.driver.registry(self._scope.now)
 
     @property
     def turn(self) -> int:
         """The turn of the run."""
-        return self._desk.now.turn
+        return self._scope.now.turn
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """What the agent sees of the conversation."""
-        run = self._desk.now
-        return tuple(rendered(run.line.views.get(self._desk.agent.name, run.line.view)))
+        run = self._scope.now
+        return tuple(rendered(run.line.views.get(self._scope.agent.name, run.line.view)))
 
     def handover(self, to: str, reason: str | None = None, message: str | None = None) -> Result:
         """Hands the conversation over when the turn is over; the result says so, and may be returned as it is.
@@ -167,7 +169,7 @@ class RunView:
         Raises:
             ToolFailure: `not_found`, `denied`: nobody may be handed it, and the agent goes on itself.
         """
-        made = handovers.checked(self._desk, to, reason, message)
+        made = handovers.checked(self._scope, to, reason, message)
         self._handover = made.handover
         return made
 
@@ -177,7 +179,7 @@ class RunView:
 
     def note(self, text: str) -> None:
         """Leaves a note in the history, which the model reads in its next turn."""
-        self._desk.room.note(self._desk.now, text, self._call)
+        self._scope.driver.log.note(self._scope.now, text, self._call)
 
     def spawn(self, agent: str, prompt: str, mode: str = "wait") -> Awaitable[Result]:
         """Runs a sub-agent as `call_agent` does; its result."""
@@ -205,4 +207,4 @@ def scope_of(ctx: Context) -> RunScope:
     """
     if ctx.run is None:
         raise ToolFailure("unavailable", "Only an agent can call this tool: it works on the agent's own run")
-    return ctx.run._desk
+    return ctx.run._scope

@@ -135,8 +135,8 @@ class _Running:
         self._call = call_behind(ctx)
         self._code = code
         scope = scope_of(ctx)
-        self._functions = functions(own(scope.offer))
-        self._scripts: ScriptRunner = scope.room.agents.scripts
+        self._functions = functions(own(scope.toolset))
+        self._scripts: ScriptRunner = scope.driver.agents.scripts
         self._at = _At(scripts.VERSION)
         self._tasks: dict[int, asyncio.Task[Result]] = {}
         self._waiting: set[int] = set()

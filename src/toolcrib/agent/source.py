@@ -28,7 +28,7 @@ class AgentSource:
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
         """A tool for each agent."""
-        return [self._tool(agent) for agent in self._agents.book.values()]
+        return [self._tool(agent) for agent in self._agents.registry.values()]
 
     async def stop(self) -> None:
         """There is nothing to let go of."""
@@ -36,8 +36,10 @@ class AgentSource:
     def _tool(self, agent: Agent) -> Tool:
         async def run(ctx: Any, values: Mapping[str, Any]) -> Any:
             live = call_behind(ctx)
-            room = self._agents.room(live.session)
-            return await standard_tools.worked(room, live, self._agents.book[agent.name], values["prompt"], live.run)
+            driver = self._agents.driver(live.session)
+            return await standard_tools.worked(
+                driver, live, self._agents.registry[agent.name], values["prompt"], live.run
+            )
 
         made: Tool = Tool(
             name=agent.name,

@@ -59,16 +59,16 @@ async def call_agent(
     """
     scope = scope_of(ctx)
     target = handovers.target(scope, agent, "call")
-    return await worked(scope.room, call_behind(ctx), target, prompt, scope.now.id)
+    return await worked(scope.driver, call_behind(ctx), target, prompt, scope.now.id)
 
 
-async def worked(room: Driver, live: LiveCall, agent: Agent, prompt: str, above: str | None) -> Any:
+async def worked(driver: Driver, live: LiveCall, agent: Agent, prompt: str, above: str | None) -> Any:
     """Has an agent work as a child run of a call; one that was begun before is gone on with."""
-    await room.catch_up()  # another process may have begun it
-    run = room.thread.child(live.id)
+    await driver.log.catch_up()  # another process may have begun it
+    run = driver.conversation.child(live.id)
     if run is None:
-        run = await _begun(room, live, agent, prompt, above)
-    loop = Loop(room, run, live)
+        run = await _begun(driver, live, agent, prompt, above)
+    loop = Loop(driver, run, live)
     try:
         await loop.go()
     except asyncio.CancelledError:
@@ -78,12 +78,12 @@ async def worked(room: Driver, live: LiveCall, agent: Agent, prompt: str, above:
     return _answer(run)
 
 
-async def _begun(room: Driver, live: LiveCall, agent: Agent, prompt: str, above: str | None) -> AgentRun:
+async def _begun(driver: Driver, live: LiveCall, agent: Agent, prompt: str, above: str | None) -> AgentRun:
     id = f"r-{live.id}"
     origin = "api" if above is None else "call"
-    started = RunStarted(id, agent.name, origin, live.id, await room.keep(agent), above)
-    await room.write(started, MessageAdded(role="user", content=prompt, run=id), maker=live)
-    return room.thread.runs[id]
+    started = RunStarted(id, agent.name, origin, live.id, await driver.keep(agent), above)
+    await driver.log.write(started, MessageAdded(role="user", content=prompt, run=id), maker=live)
+    return driver.conversation.runs[id]
 
 
 def _answer(run: AgentRun) -> Any:
@@ -100,18 +100,18 @@ def _answer(run: AgentRun) -> Any:
 def _may_call(ctx: Context, agent: str, prompt: str) -> None:
     """What would be refused is refused before anything is accepted in the background."""
     scope = scope_of(ctx)
-    room = scope.room
+    driver = scope.driver
     if not prompt.strip():
         raise ToolFailure("invalid_arguments", "The prompt is blank; say what the agent is to do")
     handovers.target(scope, agent, "call")
-    chain = room.thread.chain(scope.now)
-    deepest = min(room.agent(run.agent, run).delegate.max_depth for run in chain)
+    chain = driver.conversation.chain(scope.now)
+    deepest = min(driver.agent(run.agent, run).delegate.max_depth for run in chain)
     if len(chain) > deepest:
         raise ToolFailure("denied", f"Agents may call agents at most {deepest} deep")
     most = scope.agent.delegate.max_children
     others = [
         note
-        for note in room.thread.calls.values()
+        for note in driver.conversation.calls.values()
         if note.run == scope.now.id and note.calls("call_agent") and note.id != ctx.id
     ]
     if sum(note.state in ("open", "waiting") for note in others) >= most:
@@ -121,8 +121,8 @@ def _may_call(ctx: Context, agent: str, prompt: str) -> None:
 async def list_calls(ctx: Context) -> list[dict[str, Any]]:
     """List the calls that run in the background, or did: id, tool and where each stands."""
     scope = scope_of(ctx)
-    notes = [note for note in scope.room.calls_of(scope.now) if note.background]
-    entries = [await scope.room.session.status(note.id) for note in notes]
+    notes = [note for note in scope.driver.conversation.visible_calls(scope.now) if note.background]
+    entries = [await scope.driver.session.status(note.id) for note in notes]
     return [{"id": one.id, "tool": one.tool, "label": one.label, "status": one.status} for one in entries]
 
 
@@ -151,7 +151,7 @@ async def wait_calls(ctx: Context, ids: list[str], timeout_s: float = 60.0) -> d
         ids: The ids of the calls.
         timeout_s: How many seconds to wait at the most.
     """
-    session = scope_of(ctx).room.session
+    session = scope_of(ctx).driver.session
     following = {asyncio.ensure_future(session.result(_own(ctx, id).id)): id for id in dict.fromkeys(ids)}
     try:
         done, _ = await asyncio.wait(following, timeout=min(timeout_s, LONG)) if following else (set(), None)
@@ -170,18 +170,20 @@ async def message_agent(ctx: Context, id: str, text: str) -> dict[str, str]:
         id: The id of the call that started it.
         text: What it is told.
     """
-    room = scope_of(ctx).room
-    run = room.thread.child(_own(ctx, id).id)
+    driver = scope_of(ctx).driver
+    run = driver.conversation.child(_own(ctx, id).id)
     if run is None or run.finished is not None:
         raise ToolFailure("failed", f"Call {id} is no agent that is still at work")
-    await room.write(MessageQueued("steer", text, run=run.id), maker=call_behind(ctx))
+    await driver.log.write(MessageQueued("steer", text, run=run.id), maker=call_behind(ctx))
     return {"status": "queued"}
 
 
 def _own(ctx: Context, id: str) -> CallNote:
     """A call of this run or of one below it; any other is as unknown as one that never was."""
     scope = scope_of(ctx)
-    found: CallNote | None = next((note for note in scope.room.calls_of(scope.now) if note.id == id), None)
+    found: CallNote | None = next(
+        (note for note in scope.driver.conversation.visible_calls(scope.now) if note.id == id), None
+    )
     if found is None:
         raise ToolFailure("not_found", f"No such call: {id}")
     return found
@@ -208,7 +210,7 @@ async def tool_search(ctx: Context, query: str, limit: int = 5) -> dict[str, Any
     from toolcrib.definitions.search import SearchEntry, rank
 
     scope = scope_of(ctx)
-    shown = scope.offer.shown
+    shown = scope.toolset.shown
     subjects = [
         SearchEntry(name, tool.name, description=tool.description, keywords=tool.tags, category=tool.category or "")
         for name, tool in shown.items()

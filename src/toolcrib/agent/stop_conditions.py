@@ -104,13 +104,17 @@ def _text(value: Any, name: str, path: Path, findings: ProblemCollector) -> str 
     return value
 
 
-def stopped(conditions: Iterable[Stop], course: RunTotals) -> tuple[str, str] | None:
-    """The first condition that holds, as its type and a sentence for people; None where the run may go on."""
+def stopped(conditions: Iterable[Stop], course: RunTotals, max_turns: int | None = None) -> tuple[str, str] | None:
+    """The first condition that holds, as its type and a sentence for people; None where the run may go on.
+
+    `max_turns` is looked at last.
+    """
     for condition in conditions:
         said = _HOLDS[condition.type](condition.value, course)
         if said is not None:
             return condition.type, said
-    return None
+    made = None if max_turns is None else _max_rounds(max_turns, course)
+    return None if made is None else ("max_rounds", made)
 
 
 def _max_rounds(rounds: int, course: RunTotals) -> str | None:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolcrib.agent.definition import Agent
+    from toolcrib.session import Session
 
 KNOWN = ("session", "owner", "agent", "now")
 _NAME = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
@@ -15,9 +21,12 @@ def unknown_names(text: str, vars: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys(_NAME.findall(text)) if name not in known]
 
 
-def filled(text: str, known: Callable[[], Mapping[str, str]]) -> str:
+def filled(text: str, values: Mapping[str, str]) -> str:
     """The text with its names put in place; what is not known stays as it is."""
-    if "{{" not in text:
-        return text
-    values = known()
-    return _NAME.sub(lambda found: values.get(found[1], found[0]), text)
+    return _NAME.sub(lambda match: values.get(match[1], match[0]), text)
+
+
+def values(session: Session, agent: Agent) -> dict[str, str]:
+    """What the names in the instructions of an agent stand for now."""
+    now = datetime.fromtimestamp(session.pipeline.clock.now(), UTC).isoformat(timespec="seconds")
+    return {"session": session.id, "owner": session.owner, "agent": agent.name, "now": now, **agent.vars}

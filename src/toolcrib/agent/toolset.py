@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,6 +11,7 @@ from toolcrib.agent.conversation import AgentRun
 from toolcrib.agent.definition import Agent, Via
 from toolcrib.agent.models import ToolView
 from toolcrib.agent.selection import selects
+from toolcrib.agent.transcript import TranscriptItem
 from toolcrib.schema import llm_schema, with_topic
 from toolcrib.schema.names import one_line
 from toolcrib.tool import Tool
@@ -27,15 +28,21 @@ _finals: WeakKeyDictionary[Agent, Tool] = WeakKeyDictionary()
 
 
 class Toolset(NamedTuple):
-    """What an agent has: what it may call by any name, and what its model is shown by name."""
+    """What an agent has: what it may call by any name, and what its model is shown by name.
+
+    `views` are those that the model sees, unless there are too `many` to show all.
+    """
 
     callable: Mapping[str, Tool]
     shown: Mapping[str, Tool]
-    special: Mapping[str, ToolView]
+    special: Mapping[str, ToolView] = {}
+    views: tuple[ToolView, ...] = ()
+    many: bool = False
 
-    def views(self, topics: bool, only: Callable[[str], bool] = lambda name: True) -> tuple[ToolView, ...]:
-        """What the model sees of those that are shown."""
-        wanted = ((name, tool) for name, tool in self.shown.items() if only(name))
+    def without(self, names: Iterable[str], topics: bool) -> tuple[ToolView, ...]:
+        """What the model sees of those that are shown, but for these."""
+        hidden = frozenset(names)
+        wanted = ((name, tool) for name, tool in self.shown.items() if name not in hidden)
         return tuple(self.special.get(name) or view(name, tool, topics) for name, tool in wanted)
 
 
@@ -49,10 +56,10 @@ def view(name: str, tool: Tool, topics: bool) -> ToolView:
     return made
 
 
-def of_session(room: Driver, agent: Agent) -> Toolset:
+def of_session(driver: Driver, agent: Agent) -> Toolset:
     """The part that does not depend on a run."""
-    session = room.session
-    hides = getattr(room.policy(agent), "hides", None)
+    session = driver.session
+    hides = getattr(driver.policy(agent), "hides", None)
     callable_ = {
         name: tool
         for name, tool in session._view.names.items()
@@ -64,31 +71,34 @@ def of_session(room: Driver, agent: Agent) -> Toolset:
             callable_.setdefault(name, tool)
             if hides is None or not hides(tool, session):
                 shown[name] = tool
-    return Toolset(callable_, shown, {})
+    return Toolset(callable_, shown)
 
 
-def with_builtins(room: Driver, run: AgentRun, agent: Agent, base: Toolset) -> Toolset:
+def with_builtins(driver: Driver, run: AgentRun, agent: Agent, base: Toolset) -> Toolset:
     """The same with the built-ins that can do something now."""
     callable_, shown, special = dict(base.callable), dict(base.shown), dict[str, ToolView]()
-    for tool, made in _useful(room, run, agent, base):
+    for tool, form in _useful(driver, run, agent, base):
         name = f"{builtins.NAMESPACE}__{tool.name}" if tool.name in base.shown else tool.name
         shown[name] = callable_[name] = callable_[tool.id] = tool
         callable_.setdefault(tool.name, tool)
-        if made is not None:
-            special[name] = made._replace(name=name)
-    return Toolset(callable_, shown, special)
+        if form is not None:
+            special[name] = form._replace(name=name)
+    made = Toolset(callable_, shown, special)
+    if len(_own(shown)) > MANY:
+        return made._replace(many=True)
+    return made._replace(views=made.without((), agent.topics))
 
 
-def _useful(room: Driver, run: AgentRun, agent: Agent, base: Toolset) -> list[tuple[Tool, ToolView | None]]:
+def _useful(driver: Driver, run: AgentRun, agent: Agent, base: Toolset) -> list[tuple[Tool, ToolView | None]]:
     found: list[tuple[Tool, ToolView | None]] = []
     for tool in builtins.all_tools():
         condition = _CONDITIONS.get(tool.name)
         if tool.name in _TARGETS:
-            made = _reaching(room, run, agent, tool, _TARGETS[tool.name])
+            made = _reaching(driver, run, agent, tool, _TARGETS[tool.name])
             found += [] if made is None else [(tool, made)]
         elif tool.name == "run_script":
             found += [(tool, _scripting(agent, tool, base))] if _scripts(agent, base) else []
-        elif condition(room, run, base) if condition is not None else agent.has(tool.id):
+        elif condition(driver, run, base) if condition is not None else agent.has(tool.id):
             found.append((tool, None))
     if agent.exclude:
         found = [one for one in found if not any(selects(glob, one[0].id) for glob in agent.exclude)]
@@ -103,18 +113,18 @@ _TARGETS: dict[str, tuple[Via, str]] = {
 }
 
 
-def _reaching(room: Driver, run: AgentRun, agent: Agent, tool: Tool, how: tuple[Via, str]) -> ToolView | None:
+def _reaching(driver: Driver, run: AgentRun, agent: Agent, tool: Tool, how: tuple[Via, str]) -> ToolView | None:
     """A tool that reaches other agents, with whom it may reach; None where that is nobody."""
     via, argument = how
-    book = room.book(run)
-    names = list(book.reached(agent, via)) if agent.sub_agents else []
+    registry = driver.registry(run)
+    names = list(registry.reached(agent, via)) if agent.sub_agents else []
     if not names:
         return None
     plain = view(tool.name, tool, agent.topics)
     schema: dict[str, Any] = dict(plain.schema)
     properties = dict(schema["properties"])
     properties[argument] = {**properties[argument], "enum": names}
-    text = f"{tool.description}\n{handovers.listed(book[name] for name in names)}"
+    text = f"{tool.description}\n{handovers.listed(registry[name] for name in names)}"
     return ToolView(tool.name, text, {**schema, "properties": properties})
 
 
@@ -127,24 +137,26 @@ def _scripting(agent: Agent, tool: Tool, base: Toolset) -> ToolView:
     return view(tool.name, tool, agent.topics)._replace(description=scripts.described(base, MANY))
 
 
-def _background(room: Driver, run: AgentRun, base: Toolset) -> bool:
-    return any(note.background for note in room.calls_of(run))
+def _background(driver: Driver, run: AgentRun, base: Toolset) -> bool:
+    return any(note.background for note in driver.conversation.visible_calls(run))
 
 
-def _children(room: Driver, run: AgentRun, base: Toolset) -> bool:
-    return any(note.background and note.calls("call_agent") for note in room.calls_of(run))
+def _children(driver: Driver, run: AgentRun, base: Toolset) -> bool:
+    return any(note.background and note.calls("call_agent") for note in driver.conversation.visible_calls(run))
 
 
-def _spilled(room: Driver, run: AgentRun, base: Toolset) -> bool:
-    return any(note.result is not None and "spilled" in note.result.metadata for note in room.calls_of(run))
+def _spilled(driver: Driver, run: AgentRun, base: Toolset) -> bool:
+    return any(
+        note.result is not None and "spilled" in note.result.metadata for note in driver.conversation.visible_calls(run)
+    )
 
 
-def _explained(room: Driver, run: AgentRun, base: Toolset) -> bool:
+def _explained(driver: Driver, run: AgentRun, base: Toolset) -> bool:
     known = (tool.knowledge for tool in base.shown.values())
     return any(one.help is not None or one.examples or one.anti_patterns for one in known)
 
 
-def _many(room: Driver, run: AgentRun, base: Toolset) -> bool:
+def _many(driver: Driver, run: AgentRun, base: Toolset) -> bool:
     return len(base.shown) > MANY
 
 
@@ -192,16 +204,27 @@ def _final(agent: Agent) -> Tool:
     return made
 
 
-def named_only(offer: Toolset, agent: Agent, loaded: set[str]) -> list[str]:
-    """The tools of which a model reads one line, since there are many."""
-    own = [name for name, tool in offer.shown.items() if tool.namespace != builtins.NAMESPACE]
-    if len(own) <= MANY:
-        return []
-    always = [name for name in own if any(selects(one, offer.shown[name].id) for one in agent.always)]
-    return [name for name in own if name not in loaded and name not in always]
+def _own(shown: Mapping[str, Tool]) -> list[str]:
+    return [name for name, tool in shown.items() if tool.namespace != builtins.NAMESPACE]
 
 
-def listing(offer: Toolset, names: list[str]) -> str:
+def named_only(tools: Toolset, agent: Agent, view: Iterable[TranscriptItem]) -> list[str]:
+    """The tools of which a model reads one line, since there are many; not those whose schemas it asked for."""
+    loaded = _loaded(view)
+    always = [name for name in _own(tools.shown) if any(selects(one, tools.shown[name].id) for one in agent.always)]
+    return [name for name in _own(tools.shown) if name not in loaded and name not in always]
+
+
+def _loaded(view: Iterable[TranscriptItem]) -> set[str]:
+    """The tools whose schemas the model asked for."""
+    names: set[str] = set()
+    for note in (note for item in view for note in item.calls):
+        if note.calls("tool_search") and note.result is not None and note.result.ok:
+            names.update(tool["name"] for tool in note.result.data.get("tools", ()))
+    return names
+
+
+def listing(tools: Toolset, names: list[str]) -> str:
     """One line for each."""
-    lines = [f"- {name}: {one_line(offer.shown[name].description)}" for name in names]
+    lines = [f"- {name}: {one_line(tools.shown[name].description)}" for name in names]
     return "\n".join(["More tools, whose arguments tool_search tells:", *lines])

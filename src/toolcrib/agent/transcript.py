@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from toolcrib.agent.models import Message, ModelCall
-from toolcrib.agent.repair import repaired
 from toolcrib.events import HandedOver, PassedHistory
 from toolcrib.interop import aomi
 from toolcrib.media import Media
@@ -19,6 +18,7 @@ from toolcrib.types import Result
 
 CONTINUE = "Continue the task"
 GO_ON = "Continue exactly where you stopped."
+INTERRUPTED = "[Tool execution was interrupted]"
 _FILE_TOKENS = 1500
 """What providers count for a usual image, and for a page of a document."""
 
@@ -194,12 +194,16 @@ def passed(policy: Any, view: Sequence[TranscriptItem]) -> list[TranscriptItem]:
 
 def size(view: Iterable[TranscriptItem]) -> int:
     """How many tokens a model reads of it, by a rough rule: four letters make one, and files have their own measure."""
-    return sum(map(_tokens, rendered(view)))
+    return sum(map(_tokens, view))
 
 
-def _tokens(message: Message) -> int:
-    files = sum(_FILE_TOKENS + _file_tokens(part) for part in message.parts if isinstance(part, Media))
-    return (len(message.text) + sum(len(call.args) for call in message.calls)) // 4 + files
+def _tokens(item: TranscriptItem) -> int:
+    letters, parts = len(item.text), item.parts
+    for note in item.calls:
+        if not note.transferred:
+            letters += len(note.args) + len(note.text or "")
+            parts += note.parts
+    return letters // 4 + sum(_FILE_TOKENS + _file_tokens(part) for part in parts if isinstance(part, Media))
 
 
 def _file_tokens(media: Media) -> int:
@@ -268,3 +272,27 @@ def _reply(item: TranscriptItem, used: set[str], unfinished: set[str]) -> Iterab
         yield from results
     if item.finish == "length" and not item.calls:
         yield Message("user", GO_ON)
+
+
+def repaired(messages: Iterable[Message], waiting: Iterable[str] = ()) -> list[Message]:
+    """Results behind their call, in the order of the calls; a call without one gets the text `INTERRUPTED`.
+
+    Results without a call and second results are left out. A call that still waits is no orphan.
+    """
+    given, open_ = list(messages), frozenset(waiting)
+    results: dict[str, Message] = {}
+    for message in given:
+        if message.role == "tool" and message.call is not None:
+            results.setdefault(message.call, message)
+    mended: list[Message] = []
+    answered: set[str] = set()
+    for message in given:
+        if message.role == "tool":
+            continue
+        mended.append(message)
+        for call in message.calls:
+            if call.id in answered or (call.id in open_ and call.id not in results):
+                continue
+            answered.add(call.id)
+            mended.append(results.get(call.id) or Message("tool", INTERRUPTED, call=call.id))
+    return mended

@@ -21,7 +21,7 @@ class ModelOverride(Agents):
 
     def __init__(self, agents: Agents, script: Model | None, **changes: Any) -> None:
         changes = {name: value for name, value in changes.items() if value is not None}
-        super().__init__([replace(agent, **changes) for agent in agents.book.values()], default=agents.default)
+        super().__init__([replace(agent, **changes) for agent in agents.registry.values()], default=agents.default)
         self._before = agents
         self._chosen = script
         if "model" in changes:
@@ -104,9 +104,9 @@ def known(agents: Agents, name: str) -> Agent:
     """
     from toolcrib.schema import nearest
 
-    agent = agents.book.get(name)
+    agent = agents.registry.get(name)
     if agent is None:
-        close = nearest(name, agents.book, 1)
-        advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(agents.book)}"
+        close = nearest(name, agents.registry, 1)
+        advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(agents.registry)}"
         raise CommandError(f"There is no agent '{name}'", advice, code="not_found")
     return agent

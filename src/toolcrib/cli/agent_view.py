@@ -29,12 +29,12 @@ class AgentView(NamedTuple):
 
 def sight(agents: Agents, session: Session, agent: Agent) -> AgentView:
     """What the model of an agent is offered when a run begins."""
-    room = agents.room(session)
-    offer = room.offer(AgentRun("", agent.name, agent.name, "user", Transcript(), 0.0), agent)
-    listed = set(toolset.named_only(offer, agent, set()))
-    tools = [
+    driver = agents.driver(session)
+    tools = driver.toolset(AgentRun("", agent.name, agent.name, "user", Transcript(), 0.0), agent)
+    listed = set(toolset.named_only(tools, agent, ())) if tools.many else set[str]()
+    summaries = [
         ToolSummary(name, tool.id, tool.description.partition("\n")[0], name in listed)
-        for name, tool in offer.shown.items()
+        for name, tool in tools.shown.items()
     ]
-    book = agents.book
-    return AgentView(tools, list(book.reached(agent, "transfer")), list(book.reached(agent, "call")))
+    registry = agents.registry
+    return AgentView(summaries, list(registry.reached(agent, "transfer")), list(registry.reached(agent, "call")))

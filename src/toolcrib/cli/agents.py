@@ -28,9 +28,9 @@ async def list_agents(terminal: Terminal) -> None:
     """List the agents."""
     agents = _agents(terminal)
     if terminal.json:
-        terminal.data([_data(agents, agent) for agent in agents.book.values()])
+        terminal.data([_data(agents, agent) for agent in agents.registry.values()])
         return
-    rows = [_row(agents, agent) for agent in agents.book.values()]
+    rows = [_row(agents, agent) for agent in agents.registry.values()]
     terminal.table(("Agent", "Model", "Tools", "Sub-agents", "What it does"), rows)
 
 
@@ -213,8 +213,8 @@ def _found(terminal: Terminal, paths: Sequence[str]) -> LoadReport:
     if paths:
         return lint(*paths)
     if not file.is_file():  # a program has checked its agents itself
-        book = _agents(terminal).book
-        return LoadReport([*book], [], book.warnings)
+        registry = _agents(terminal).registry
+        return LoadReport([*registry], [], registry.warnings)
     here = Path.cwd()
     places = agent_places(file)
     return lint(*(place.relative_to(here) if place.is_relative_to(here) else place for place in places))
@@ -232,7 +232,7 @@ async def graph(
 
     agents = _agents(terminal)
     if terminal.json:
-        names = [{"name": name, "default": name == agents.default} for name in agents.book]
+        names = [{"name": name, "default": name == agents.default} for name in agents.registry]
         terminal.data({"agents": names, "edges": [edge.data() for edge in agent_graph.edges(agents)]})
         return
     form = form or ("tree" if terminal.out.is_terminal else "mermaid")

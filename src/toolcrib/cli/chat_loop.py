@@ -207,12 +207,12 @@ class ChatLoop:
             self.terminal.text(f"{name:<12} {what}")
 
     async def _agents(self) -> None:
-        for name, agent in self.agents.book.items():
+        for name, agent in self.agents.registry.items():
             mark = "*" if name == self._active else " "
             self.terminal.text(f"{mark} {name:<16} {short(agent.description)}".rstrip())
 
     async def _tools(self) -> None:
-        agent = self.agents.book.get(self._active)
+        agent = self.agents.registry.get(self._active)
         for one in () if agent is None else sight(self.agents, self.talk.session, agent).tools:
             self.terminal.text(f"{one.name:<24} {short(one.description)}".rstrip())
 
@@ -221,22 +221,22 @@ class ChatLoop:
             self.terminal.text(f"{name:<16} {spent(used.data())}")
 
     def _change(self, name: str) -> None:
-        if name in self.agents.book:
+        if name in self.agents.registry:
             self.next = name
             self.terminal.say(f"{name} answers next.", "dim")
         else:
-            self.terminal.say(f"There is no agent '{name}'; there are {', '.join(self.agents.book)}", "red")
+            self.terminal.say(f"There is no agent '{name}'; there are {', '.join(self.agents.registry)}", "red")
 
     @property
     def _active(self) -> str:
         """Who answers the next message."""
-        return self.next or self.talk.thread.line.active or self.agents.default
+        return self.next or self.talk.conversation.line.active or self.agents.default
 
     # Beginning and end
 
     def _greet(self) -> None:
         """Says who answers, and what was said last in a conversation that goes on."""
-        asked, active = self.next, self.talk.thread.line.active
+        asked, active = self.next, self.talk.conversation.line.active
         if active:
             self.next = None
         if self.terminal.interactive:

@@ -48,8 +48,8 @@ def complete_agent(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]
     crib = _crib(ctx)
     if crib is None or not isinstance(crib.agents, Agents):
         return []
-    book = crib.agents.book
-    return [(name, book[name].description.partition("\n")[0]) for name in book if name.startswith(incomplete)]
+    registry = crib.agents.registry
+    return [(name, registry[name].description.partition("\n")[0]) for name in registry if name.startswith(incomplete)]
 
 
 def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

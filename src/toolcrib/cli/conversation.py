@@ -32,18 +32,18 @@ class ConversationFollower(Follower):
 
     def __init__(self, terminal: Terminal, session: Session, *, names: bool = False) -> None:
         super().__init__(terminal, session, note=LEAVE)
-        self.thread = Conversation()
+        self.conversation = Conversation()
         self.silent = False
         self.past: list[Event] = []
         self._told: set[str] = set()
-        self.stage = None if terminal.json else ConversationDisplay(terminal, self.thread, names=names)
+        self.stage = None if terminal.json else ConversationDisplay(terminal, self.conversation, names=names)
 
     async def recall(self, until: int) -> None:
         """Takes in what is in the log already, without a word."""
         async for event in self.session.events(0, follow=False):
             if event.seq > until:
                 break
-            self.thread.advance(event)
+            self.conversation.advance(event)
             if self.stage is not None:
                 self.stage.note(event)
             if event.kind == "message" and self._said(event):
@@ -53,7 +53,7 @@ class ConversationFollower(Follower):
 
     def _said(self, event: Event) -> bool:
         """True if somebody says something in the conversation itself."""
-        run = self.thread.runs.get(event.fields.get("run") or "")
+        run = self.conversation.runs.get(event.fields.get("run") or "")
         return event.fields["role"] != "note" and bool(event.fields["content"]) and (run is None or run.parent is None)
 
     def hide(self) -> None:
@@ -100,17 +100,17 @@ class ConversationFollower(Follower):
         await self.take(event)
 
     async def _events(self) -> AsyncGenerator[Event]:
-        async for event in self.session.events(self.thread.seen):
+        async for event in self.session.events(self.conversation.seen):
             yield event
 
     async def drain(self) -> None:
         """Shows what is in the log by now."""
-        async for event in self.session.events(self.thread.seen, follow=False):
+        async for event in self.session.events(self.conversation.seen, follow=False):
             await self.take(event)
 
     async def stirring(self) -> None:
         """Returns when something happens that is worth to be shown."""
-        async for event in self.session.events(self.thread.seen):
+        async for event in self.session.events(self.conversation.seen):
             if event.kind in STIRRING:
                 return
 
@@ -123,7 +123,7 @@ class ConversationFollower(Follower):
 
     def show(self, event: Event) -> None:
         """Take in an event, and show it."""
-        self.thread.advance(event)
+        self.conversation.advance(event)
         if self.stage is not None:
             self.stage.take(event)
         elif not self.silent:
@@ -132,9 +132,9 @@ class ConversationFollower(Follower):
     # Where it stands
 
     def _over(self, sent: asyncio.Task[RunOutcome] | None, background: bool) -> bool:
-        if sent is not None and (not sent.done() or sent.result().run not in self.thread.runs):
+        if sent is not None and (not sent.done() or sent.result().run not in self.conversation.runs):
             return False
-        run = self.thread.foreground
+        run = self.conversation.foreground
         if run is not None:
             return self._waits(run)
         return not self.queued and not self._wakes() and not (background and self._busy())
@@ -142,24 +142,24 @@ class ConversationFollower(Follower):
     @property
     def queued(self) -> bool:
         """True if a message waits to be read."""
-        return any(one.run is None for one in self.thread.queue)
+        return any(one.run is None for one in self.conversation.queue)
 
     def _waits(self, run: AgentRun) -> bool:
         """True if it waits for answers that nobody gives here."""
-        asked = self.thread.questions(run) if run.status == "waiting" else None
+        asked = self.conversation.questions(run) if run.status == "waiting" else None
         return asked is not None and self.left.keys() >= set(asked)
 
     def _wakes(self) -> bool:
         """True if a result is about to start a run."""
-        from toolcrib.agent.runtime import UNASKED
+        from toolcrib.agent.driver import UNASKED
 
-        late = any(wake == "wake" for _, wake in self.thread.late.values())
-        return late and self.thread.unasked < UNASKED
+        late = any(wake == "wake" for _, wake in self.conversation.late.values())
+        return late and self.conversation.unasked < UNASKED
 
     def _busy(self) -> bool:
         """True if something goes on in the background."""
-        for note in self.thread.calls.values():
-            below = self.thread.child(note.id)
+        for note in self.conversation.calls.values():
+            below = self.conversation.child(note.id)
             left = note.question in self.left or (below is not None and self._waits(below))
             if note.background and note.state != "done" and not left:
                 return True
@@ -168,7 +168,7 @@ class ConversationFollower(Follower):
     @property
     def last(self) -> AgentRun | None:
         """The last run of the conversation."""
-        return next((run for run in reversed(self.thread.runs.values()) if run.parent is None), None)
+        return next((run for run in reversed(self.conversation.runs.values()) if run.parent is None), None)
 
     @property
     def stand(self) -> tuple[AgentRun | None, int, bool]:
@@ -180,7 +180,7 @@ class ConversationFollower(Follower):
     def code(self) -> int:
         """The exit code that tells how the last run ended."""
         run = self.last
-        left = any(note.state == "waiting" and note.question in self.left for note in self.thread.calls.values())
+        left = any(note.state == "waiting" and note.question in self.left for note in self.conversation.calls.values())
         if left or (run is not None and run.finished is None):
             return WAITING
         return 0 if run is None or run.finished is None or run.finished.reason == "answered" else FAILED
@@ -191,7 +191,7 @@ class ConversationFollower(Follower):
         """Asks what is open and was not left."""
         for question in await self.session.questions():
             if question.id not in self.left and question.path:
-                await self.ask(question, self.thread.seen)
+                await self.ask(question, self.conversation.seen)
 
     # What it took
 
@@ -206,7 +206,7 @@ class ConversationFollower(Follower):
 
     def report(self) -> None:
         """Says what the runs took that were not told of yet."""
-        runs = [run for run in self.thread.runs.values() if run.parent is None and run.id not in self._told]
+        runs = [run for run in self.conversation.runs.values() if run.parent is None and run.id not in self._told]
         self._told.update(run.id for run in runs if run.finished is not None)
         if runs and not self.terminal.json:
             total = sum((run.usage for run in runs), NOTHING)

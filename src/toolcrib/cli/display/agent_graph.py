@@ -34,10 +34,10 @@ class GraphEdge(NamedTuple):
 
 def edges(agents: Agents) -> list[GraphEdge]:
     """All of them, in the order of the agents."""
-    book, found = agents.book, []
-    for name, agent in book.items():
-        transfer, call = book.reached(agent, "transfer"), book.reached(agent, "call")
-        for target in book:
+    registry, found = agents.registry, []
+    for name, agent in registry.items():
+        transfer, call = registry.reached(agent, "transfer"), registry.reached(agent, "call")
+        for target in registry:
             if target in transfer or target in call:
                 returns = target in transfer and transfer[target].returns
                 found.append(GraphEdge(name, target, target in transfer, target in call, returns))
@@ -46,7 +46,7 @@ def edges(agents: Agents) -> list[GraphEdge]:
 
 def mermaid(agents: Agents) -> str:
     """A flowchart: solid where the conversation is handed over, dotted where an agent only works for another."""
-    ids = {name: f"a{number}" for number, name in enumerate(agents.book)}
+    ids = {name: f"a{number}" for number, name in enumerate(agents.registry)}
     lines = ["flowchart TD"]
     lines += [f"  {ids[name]}{_node(name, name == agents.default)}" for name in ids]
     lines += [
@@ -63,7 +63,9 @@ def _node(name: str, default: bool) -> str:
 def dot(agents: Agents) -> str:
     """The same for Graphviz."""
     lines = ["digraph agents {", "  node [shape=box];"]
-    lines += [f"  {json.dumps(name)}{' [peripheries=2]' if name == agents.default else ''};" for name in agents.book]
+    lines += [
+        f"  {json.dumps(name)}{' [peripheries=2]' if name == agents.default else ''};" for name in agents.registry
+    ]
     for one in edges(agents):
         style = "" if one.transfer else ", style=dashed"
         lines.append(f"  {json.dumps(one.source)} -> {json.dumps(one.target)} [label={json.dumps(one.words)}{style}];")
@@ -75,7 +77,7 @@ def tree(agents: Agents) -> Tree:
     from rich.text import Text
     from rich.tree import Tree
 
-    below: dict[str, list[GraphEdge]] = {name: [] for name in agents.book}
+    below: dict[str, list[GraphEdge]] = {name: [] for name in agents.registry}
     for edge in edges(agents):
         below[edge.source].append(edge)
     seen: set[str] = set()
@@ -89,7 +91,7 @@ def tree(agents: Agents) -> Tree:
                 grow(inner, edge.target)
 
     root = Tree(Text("agents", "bold"))
-    for name in sorted(agents.book, key=lambda one: one != agents.default):
+    for name in sorted(agents.registry, key=lambda one: one != agents.default):
         if name not in seen:
             grow(root.add(Text.assemble((name, "bold cyan"), "  default" if name == agents.default else "")), name)
     return root

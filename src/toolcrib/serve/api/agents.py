@@ -98,20 +98,20 @@ async def agents(request: ApiRequest) -> ApiReply:
     if request.api.crib.agents is None:
         return given(AgentsForm([], []))
     found = _agents(request)
-    book = found.book
+    registry = found.registry
     edges = [
         Edge(name, target, via, how.returns)
-        for name in book
+        for name in registry
         for via in ("transfer", "call")
-        for target, how in book.reached(book[name], via).items()
+        for target, how in registry.reached(registry[name], via).items()
     ]
-    return given(AgentsForm([_seen(request, _form(found, book[name])) for name in book], edges))
+    return given(AgentsForm([_seen(request, _form(found, registry[name])) for name in registry], edges))
 
 
 async def agent(request: ApiRequest) -> ApiReply:
     """One agent."""
     found = _agents(request)
-    one = found.book.get(request.path[0])
+    one = found.registry.get(request.path[0])
     if one is None:
         raise missing("agent")
     form = _seen(request, _form(found, one))
@@ -180,7 +180,7 @@ async def send(request: ApiRequest) -> ApiReply:
 
 async def _taken(session: Session, found: Agents, key: str, work: asyncio.Future[RunOutcome], seq: int) -> str | None:
     """Waits until the message is in the log; the run that took it, if one did."""
-    store, keys = session.crib.store, found.room(session).thread.keys
+    store, keys = session.crib.store, found.driver(session).conversation.keys
     while key not in keys and not work.done():
         news = asyncio.ensure_future(store.wait(session.id, seq))
         both: set[asyncio.Future[Any]] = {work, news}
@@ -234,9 +234,9 @@ async def runs(request: ApiRequest) -> ApiReply:
     session = await request.api.rooms.of(request.path[0], request.principal)
     if request.api.crib.agents is None:
         return given(Runs([]))
-    room = _agents(request).room(session)
-    await room.catch_up()
-    return given(Runs([_run(one) for one in room.thread.runs.values()]))
+    driver = _agents(request).driver(session)
+    await driver.log.catch_up()
+    return given(Runs([_run(one) for one in driver.conversation.runs.values()]))
 
 
 def _run(run: Any) -> RunForm:

@@ -96,8 +96,8 @@ async def _listed(request: ApiRequest, row: SessionRow, busy: Busy) -> forms.Ses
 
 def agent_of(session: Session) -> str | None:
     """The agent that a message goes to, where one was at work."""
-    room = session.room
-    return None if room is None else room.thread.line.active or None
+    driver = session.driver
+    return None if driver is None else driver.conversation.line.active or None
 
 
 async def _one(request: ApiRequest, session: Session) -> forms.SessionForm:

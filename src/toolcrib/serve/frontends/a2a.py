@@ -42,7 +42,7 @@ class RpcError(Exception):
 async def card(request: ApiRequest) -> ApiReply:
     """What an agent says of itself, to everybody."""
     name = request.path[0]
-    agent = agents_of(request.api, name).book[name]
+    agent = agents_of(request.api, name).registry[name]
     host = request.headers.get(b"host", b"localhost").decode("latin-1")
     scheme = "https" if request.secure or request.headers.get(b"x-forwarded-proto") == b"https" else "http"
     about = agent.description or f"The agent {name}"

@@ -124,9 +124,12 @@ class FrontendSession:
         """
         after = await self.seen()
         first = None if await self.spoken() else agent
-        known = None if key is None else self._room.thread.keys.get(key)
+        known = None if key is None else self._driver.conversation.keys.get(key)
         if known is not None:  # it was sent before: whoever lost the connection hears all of its run
-            after = await self._begin(known if isinstance(known, str) else self._room.thread.taken.get(known)) or after
+            after = (
+                await self._begin(known if isinstance(known, str) else self._driver.conversation.taken.get(known))
+                or after
+            )
         sending = functools.partial(self.agents.send, self.session, message, agent=first, key=key)
         return self._until(after, sending, waits=known is not None)
 
@@ -138,17 +141,17 @@ class FrontendSession:
     async def spoken(self) -> bool:
         """True if an agent has run here."""
         await self.agents.active(self.session)
-        return bool(self._room.thread.line.active)
+        return bool(self._driver.conversation.line.active)
 
     async def going(self) -> int | None:
         """The number of the event before the run that goes on right now; None where none does."""
         await self.agents.active(self.session)
-        run = self._room.thread.foreground
+        run = self._driver.conversation.foreground
         return None if run is None or run.status == "waiting" else await self._begin(run.id)
 
     @property
-    def _room(self) -> Driver:
-        return self.agents.room(self.session)
+    def _driver(self) -> Driver:
+        return self.agents.driver(self.session)
 
     async def _begin(self, run: str | None) -> int | None:
         """The number of the event before a run."""
@@ -269,7 +272,7 @@ def agents_of(api: Api, name: str) -> Agents:
     agents = api.crib.agents
     if not isinstance(agents, Agents):
         raise ApiError("not_found", "This crib has no agents", "name their files under `agents` in crib.yaml")
-    if name not in agents.book:
+    if name not in agents.registry:
         raise ApiError("not_found", f"There is no agent '{name}'", "GET /v1/agents lists them")
     return agents
 
