@@ -44,7 +44,7 @@ def all_tools(crib: Crib) -> list[Tool]:
 
 def _agent_names(crib: Crib) -> Iterable[str]:
     """The names of the agents; a crib without agents has none."""
-    return () if crib.agents is None else getattr(crib.agents, "book", ())
+    return () if crib.agents is None else getattr(crib.agents, "registry", ())
 
 
 def setting_findings(crib: Crib) -> Iterator[Finding]:
