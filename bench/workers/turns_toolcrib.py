@@ -8,7 +8,7 @@ from protocol import Lane, Opener, serve
 
 from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents, CompletionRequest
-from toolcrib.agent.models import Delta, Finish, ModelCall, Text
+from toolcrib.agent.models import Delta, Finish, Model, ModelCall, Text
 
 
 @tool(read_only=True)
@@ -17,7 +17,7 @@ async def look(n: int = 0) -> dict[str, int]:
     return {"n": n}
 
 
-class Calling:
+class Calling(Model):
     """Calls first, answers second."""
 
     def __init__(self, count: int) -> None:

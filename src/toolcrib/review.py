@@ -111,8 +111,7 @@ async def source_findings(crib: Crib) -> list[Finding]:
     """Return what sources say of the files that their tools come from."""
     found: list[Finding] = []
     for source in crib.stock.sources:
-        findings: Any = getattr(source, "findings", None)
-        found += [] if findings is None else await findings()
+        found += await source.findings()
     return found
 
 

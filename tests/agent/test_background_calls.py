@@ -16,7 +16,7 @@ from tests.requirements import requirement
 from tests.session.place import Gate, Place, log
 from toolcrib import BadTool, Context, Result, Tool, ToolFailure, tool
 from toolcrib.agent import Agent
-from toolcrib.agent.models import Finish, Text
+from toolcrib.agent.models import Finish, Model, Text
 
 MAIN = [Agent(name="main", instructions="M.", model_settings={"backoff_s": 0})]
 
@@ -268,7 +268,7 @@ async def unread(here: World) -> list[str]:
 async def test_the_cursor_moves_with_the_request_and_passes_nothing_unread(place: Place) -> None:
     gate, seen = Gate(), list[list[str]]()
 
-    class Model:
+    class OwnModel(Model):
         """It looks at the cursor when it is asked; in its second turn something ends that it cannot know of."""
 
         requests: list[Any] = []  # noqa: RUF012 - there is one
@@ -282,7 +282,7 @@ async def test_the_cursor_moves_with_the_request_and_passes_nothing_unread(place
             yield Text("ok")
             yield Finish("stop")
 
-    async with world(place, MAIN, Model(), job(gate), look) as here:
+    async with world(place, MAIN, OwnModel(), job(gate), look) as here:
         await here.send("1")
         first = await here.session.submit("look", {}, background=True)
         await ended(here, first.id)

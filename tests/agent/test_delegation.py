@@ -8,7 +8,7 @@ from tests.agent.place import SOON, World, calls, text, world
 from tests.requirements import requirement
 from tests.session.place import Gate, Place
 from toolcrib import Context, Crib, Tool, tool
-from toolcrib.agent import Agent, Agents, AgentSource, ScriptedModel
+from toolcrib.agent import Agent, Agents, AgentSource, Model, ScriptedModel
 from toolcrib.agent.run_scope import scope_of
 
 
@@ -139,7 +139,7 @@ async def test_calls_behind_can_be_listed_watched_told_and_cancelled(place: Plac
     gate = Gate()
     seen: dict[str, Any] = {}
 
-    class Model:
+    class WaitingModel(Model):
         """It knows the id of its child from what it reads."""
 
         async def respond(self, request: Any) -> Any:
@@ -168,7 +168,7 @@ async def test_calls_behind_can_be_listed_watched_told_and_cancelled(place: Plac
                 yield ModelCall(f"{request.agent}{turn}", *step)
             yield Finish("stop")
 
-    async with world(place, TEAM, Model(), gated(gate)) as here:
+    async with world(place, TEAM, WaitingModel(), gated(gate)) as here:
         await here.send("go")
         await here.seen("run_finished", agent="worker")
         ended = [e.fields["reason"] for e in await here.log("run_finished") if e.fields["agent"] == "worker"]

@@ -12,7 +12,7 @@ from tests.requirements import requirement
 from tests.session.place import Gate, Place
 from toolcrib import Refused, Tool, tool
 from toolcrib.agent import Agent, CompletionRequest, ScriptedModel
-from toolcrib.agent.models import Delta, Finish, ModelCall, Text
+from toolcrib.agent.models import Delta, Finish, Model, ModelCall, Text
 
 MAIN = [Agent(name="main", instructions="M.", model_settings={"backoff_s": 0})]
 
@@ -201,7 +201,7 @@ async def test_the_same_key_twice_is_one_message(place: Place) -> None:
     assert (again.answer, other.answer, later.answer) == ("a", "b", "a")
 
 
-class Talking:
+class Talking(Model):
     """A model that speaks until it is stopped."""
 
     def __init__(self) -> None:
@@ -421,7 +421,7 @@ async def test_an_agent_that_wakes_itself_is_stopped_after_ten_times(place: Plac
         """Come back."""
         return "again"
 
-    class Model:
+    class OwnModel(Model):
         """It starts something each time that it is woken."""
 
         async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
@@ -433,7 +433,7 @@ async def test_an_agent_that_wakes_itself_is_stopped_after_ten_times(place: Plac
             yield Finish("stop")
 
     gates = [Agent(name="main", max_turns=2, topics=False)]
-    async with world(place, gates, Model(), again) as here:
+    async with world(place, gates, OwnModel(), again) as here:
         await here.send("1")
         notice = await here.seen("notice")
         origins = [e.fields["origin"] for e in await here.log("run_started")]
@@ -468,7 +468,7 @@ class OtherWindow(ScriptedModel):
 class PlainWindow(ScriptedModel):
     """A model that says it without being waited for."""
 
-    def window(self, settings: Any) -> int:
+    def window(self, settings: Any) -> int:  # type: ignore[override]  # as somebody may write it
         return 8192
 
 

@@ -12,7 +12,7 @@ from tests.requirements import requirement
 from tests.session.place import Place
 from toolcrib import Block, CribLimits, Refused, Result, block, tool
 from toolcrib.agent import Agent, CompletionRequest
-from toolcrib.agent.models import Finish, MediaIntake, ModelError, Text
+from toolcrib.agent.models import Finish, MediaIntake, Model, ModelError, Text
 from toolcrib.media import Media, encoded
 
 MAIN = [Agent(name="main")]
@@ -38,22 +38,20 @@ async def scan() -> Result:
     return Result({"pages": 2}, content=[*large, block("text", text="two pages")])
 
 
-class Blind:
+class Blind(Model):
     """A model that takes text alone, or what it is told to take, and says what it was asked."""
 
     def __init__(self, intake: MediaIntake | None = None) -> None:
         self.requests: list[CompletionRequest] = []
-        if intake is not None:
-            self.media = lambda settings: _given(intake)
+        self.intake = intake
+
+    async def media(self, settings: Any) -> MediaIntake:
+        return await super().media(settings) if self.intake is None else self.intake
 
     async def respond(self, request: CompletionRequest) -> Any:
         self.requests.append(request)
         yield Text("seen")
         yield Finish("stop")
-
-
-async def _given(intake: MediaIntake) -> MediaIntake:
-    return intake
 
 
 def parts(here: World, role: str, number: int = -1) -> tuple[Any, ...]:

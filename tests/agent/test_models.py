@@ -14,7 +14,7 @@ from tests.requirements import requirement
 from tests.session.place import Place
 from toolcrib import Crib, testing, tool
 from toolcrib.agent import Agent, Agents, CompletionRequest, ScriptedModel, ScriptExhausted, record
-from toolcrib.agent.models import Delta, Finish, Message, ModelCall, Reasoning, Text, Usage
+from toolcrib.agent.models import Delta, Finish, Message, Model, ModelCall, Reasoning, Text, Usage
 
 MAIN = [Agent(name="main", instructions="M.", sub_agents=["other"], max_turns=60), Agent(name="other", max_turns=60)]
 
@@ -82,7 +82,7 @@ async def test_a_script_is_read_from_a_file(tmp_path: Path, name: str) -> None:
         ScriptedModel({"main": [{"texts": "x"}]})
 
 
-class Real:
+class Real(Model):
     """A model that thinks for itself: it looks fifty times, and hands over in the middle."""
 
     async def respond(self, request: CompletionRequest) -> Any:
@@ -132,7 +132,7 @@ async def test_a_recorded_run_of_fifty_turns_is_the_same_when_it_is_replayed(tmp
 
 @requirement("agents.run.1")
 async def test_a_thousand_runs_go_on_side_by_side() -> None:
-    class Model:
+    class SlowModel(Model):
         async def respond(self, request: CompletionRequest) -> Any:
             turn = sum(one.role == "tool" for one in request.messages)
             if turn < 2:
@@ -141,7 +141,7 @@ async def test_a_thousand_runs_go_on_side_by_side() -> None:
                 yield Text(request.session)
             yield Finish("stop")
 
-    async with Crib([look], agents=Agents(MAIN, model=Model())) as crib:
+    async with Crib([look], agents=Agents(MAIN, model=SlowModel())) as crib:
         sessions = [await crib.open(f"s{n}", owner="ada") for n in range(1000)]
         outcomes = await asyncio.gather(*(session.send("go") for session in sessions))
         assert all(session.driver.task is None for session in sessions)

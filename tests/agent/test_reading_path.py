@@ -16,7 +16,7 @@ OWN = Walk(11, 1290, 230)
 WHOLE = Walk(37, 2700, 560)
 """What it crosses with the call that it makes, in memory. The goals are 20 files and 1,500 lines."""
 
-TURNS = [{"calls": [{"tool": "shop.read", "args": {"item": "x"}}]}, {"text": "It is there."}]
+TURNS: list[dict[str, Any]] = [{"calls": [{"tool": "shop.read", "args": {"item": "x"}}]}, {"text": "It is there."}]
 
 
 async def walked() -> list[Place]:

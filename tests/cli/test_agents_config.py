@@ -13,9 +13,9 @@ from toolcrib.agent import Agents, ModelError, ScriptedModel
 from toolcrib.agent.providers import ProviderModel
 
 MODEL = """
-from toolcrib.agent.models import Finish, Text
+from toolcrib.agent.models import Finish, Model, Text
 
-class Echo:
+class Echo(Model):
     async def respond(self, request):
         yield Text(request.messages[-1].text)
         yield Finish("stop")

@@ -110,8 +110,8 @@ def test_an_answer_that_is_data_is_printed_as_json(team: Team) -> None:
 def test_the_cost_is_told_where_it_is_known(team: Team) -> None:
     team.write(
         "dear.py",
-        "from toolcrib.agent.models import Finish, Reasoning, Text, Usage\n"
-        "class Dear:\n"
+        "from toolcrib.agent.models import Finish, Model, Reasoning, Text, Usage\n"
+        "class Dear(Model):\n"
         "    async def respond(self, request):\n"
         "        yield Reasoning('I think.')\n"
         "        yield Text('Hello.')\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents
-from toolcrib.agent.models import CompletionRequest, Delta, ModelCall, Text
+from toolcrib.agent.models import CompletionRequest, Delta, Model, ModelCall, Text
 
 FOLDER = "TOOLCRIB_TEST_FOLDER"
 LOOK_S = 0.02
@@ -42,7 +42,7 @@ async def charge() -> str:
     return "charged"
 
 
-class Clerk:
+class Clerk(Model):
     """A model that charges when it is told to, and then says that it has; each reply waits at its own gate."""
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

@@ -14,7 +14,7 @@ from typing import Any
 from tests.durability.effects import append
 from toolcrib import Context, Crib, CribLimits, tool
 from toolcrib.agent import Agent, Agents
-from toolcrib.agent.models import CompletionRequest, Delta, ModelCall, Text
+from toolcrib.agent.models import CompletionRequest, Delta, Model, ModelCall, Text
 from toolcrib.tool import Tool
 
 FOLDER = "TOOLCRIB_TEST_FOLDER"
@@ -208,7 +208,7 @@ async def jot(ctx: Context, n: int, wait: str = "") -> str:
     return "jotted"
 
 
-class Boss:
+class Boss(Model):
     """A model that has something noted, and is done."""
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 
 from toolcrib import AntiPattern, Change, Context, Crib, Example, Result, Tool, ToolFailure, tool
 from toolcrib.agent import Agent, Agents
-from toolcrib.agent.models import CompletionRequest, Delta, Finish, ModelCall, Text, Usage
+from toolcrib.agent.models import CompletionRequest, Delta, Finish, Model, ModelCall, Text, Usage
 from toolcrib.console import console
 from toolcrib.serve.http import Site, server
 from toolcrib.serve.keyring import Keyring
@@ -131,7 +131,7 @@ def filler(number: int) -> Tool:
     return tool(name=name, namespace=f"space{number % 20:02d}", description=said, **{kind: True})(run)  # type: ignore[call-overload, no-any-return]
 
 
-class Clerk:
+class Clerk(Model):
     """A model that does what it is asked to by its words: look at, refund, hand over, or say something."""
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

@@ -11,6 +11,7 @@ from tests.contract.observers import code, log, message, next_question, parked
 from tests.requirements import requirement
 from toolcrib import Annotations, Context, Crib, Refused, Tool, tool
 from toolcrib.catalog import Catalog
+from toolcrib.sources import Source
 
 
 def named(name: str, namespace: str = "default", source: str = "functions", says: str = "") -> Tool:
@@ -20,7 +21,7 @@ def named(name: str, namespace: str = "default", source: str = "functions", says
     return Tool(name=name, namespace=namespace, description=f"{name} of {source}.", source=source, run=run)
 
 
-class Changing:
+class Changing(Source):
     """A source that changes its tools."""
 
     def __init__(self, name: str, *tools: Tool) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from tests.durability.effects import append, heard, say
 from toolcrib import Crib, CribLimits, Refused, Session, tool
 from toolcrib.agent import Agent, Agents, AgentSource
-from toolcrib.agent.models import CompletionRequest, Delta, ModelCall, Text
+from toolcrib.agent.models import CompletionRequest, Delta, Model, ModelCall, Text
 
 STORE, FOLDER, NAME, *ENGINE = sys.argv[1:]
 LOOK_S = 0.02
@@ -27,7 +27,7 @@ async def opened(gate: str) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-class Gated:
+class Gated(Model):
     """A model that echoes the last message of its user; `call` has it call a tool first, `delegate` an agent."""
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

@@ -211,12 +211,13 @@ import struct
 from pathlib import Path
 
 from toolcrib import Crib
+from toolcrib.sources import Source
 
 PAGE, DISK = os.environ["FULL_PAGE"], os.environ["FULL_BELOW"]
 ctypes.CDLL(None).faults_attach(PAGE.encode(), DISK.encode(), b"", 0)
 
 
-class Filler:
+class Filler(Source):
     name = "filler"
 
     async def start(self, changed):

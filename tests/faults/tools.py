@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.faults.witness import Witness
 from toolcrib import Change, Context, Crib, CribLimits, Result, tool
-from toolcrib.agent import Agent, Agents, CompletionRequest, Message
+from toolcrib.agent import Agent, Agents, CompletionRequest, Message, Model
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text
 
 ATTEMPTS = 1000
@@ -155,7 +155,7 @@ async def note(ctx: Context, n: str) -> str:
     return f"note {n}"
 
 
-class Clerk:
+class Clerk(Model):
     """A model without memory: its reply follows from the messages alone.
 
     `write down X` makes a call of `note`; `pass on X` is handed to the desk first.

@@ -16,6 +16,7 @@ from toolcrib.catalog.fingerprints import LOG
 from toolcrib.errors import StoreError
 from toolcrib.policy import BadRule
 from toolcrib.policy.loader import load
+from toolcrib.sources import Source
 from toolcrib.store import open_store
 from toolcrib.testing import FakeClock
 
@@ -37,7 +38,7 @@ def read_file(**more: Any) -> Tool:
     return made
 
 
-class Stranger:
+class Stranger(Source):
     """A server somewhere else: it says of its tools what it likes, and changes that as it likes."""
 
     name = "mcp"

@@ -12,6 +12,7 @@ from tests.session.place import Gate, Place, kinds, log
 from toolcrib import Context, Crib, Refused, Tool, tool
 from toolcrib.errors import StoreError
 from toolcrib.events import SessionClosing
+from toolcrib.sources import Source
 from toolcrib.store import Write, draft
 from toolcrib.store.sqlite.store import SqliteStore
 
@@ -281,7 +282,7 @@ async def test_a_source_that_has_to_be_started_is_given_to_the_crib_when_it_is_m
         assert [found.id for found in crib.catalog.view(("*",)).tools] == before
 
 
-class Shelf:
+class Shelf(Source):
     """A source that starts, or cannot."""
 
     def __init__(self, name: str, *, broken: bool) -> None:

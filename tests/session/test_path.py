@@ -8,6 +8,7 @@ from tests.requirements import requirement
 from tests.session.place import SOON, Gate, Place, first, follow, kinds, log
 from toolcrib import Context, Crib, Result, Tool, Verdict, tool
 from toolcrib.policy import Arguments, Subject
+from toolcrib.sources import Source
 
 
 @requirement("aomi.path.3")
@@ -124,7 +125,7 @@ async def codes(crib: Crib, *names: str) -> list[str | None]:
 
 @requirement("aomi.path.5")
 async def test_a_source_that_raises_ends_its_call_alone() -> None:
-    class Remote:
+    class Remote(Source):
         name = "remote"
 
         async def start(self, changed: Callable[[Any], None]) -> list[Tool]:

@@ -8,9 +8,10 @@ import pytest
 
 from tests.requirements import requirement
 from toolcrib import Crib, Refused, Tool, tool
+from toolcrib.sources import Source
 
 
-class Slow:
+class Slow(Source):
     """A source whose one tool waits until it is let go."""
 
     name = "slow"

@@ -8,9 +8,10 @@ import pytest
 
 from tests.requirements import requirement
 from toolcrib import Crib, Tool
+from toolcrib.sources import Source
 
 
-class Counted:
+class Counted(Source):
     """A source that counts its starts and stops, and may have nothing to give."""
 
     def __init__(self, name: str, *, broken: bool = False) -> None:

@@ -11,14 +11,14 @@ from bench.probes.mcp.crib import add
 from bench.probes.place import place
 from toolcrib import Crib
 from toolcrib.agent import Agent, Agents, CompletionRequest
-from toolcrib.agent.models import Delta, Finish, ModelCall, Text
+from toolcrib.agent.models import Delta, Finish, Model, ModelCall, Text
 from toolcrib.serve.api import ServeLimits
 from toolcrib.serve.http import Site, server, settle
 
 MANY = 10_000  # all readers are the same principal here
 
 
-class Calling:
+class Calling(Model):
     """Calls first, answers second."""
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

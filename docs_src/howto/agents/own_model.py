@@ -12,7 +12,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-class Adder:
+class Adder(Model):
     """A model that can do one thing. A real one sends the request to its provider."""
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

@@ -91,8 +91,7 @@ async def fitted(request: CompletionRequest, model: Model, load: Load) -> Comple
     """
     if not any(message.parts for message in request.messages):
         return request
-    offer: Any = getattr(model, "media", None)
-    intake: MediaIntake = MediaIntake() if offer is None else await offer(request.settings)
+    intake = await model.media(request.settings)
     room = intake.total
     messages: list[Message] = []
     for message in reversed(request.messages):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolcrib.agent.transcript import TranscriptItem, files_in, harmless
 
@@ -27,10 +27,7 @@ async def allowed(model: Model, agent: Agent) -> int | None:
     if "window" in agent.model_settings:
         given = agent.model_settings["window"]
         return given if isinstance(given, int) and given > 0 else None
-    window: Any = getattr(model, "window", None)
-    if window is None:
-        return None
-    taken: int | None = await window(agent.model_settings)
+    taken = await model.window(agent.model_settings)
     return None if taken is None else taken // 2
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+from toolcrib.agent.models import Model
 from toolcrib.agent.problems import BadAgent, Path, ProblemCollector, meant
 from toolcrib.agent.selection import problem, selected
 from toolcrib.agent.stop_conditions import Stop, read_stop
@@ -176,8 +177,8 @@ def _text(value: Any, path: Path, findings: ProblemCollector) -> Any:
 
 
 def _model(value: Any, path: Path, findings: ProblemCollector) -> Any:
-    if value is not None and not isinstance(value, str) and not hasattr(value, "respond"):
-        findings.add("wrong_type", path, f"{value!r} is neither the name of a model nor one")
+    if value is not None and not isinstance(value, str | Model):
+        findings.add("wrong_type", path, f"{value!r} is neither the name of a model nor a `toolcrib.agent.Model`")
     return value or None
 
 

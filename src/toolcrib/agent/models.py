@@ -1,10 +1,11 @@
-"""`Model`: the one seam to language models. A provider package is an object with one method, `respond`."""
+"""`Model`: the one seam to language models. A model of one's own is a class with one method, `respond`."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from toolcrib.errors import ToolcribError
 from toolcrib.media import Media
@@ -140,19 +141,24 @@ class CompletionRequest:
     process: str = ""
 
 
-class Model(Protocol):
-    """A language model.
+class Model(ABC):
+    """A language model. Only `respond` has to be written."""
 
-    It may also have `async def window(settings) -> int | None`: how many tokens it takes in one request; and
-    `async def media(settings) -> MediaIntake`: the files that it takes. Without that it takes text alone.
-    """
-
+    @abstractmethod
     def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         """The reply, piece by piece.
 
         Raises:
             ModelError: it cannot be had; `rate_limited` and `unavailable` are tried again.
         """
+
+    async def window(self, settings: Mapping[str, Any]) -> int | None:
+        """How many tokens it takes in one request; None where nobody knows."""
+        return None
+
+    async def media(self, settings: Mapping[str, Any]) -> MediaIntake:
+        """The files that it takes; text alone, unless said."""
+        return MediaIntake()
 
 
 class ModelError(ToolcribError):

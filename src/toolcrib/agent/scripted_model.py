@@ -37,7 +37,7 @@ class ScriptExhausted(ModelError):
         self.turn = turn
 
 
-class ScriptedModel:
+class ScriptedModel(Model):
     """Turns by agent: each request takes the next turn of the agent that asks.
 
     A turn is `{"text"?, "calls"? [{"id"?, "tool", "args" | "args_text"}], "usage"? {"input", "output"}, "chunks"?}` or
@@ -126,7 +126,7 @@ def _pieces(text: str, chunks: Any) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-class RecordingModel:
+class RecordingModel(Model):
     """A model that passes on what another says and writes the script of it; see `record`."""
 
     def __init__(self, model: Model, path: str | PathLike[str] | None = None) -> None:
@@ -151,8 +151,7 @@ class RecordingModel:
 
     async def media(self, settings: Mapping[str, Any]) -> MediaIntake:
         """The files that the other model takes."""
-        taken: Any = getattr(self._model, "media", None)
-        return MediaIntake() if taken is None else await taken(settings)
+        return await self._model.media(settings)
 
     def save(self) -> None:
         """Writes the script to its file, if it has one."""

@@ -9,6 +9,7 @@ from toolcrib._call.live_call import call_behind
 from toolcrib.agent import standard_tools
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.runtime import Agents
+from toolcrib.sources import Source
 from toolcrib.tool import Tool
 from toolcrib.types import Limits
 
@@ -19,7 +20,7 @@ SCHEMA = {
 }
 
 
-class AgentSource:
+class AgentSource(Source):
     """The agents of a crib as a source of tools, in namespace `agents` unless said."""
 
     def __init__(self, agents: Agents, namespace: str = "agents") -> None:
@@ -29,9 +30,6 @@ class AgentSource:
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
         """A tool for each agent."""
         return [self._tool(agent) for agent in self._agents.registry.values()]
-
-    async def stop(self) -> None:
-        """There is nothing to let go of."""
 
     def _tool(self, agent: Agent) -> Tool:
         async def run(ctx: Any, values: Mapping[str, Any]) -> Any:

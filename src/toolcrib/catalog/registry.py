@@ -11,7 +11,7 @@ from toolcrib.catalog import Catalog
 from toolcrib.catalog.fingerprints import Fingerprints
 from toolcrib.errors import BadTool, Refused
 from toolcrib.schema import nearest
-from toolcrib.sources import OK, Fixed, Health, Source, declarations, health_of
+from toolcrib.sources import OK, Fixed, Health, Source, declarations
 from toolcrib.store import Store
 from toolcrib.tool import Tool
 
@@ -60,9 +60,9 @@ class SourceRegistry:
             for source in self.sources
             if id(source) not in self._given
         }
-        required = {task for task, source in beginning.items() if getattr(source, "required", False)}
+        required = {task for task, source in beginning.items() if source.required}
         try:
-            waited = [task for task, source in beginning.items() if not (at_once and _is_background(source))]
+            waited = [task for task, source in beginning.items() if not (at_once and source.background)]
             if waited:
                 await asyncio.wait(waited, timeout=patience)
             if at_once:
@@ -111,9 +111,7 @@ class SourceRegistry:
         were listed long ago list them again beside that.
         """
         for source in self.sources:
-            freshen = getattr(source, "freshen", None)
-            if freshen is not None:
-                freshen()
+            source.freshen()
         if self._late:
             mine = [] if tool is None else self._late_with(tool)
             left = self._settles_at - asyncio.get_running_loop().time()
@@ -135,9 +133,9 @@ class SourceRegistry:
 
     async def _begin(self, source: Source) -> None:
         """Starts one; what it will have some day may be opened from now on."""
-        self._catalog.declare(getattr(source, "namespaces", ()))
+        self._catalog.declare(source.namespaces)
         tools = await source.start(lambda tools: self._register(source, tools))
-        self._catalog.declare(getattr(source, "namespaces", ()))  # of some it is known only now
+        self._catalog.declare(source.namespaces)  # of some it is known only now
         self._register(source, tools)
 
     async def stop(self) -> None:
@@ -187,7 +185,7 @@ class SourceRegistry:
             raise
         gone = [(source, before.get(id(source), [])) for source in self.sources if id(source) not in kept]
         self.sources, self._given, self._shown = list(sources), given, shown
-        telling = [source for source in self.sources if hasattr(source, "health_of")]
+        telling = [source for source in self.sources if not isinstance(source, Fixed)]
         self._telling = {tool: source for source in telling for tool in shown.get(id(source), ())}
         return gone
 
@@ -226,7 +224,7 @@ class SourceRegistry:
     def health(self, tool: Tool) -> Health:
         """How a tool is, by the word of its source."""
         source = self._telling.get(tool)
-        return OK if source is None else health_of(source, tool)
+        return OK if source is None else source.health_of(tool)
 
     @property
     def telling(self) -> Iterable[Tool]:
@@ -235,7 +233,7 @@ class SourceRegistry:
 
     def unwell(self) -> list[tuple[Source, Health]]:
         """The sources that are not well; of such a one there may be no tools at all."""
-        found = [(source, health_of(source)) for source in self.sources]
+        found = [(source, source.health_of(None)) for source in self.sources]
         return [(source, health) for source, health in found if health.status != "ok"]
 
     def unused(self) -> list[str]:
@@ -252,7 +250,7 @@ class SourceRegistry:
         shown = list(self._as_shown(given))
         before = self._shown.get(id(source), ())
         self._catalog.exchange(before, shown)
-        if hasattr(source, "health_of"):
+        if not isinstance(source, Fixed):  # whose tools are always well
             for tool in before:
                 self._telling.pop(tool, None)
             self._telling |= dict.fromkeys(shown, source)
@@ -301,13 +299,8 @@ class SourceRegistry:
 
 def _beginnings(source: Source) -> tuple[str, ...]:
     """What the names of its tools begin with, as they are called by clients and programs."""
-    prefix = getattr(source, "prefix", None)
-    spaces: Iterable[str] = getattr(source, "namespaces", ())
-    return (*(f"{name}{mark}" for name in spaces for mark in "._"), *(() if prefix is None else (prefix,)))
-
-
-def _is_background(source: Source) -> bool:
-    return bool(getattr(source, "background", False))
+    prefix = () if source.prefix is None else (source.prefix,)
+    return (*(f"{name}{mark}" for name in source.namespaces for mark in "._"), *prefix)
 
 
 def _joined(tools: Mapping[int, list[Tool]]) -> list[Tool]:

@@ -23,6 +23,7 @@ from toolcrib.chain.signatures import Signature, parse_signature
 from toolcrib.chain.values import invalid
 from toolcrib.errors import ToolFailure
 from toolcrib.extras import install
+from toolcrib.sources import Source
 from toolcrib.tool import digest_of
 from toolcrib.toolkits.collection import Given, Toolkit, kit
 
@@ -145,7 +146,7 @@ class Chains:
             self.cache.pause()
 
 
-class ChainKit:
+class ChainKit(Source):
     """A toolkit that closes its connections when its crib is stopped; else it is as every other."""
 
     def __init__(self, kit: Toolkit, chains: Chains) -> None:

@@ -25,7 +25,7 @@ from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.findings import Finding
 from toolcrib.sandbox import Sandbox, Sandboxes
 from toolcrib.schema import nearest
-from toolcrib.sources import OK
+from toolcrib.sources import OK, Source
 from toolcrib.sources import Health as Told
 from toolcrib.tool import Tool
 from toolcrib.types import Effect
@@ -40,7 +40,7 @@ AGAIN_S = 60.0
 log = logging.getLogger("toolcrib.files")
 
 
-class FileSource:
+class FileSource(Source):
     """The tools of the definition files in some roots, those of a pack first.
 
     `environ` is where declared variables are found, `workspace` where programs start; `values` gives parameters of
@@ -88,11 +88,6 @@ class FileSource:
         self._checked: dict[Path | None, tuple[ToolDefinition, ToolDefinition]] = {}
 
     # As a source
-
-    @property
-    def namespaces(self) -> Sequence[str]:
-        """What may be opened, also where its tools are not known yet."""
-        return tuple(self.definitions)
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
         """Its tools. No program is started for that, unless a file wants to be given out only while it is well."""
@@ -179,7 +174,7 @@ class FileSource:
         self._keep_last_good(now, found)
         moved = [key for key, one in now.items() if before.get(key) is not one]
         gone = [key for key in before if key not in now]
-        self.definitions = now
+        self.definitions, self.namespaces = now, tuple(now)
         self._taken += 1
         for key in gone:
             del self._tools[key]

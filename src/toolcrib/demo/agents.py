@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-from toolcrib.agent import Agent, Agents, CompletionRequest, Message
+from toolcrib.agent import Agent, Agents, CompletionRequest, Message, Model
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text, Usage
 
 ORDER = re.compile(r"\b[A-Za-z]-\d+\b")
@@ -17,7 +17,7 @@ TRIES = 3
 HELP = "I know the orders A-7, A-8 and B-1: ask what was bought, where a parcel is, for money back, or for an export."
 
 
-class ClerkModel:
+class ClerkModel(Model):
     """A model of rules."""
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple
 
 from toolcrib.errors import BadTool
+from toolcrib.findings import Finding
 from toolcrib.sources.functions import as_tool
 from toolcrib.tool import Tool
 
@@ -23,26 +25,48 @@ class Health(NamedTuple):
 OK = Health()
 
 
-@runtime_checkable
-class Source(Protocol):
-    """A place that tools come from. One that knows how its tools are has `health_of` too; nobody is asked for that."""
+class Source(ABC):
+    """A place that tools come from. Only `name` and `start` have to be written."""
 
     name: str
 
+    namespaces: Sequence[str] = ()
+    """The namespaces that may be opened before the tools in them are known."""
+
+    required: bool = False
+    """Whether the crib cannot start without it."""
+
+    background: bool = False
+    """Whether a server that has just started takes requests while this source is still starting."""
+
+    pinned: bool = False
+    """Whether its tools may change between two starts, so that a change has to be accepted."""
+
+    @property
+    def prefix(self) -> str | None:
+        """What the names of its tools begin with, where that is not a namespace."""
+        return None
+
+    @abstractmethod
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
-        """Its tools now; `changed` is called with all of them whenever they change."""
+        """Return its tools; `changed` is called with all of them whenever they change."""
 
-    async def stop(self) -> None:
-        """Lets go of what it holds."""
+    async def stop(self) -> None:  # noqa: B027 - most sources hold nothing
+        """Let go of what it holds."""
+
+    def freshen(self) -> None:  # noqa: B027 - most sources tell of changes by themselves
+        """List its tools again in the background where they were listed long ago."""
+
+    def health_of(self, tool: Tool | None) -> Health:
+        """Return how one of its tools is, or it is itself."""
+        return OK
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return what is wrong with the files that its tools come from."""
+        return ()
 
 
-def health_of(source: Source, tool: Tool | None = None) -> Health:
-    """How a source says that one of its tools is, or it is itself; one that does not say is well."""
-    told: Callable[[Tool | None], Health] | None = getattr(source, "health_of", None)
-    return OK if told is None else told(tool)
-
-
-class Fixed:
+class Fixed(Source):
     """A source whose tools do not change."""
 
     def __init__(self, name: str, tools: Iterable[Tool]) -> None:
@@ -52,9 +76,6 @@ class Fixed:
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
         """Its tools."""
         return self.tools
-
-    async def stop(self) -> None:
-        """There is nothing to let go of."""
 
 
 def _check_path(path: Path) -> None:

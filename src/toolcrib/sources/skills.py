@@ -20,7 +20,7 @@ from urllib.parse import quote
 from toolcrib import yaml
 from toolcrib.errors import BadTool, ToolFailure
 from toolcrib.media import encoded
-from toolcrib.sources import OK, Health
+from toolcrib.sources import OK, Health, Source
 from toolcrib.tool import Tool
 from toolcrib.types import Annotations, Result, block
 
@@ -51,7 +51,7 @@ class Skill(NamedTuple):
     files: Mapping[str, SkillFile]
 
 
-class Skills:
+class Skills(Source):
     """The skills in folders: `Skills("skills")` has one for each folder below `skills` with a `SKILL.md`."""
 
     def __init__(self, *folders: str | Path, name: str = "skills", trusted: bool = True) -> None:

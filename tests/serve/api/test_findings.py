@@ -12,6 +12,7 @@ from tests.serve.api.test_auth import kept, made
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.review import review
+from toolcrib.sources import Source
 from toolcrib.tool import Tool
 
 POLICY = {"rules": [{"deny": "default.ad"}]}
@@ -40,7 +41,7 @@ async def test_keys_for_namespaces_that_no_tool_has_are_found_by_administrators_
         assert await root.refused("POST", "/keys", {"owner": "x", "namespaces": ["frge"]}) == (404, "not_found")
 
 
-class Late:
+class Late(Source):
     """A source that has not answered yet."""
 
     name = "late"

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.agent.models import CompletionRequest, Delta, Finish, MediaIntake, ModelError, ProviderData
+from toolcrib.agent.models import CompletionRequest, Delta, Finish, MediaIntake, Model, ModelError, ProviderData
 from toolcrib.agent.providers import failures, file_inputs, wire
 from toolcrib.agent.providers.endpoint import ModelEndpoint, read_options, read_settings
 from toolcrib.tool import canonical
@@ -26,7 +26,7 @@ class _Line(NamedTuple):
     model: asyncio.Task[Any]
 
 
-class ProviderModel:
+class ProviderModel(Model):
     """A model of a provider. It holds connections: `aclose` them, or use it in an `async with` block.
 
     `options` say how to reach the provider, where its environment variables do not; `model_settings.provider` of an

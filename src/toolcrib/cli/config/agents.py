@@ -101,6 +101,7 @@ def script(path: Path) -> Model:
 
 
 def _made(name: str, folder: Path) -> Model:
+    from toolcrib.agent import Model
     from toolcrib.cli.command import where
     from toolcrib.cli.imports import BadSource, from_module, importable
 
@@ -109,14 +110,14 @@ def _made(name: str, folder: Path) -> Model:
         value: Any = from_module(name)
     except BadSource as error:
         raise Mistake(str(error)) from None
-    if callable(value) and (isinstance(value, type) or not hasattr(value, "respond")):
+    if callable(value) and not isinstance(value, Model):
         try:
             value = value()
         except Exception as error:
             raise Mistake(f"{name} failed: {where(error)}") from error
-    if not hasattr(value, "respond"):
-        raise Mistake(f"{name} is a {type(value).__name__}, and no Model: it has no respond")
-    return value  # type: ignore[no-any-return]
+    if not isinstance(value, Model):
+        raise Mistake(f"{name} is a {type(value).__name__}, and no Model: derive its class from toolcrib.agent.Model")
+    return value
 
 
 class Models(Providers):

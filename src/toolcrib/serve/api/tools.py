@@ -192,7 +192,7 @@ def _unwell(request: ApiRequest) -> list[SourceForm]:
     return [
         SourceForm(source.name, health.status, _for(request, health).reason)
         for source, health in request.api.crib.stock.unwell()
-        if any(fnmatchcase(name, one) for name in getattr(source, "namespaces", ()) for one in allowed)
+        if any(fnmatchcase(name, one) for name in source.namespaces for one in allowed)
     ]
 
 

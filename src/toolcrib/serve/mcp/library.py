@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 from urllib.parse import unquote
 
 from toolcrib.serve.mcp.content import block
+from toolcrib.sources import Source
 from toolcrib.sources.functions import as_tool
 from toolcrib.tool import Tool
 from toolcrib.types import Block, Result
@@ -61,7 +62,7 @@ class Resource:
         return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
 
 
-class McpLibrary:
+class McpLibrary(Source):
     """Prompts and resources, which may come and go; give it to the crib as a source, and to the server."""
 
     name = SOURCE

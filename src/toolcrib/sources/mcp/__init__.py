@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
-from toolcrib.sources import Health
+from toolcrib.sources import Health, Source
 from toolcrib.sources.mcp.request_tools import request_tools
 from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
 from toolcrib.sources.mcp.server import McpClient
@@ -30,7 +30,7 @@ RETRY_S = 5.0
 log = logging.getLogger("toolcrib.mcp")
 
 
-class Mcp:
+class Mcp(Source):
     """The tools of one MCP server: `Mcp("npx", "-y", "some-server")`, or `Mcp("https://host/mcp")`.
 
     `name` is the namespace of its tools; without one it is made of the command or the address, never of what the server

@@ -17,7 +17,7 @@ from typing import Any
 from toolcrib.errors import BadTool, ToolcribError
 from toolcrib.schema import SchemaError, nearest
 from toolcrib.schema.limits import HEAVIEST_PATTERNS, SchemaBudget, SchemaSize
-from toolcrib.sources import OK, Health
+from toolcrib.sources import OK, Health, Source
 from toolcrib.sources.openapi.auth import Credential, Credentials, RequestAuth
 from toolcrib.sources.openapi.connections import Connections
 from toolcrib.sources.openapi.document import OpenApiDocument
@@ -48,7 +48,7 @@ _RESERVED = ("builtin", "client", "default", "prompts", "resources", "shell", "f
 log = logging.getLogger("toolcrib.openapi")
 
 
-class OpenApi:
+class OpenApi(Source):
     """The operations of one document: `OpenApi("petstore.yaml")`, `OpenApi("https://host/openapi.json")`, or its data.
 
     `namespace` is where its tools stand; without one it is made of the document's title. `trusted` says that what it
@@ -86,7 +86,7 @@ class OpenApi:
         place = document if isinstance(document, Mapping | str) else Path(document)
         self._loading = DocumentLoader(place, self._connections, refs)
         self.name = _legal(namespace or _name(place))
-        self.namespaces: tuple[str, ...] = (self.name,) if namespace else ()
+        self.namespaces = (self.name,) if namespace else ()
         self.trusted = trusted
         self._given = namespace is not None
         self._patterns = _texts(include), _texts(exclude)
