@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from toolcrib.origins.labels import named_untrusted
 from toolcrib.origins.roles import KEY, Role, by_name, role_of
+from toolcrib.types import Annotations
 
-if TYPE_CHECKING:
-    from toolcrib.tool import Tool
+
+class LabelledTool(Protocol):
+    """What the flow of values depends on; a `Tool` has all of it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """What its author or the operator says of its results."""
+
+    @property
+    def trusted(self) -> bool:
+        """True if it comes from a trusted source."""
+
+    @property
+    def vouched(self) -> bool:
+        """True if the operator vouches for its source."""
+
+    @property
+    def annotations(self) -> Annotations | None:
+        """What its author says of it."""
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of its arguments."""
+
+    @property
+    def does(self) -> str:
+        """Its effect."""
 
 
 _NOTHING: Any = object()
-_traits: WeakKeyDictionary[Tool, Mapping[str, tuple[Role, Any]]] = WeakKeyDictionary()
+_traits: WeakKeyDictionary[LabelledTool, Mapping[str, tuple[Role, Any]]] = WeakKeyDictionary()
 
 
 class ArgumentValue(NamedTuple):
@@ -25,7 +59,7 @@ class ArgumentValue(NamedTuple):
     value: Any
 
 
-def trusted(tool: Tool) -> bool:
+def trusted(tool: LabelledTool) -> bool:
     """Return True if no stranger writes into what a tool returns."""
     if "trusted" in tool.labels or "untrusted" in tool.labels:
         return "trusted" in tool.labels
@@ -35,18 +69,18 @@ def trusted(tool: Tool) -> bool:
     return not reaches and not named_untrusted(tool.name) and not named_untrusted(tool.namespace)
 
 
-def private(tool: Tool) -> bool:
+def private(tool: LabelledTool) -> bool:
     """Return True if what a tool returns is not for everybody."""
     return "public" not in tool.labels
 
 
-def labels_of(tool: Tool) -> list[tuple[str, bool]]:
+def labels_of(tool: LabelledTool) -> list[tuple[str, bool]]:
     """Return what the results of a tool count as, each with whether it was declared."""
     found = ("trusted" if trusted(tool) else "untrusted", "private" if private(tool) else "public")
     return [(label, label in tool.labels) for label in found]
 
 
-def roles_of(tool: Tool) -> list[tuple[str, Role, bool]]:
+def roles_of(tool: LabelledTool) -> list[tuple[str, Role, bool]]:
     """Return the role of each argument, with whether it was declared."""
     properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
     return [
@@ -55,7 +89,7 @@ def roles_of(tool: Tool) -> list[tuple[str, Role, bool]]:
     ]
 
 
-def arguments(tool: Tool, values: Any) -> Iterator[ArgumentValue]:
+def arguments(tool: LabelledTool, values: Any) -> Iterator[ArgumentValue]:
     """Yield every value of a call with its role; what is left at its default or says nothing is left out."""
     if not isinstance(values, Mapping):
         return
@@ -66,7 +100,7 @@ def arguments(tool: Tool, values: Any) -> Iterator[ArgumentValue]:
             yield from _leaves(name, role, value)
 
 
-def traits(tool: Tool) -> Mapping[str, tuple[Role, Any]]:
+def traits(tool: LabelledTool) -> Mapping[str, tuple[Role, Any]]:
     """Return the role and the default of each argument, worked out once for a tool."""
     found = _traits.get(tool)
     if found is None:
@@ -78,7 +112,7 @@ def traits(tool: Tool) -> Mapping[str, tuple[Role, Any]]:
     return found
 
 
-def chosen(tool: Tool, values: Any) -> list[Any]:
+def chosen(tool: LabelledTool, values: Any) -> list[Any]:
     """Return the values of a call that chose what it is about: of one that only reads, all; else no content."""
     reads = tool.does == "read"
     return [one.value for one in arguments(tool, values) if reads or one.role not in ("content", "option")]
