@@ -61,13 +61,8 @@ dist: $(INSTALLED) ## Build wheel and sdist into dist/, and check what they hold
 	TOOLCRIB_DIST=dist $(BIN)/python -m pytest -q tests/test_distribution.py
 	@ls -l dist
 
-SITE_INSTALLED := $(VENV)/.installed-site
-site: $(SITE_INSTALLED) ## Build the documentation into site/
+site: $(INSTALLED) ## Build the documentation into site/
 	$(BIN)/python -m mkdocs build --strict --quiet --config-file website/mkdocs.yml
-
-$(SITE_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[site]'
-	@touch $@
 
 generate: $(INSTALLED) ## Write what is generated from the types of events: a page of the reference, types of the console
 	$(BIN)/python -m tests.events.generate
@@ -125,7 +120,8 @@ $(BIN)/python:
 	@echo "making $(VENV) with $(PYTHON)"; $(PYTHON) -m venv $(VENV)
 
 $(DEMO_INSTALLED): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[demo]'
+	@{ command -v uv >/dev/null && uv pip install --quiet --python $(BIN)/python --editable '.[demo]'; } || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[demo]'
 	@touch $@
 
 # It has what the demo needs too.

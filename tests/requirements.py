@@ -861,6 +861,8 @@ ADOPTION: dict[str, str] = {
     "adoption.examples.1": "Eight small projects are complete, and print what their READMEs show.",
     "adoption.deploy.1": "The steps of the image run in a clean environment; what they make serves and stops.",
     "adoption.deploy.2": "Compose file, manifests and unit fit their schemas, and nodes have no rights.",
+    "adoption.site.1": "The documentation is built as a site that asks no other host.",
+    "adoption.score.1": "Public suites are run by one command, and shown with their failures.",
     "adoption.demo.1": "`toolcrib demo` needs neither clone nor make; its tour needs no extra.",
 }
 

@@ -34,9 +34,15 @@ class Kind(NamedTuple):
 
 KINDS = {
     "minimal": Kind("tools, a policy and tests", ("tools",), "", "toolcrib call list_tasks", ()),
-    "agent": Kind("the same, and an agent", ("tools", "agent"), "[models]", "toolcrib chat", ("toolcrib agents lint",)),
+    "agent": Kind(
+        "tools, a policy, tests and an agent",
+        ("tools", "agent"),
+        "[models]",
+        "toolcrib chat",
+        ("toolcrib agents lint",),
+    ),
     "server": Kind(
-        "the same, and a server with a console",
+        "tools, a policy, tests, an agent and a server with its console",
         ("tools", "agent", "server"),
         "[models,serve]",
         "toolcrib serve",
