@@ -1,4 +1,4 @@
-"""Blocks for the shell on pages run line by line in a project that has what they name, unless a line is listed."""
+"""Commands of ours on pages run line by line in a project that has what they name, unless a line is listed."""
 
 import os
 import re
@@ -19,17 +19,18 @@ from tests.docs.test_blocks import Block, blocks
 from tests.requirements import requirement
 from tests.shared import ROOT, nonempty
 
+RUN = r"toolcrib |crib |curl .*http://127\.0\.0\.1|sqlite3 shop\.db |openssl rand "
+SETS = r"export |alias "
+"""What is run at all: whatever else a page shows may install, stop or delete something on this machine."""
+
 NOT_RUN = {
-    r"(\.venv/bin/)?pip install |python3 -m venv |\.venv/bin/python ": "installs packages",
-    r"make |git clone ": "works on a clone; that the target exists is another test",
-    r"(toolcrib mcp add .*)?npx |toolcrib mcp add \S+ https:": "reaches for a package or a server elsewhere",
+    r"toolcrib mcp add (.*npx |\S+ https:)": "reaches for a package or a server elsewhere",
     r"toolcrib mcp import$": "looks through the settings of other programs and asks",
-    r"(\w+=\S+ )?toolcrib (--crib \S+ )?(serve|worker|chat|cluster up|sessions watch)\b": "goes on until it is stopped",
-    r"kill ": "means whatever process has that name",
+    r"toolcrib (--crib \S+ )?(serve|worker|chat|cluster up|sessions watch)\b": "goes on until it is stopped",
     r"export (TOOLCRIB_STORE|ANTHROPIC_API_KEY)=|toolcrib call desk\.refund ": "needs a cluster or a key",
     r"toolcrib call pets\.": "reaches a server of pets",
 }
-"""What is not run, and why. A line that is none of these has to work."""
+"""What of it is not run, and why. A line that is none of these has to work."""
 
 EXPECTED = {
     r"toolcrib why shell": 3,  # it would ask
@@ -69,6 +70,17 @@ def commands(text: str) -> Iterator[str]:
     assert not command, text
 
 
+def runs(line: str) -> bool:
+    """True if a line is run here."""
+    return re.match(RUN, line) is not None and not listed(line)
+
+
+def listed(line: str) -> bool:
+    """True if there is a reason not to run it, or nothing to run it with."""
+    program = re.match(r"curl|sqlite3|openssl", line)
+    return any(re.match(pattern, line) for pattern in NOT_RUN) or (program is not None and not shutil.which(program[0]))
+
+
 class Reader(Project):
     """Somebody who types what a page shows, in a project that has the tools of the page."""
 
@@ -80,12 +92,10 @@ class Reader(Project):
 
     def type(self, block: Block) -> Iterator[Ran]:
         for line in commands(block.text):
-            if any(re.match(pattern, line) for pattern in NOT_RUN):
-                continue
-            if re.match(r"export |alias ", line):
+            if re.match(SETS, line) and not listed(line):
                 self._before += f"{self._with_own(line)}\n"
-                continue
-            yield self._run(line)
+            elif runs(line):
+                yield self._run(line)
 
     def _with_own(self, line: str) -> str:
         for word, own in self.words.items():
@@ -129,7 +139,7 @@ def server(reader: Reader, page: str) -> Iterator[None]:
 def pages() -> dict[str, list[Block]]:
     found: dict[str, list[Block]] = {}
     for block in blocks("sh", "bash"):
-        if any(not any(re.match(pattern, line) for pattern in NOT_RUN) for line in commands(block.text)):
+        if any(map(runs, commands(block.text))):
             found.setdefault(str(block.page.relative_to(ROOT)), []).append(block)
     return found
 
