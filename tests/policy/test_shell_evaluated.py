@@ -78,6 +78,11 @@ def needs(command: str) -> list[tuple[str, str, str]]:
         "bash -kc 'ls PATH=.'",
         "bash -o keyword -c 'ls PATH=.'",
         "bash -o history -Hc ls",
+        "eval bash <<< id",
+        "bash -c bash <<< id",
+        "{ bash 2>/dev/null; } <<< id",
+        "f() { sh; }; f <<E\nid\nE",
+        "while :; do bash; done < <(echo id)",
     ],
 )
 def test_what_is_evaluated_twice_is_unknown(command: str) -> None:

@@ -89,6 +89,9 @@ class _Analysis:
     unsafe_env: bool = False
     home_moves: bool = False
     moves: bool = False
+    # A shell takes its script from the input that something around it may have; there is a text for some input.
+    reads_script: bool = False
+    has_text: bool = False
     wrapped: int = 0
     evaluations: Evaluations = field(default_factory=Evaluations)
 
@@ -135,6 +138,7 @@ class _Analysis:
         """Note the file that a redirection opens."""
         operator, target = redirection
         if operator in ("<<", "<<<") or target.stream:
+            self.has_text = True
             return
         duplicates = operator in ("<&", ">&") and _DESCRIPTOR.match(target.plain) is not None
         if duplicates or _NOT_FILES.match(target.plain):
@@ -178,7 +182,9 @@ class _Analysis:
         found = runs(base, words)
         for inner in found:
             self.inner(inner, simple, depth)
-        if simple.redirections and reads_input(base, words, found):
+        if reads_input(base, words, found):
+            own = any(operator.startswith("<") for operator, _ in simple.redirections)
+            self.reads_script = self.reads_script or not own
             self.documents(simple, depth)
 
     def inner(self, inner: Inner, simple: SimpleCommand, depth: int) -> None:
@@ -276,7 +282,7 @@ def analyse(command: str, trusted: frozenset[str] = TRUSTED) -> ShellCommand:
         (action, None if path is not None and path.startswith("~") and analysis.home_moves else path)
         for action, path in analysis.files
     )
-    unknown = analysis.unknown or not analysis.evaluations.literal
+    unknown = analysis.unknown or not analysis.evaluations.literal or (analysis.reads_script and analysis.has_text)
     return ShellCommand(
         segments=tuple(analysis.segments) or (Segment(""),),
         opaque=unknown or any(path is None for _, path in files),
