@@ -870,6 +870,7 @@ ADAPTERS: dict[str, str] = {
     "adapters.key.1": "A key is bound to the framework's ids, the tool and the arguments, and stable over restarts.",
     "adapters.key.2": "A tool sees the key of its call.",
     "adapters.wait.1": "A call that waits, itself or by a child, comes back with the question that is open now.",
+    "adapters.wait.2": "Calls that are followed at once share one reader of the log.",
     "adapters.cancel.1": "Cancelling the framework's task stops the call.",
     "adapters.functions.1": "Tools as functions have signature and docstring; failures and waits are text.",
     "adapters.functions.2": "A guarded function passes through policy, approval, limits and log.",
@@ -888,6 +889,7 @@ ADAPTERS: dict[str, str] = {
     "adapters.google-adk.1": "Tools of a session are a toolset of ADK.",
     "adapters.google-adk.2": "Calls of the own tools of ADK's agents pass through the crib.",
     "adapters.google-adk.3": "A call that waits asks for a confirmation, and its effect happens once.",
+    "adapters.probes.1": "Twelve probes by one command; every field with Toolcrib is right.",
     "adapters.pages.1": "The programs of the page are run in the environments of their frameworks.",
     "adapters.light.1": "No framework is imported unless its adapter is.",
 }

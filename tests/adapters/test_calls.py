@@ -3,12 +3,14 @@
 import asyncio
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from tests.requirements import requirement
-from toolcrib import Context, Crib, tool
+from toolcrib import Context, Crib, CribLimits, tool
 from toolcrib.adapters.calls import FrameworkCall, WaitingCall, call_key, make, session_for
+from toolcrib.store.memory import MemoryStore
 from toolcrib.types import Result
 
 
@@ -81,6 +83,33 @@ async def test_a_call_whose_child_waits_comes_back_with_the_question_of_the_chil
         assert waiting.question.call != waiting.call
         await session.answer(waiting.question.id, "accept", "Bob", actor="bob")
         assert await make(session, wanted("greet", "1")) == Result("Hello Bob")
+
+
+@requirement("adapters.wait.2")
+async def test_calls_that_are_followed_at_once_share_one_reader_of_the_log() -> None:
+    reads = 0
+    gate = asyncio.Barrier(101)
+
+    @tool
+    async def hold(number: int) -> int:
+        """Return a number when all others are there."""
+        await gate.wait()
+        return number
+
+    class Counting(MemoryStore):
+        async def read(self, *args: Any, **more: Any) -> Any:
+            nonlocal reads
+            reads += 1
+            return await super().read(*args, **more)
+
+    limits = CribLimits(per_session=200, per_turn=200)
+    async with Crib([hold], store=Counting(), limits=limits) as crib:
+        session = await crib.open(owner="ada")
+        calls = [FrameworkCall("test", "default.hold", {"number": n}, (n,)) for n in range(100)]
+        tasks = [asyncio.create_task(make(session, call)) for call in calls]
+        await gate.wait()
+        assert await asyncio.gather(*tasks) == [Result(n) for n in range(100)]
+    assert reads < 1000  # a reader for each would need some ten thousand
 
 
 @requirement("adapters.cancel.1")

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.adapters.feed import Feed, following
 from toolcrib.events import Event
 from toolcrib.session import Session
 from toolcrib.types import By, Question, Result
@@ -125,16 +126,21 @@ async def make(
 
 async def follow(session: Session, call: str, watch: Watch | None = None) -> Result | WaitingCall:
     """Return the result of a call when it is there, or its open question, or that of a call that it made."""
-    family, after = {call}, 0
-    async for event in session.events(call=call):
-        after = event.seq
-        break
-    async for event in session.events(after):
-        if event.kind == "accepted" and event.fields.get("parent") in family:
-            family.add(event.call or "")
-        if event.call not in family:
-            continue
-        if event.kind == "waiting" and (waiting := await _open_question(session, call, family)) is not None:
+    if call not in session.live and (outcome := await _present(session, call)) is not None:
+        return outcome
+    async with following(session) as feed:
+        try:
+            return await _follow(session, call, feed, watch)
+        finally:
+            feed.forget(call)
+
+
+async def _follow(session: Session, call: str, feed: Feed, watch: Watch | None) -> Result | WaitingCall:
+    events = feed.events(call)
+    if (outcome := await _present(session, call)) is not None:  # it came to that before the feed began
+        return outcome
+    while (event := await events.get()) is not None:
+        if event.kind == "waiting" and (waiting := await _open_question(session, call)) is not None:
             return waiting
         if event.kind == "done" and event.call == call:
             break
@@ -143,9 +149,21 @@ async def follow(session: Session, call: str, watch: Watch | None = None) -> Res
     return await session.result(call)
 
 
-async def _open_question(session: Session, call: str, family: set[str]) -> WaitingCall | None:
-    """What of the events of the past is still open; what was answered since is not asked again."""
+async def _present(session: Session, call: str) -> Result | WaitingCall | None:
+    """What has already come of a call."""
+    row = await session.crib.store.call(call)
+    if row is not None and row.state == "done":
+        return await session.result(call)
+    return await _open_question(session, call)
+
+
+async def _open_question(session: Session, call: str) -> WaitingCall | None:
+    """The question of a call, or of one that it made, that is open now; what was answered since is not asked again."""
     for question in await session.questions():
-        if question.call in family:
+        asking: str | None = question.call
+        while asking is not None and asking != call:
+            row = await session.crib.store.call(asking)
+            asking = None if row is None else row.parent
+        if asking == call:
             return WaitingCall(call, question)
     return None

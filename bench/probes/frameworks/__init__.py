@@ -1,0 +1,1 @@
+"""Twelve probes of agent frameworks, each bare and with Toolcrib: `python -m bench.probes.frameworks`."""
