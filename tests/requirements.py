@@ -754,6 +754,31 @@ SECURITY: dict[str, str] = {
     "security.tenant.4": "An approver with a narrow key is asked about tools of its namespaces alone.",
 }
 
+ACCOUNTS: dict[str, str] = {
+    "accounts.park.1": "A call waits until its owner has connected the account, and then goes on by itself.",
+    "accounts.park.2": "Nobody can accept such a question before the account is connected.",
+    "accounts.park.3": "A restart between the question, the visit and the answer loses nothing.",
+    "accounts.oauth.1": "The server of an account is discovered; this program is registered there once.",
+    "accounts.oauth.2": "What comes back from a visit counts once, and in the same browser.",
+    "accounts.oauth.3": "Authorization servers are reached by https, and inside only where the operator wrote it.",
+    "accounts.token.1": "A token is renewed once however many calls want it.",
+    "accounts.token.2": "Who took access back is asked again.",
+    "accounts.token.3": "A call that needs more rights asks for them beside those of before.",
+    "accounts.dpop.1": "Tokens are bound to a key where the service wants it, with nonces.",
+    "accounts.machine.1": "Client credentials, token exchange and assertions need nobody.",
+    "accounts.secret.1": "Tokens are encrypted with a key outside of the store, and shown nowhere.",
+    "accounts.secret.2": "Secrets may be references that are looked up at use.",
+    "accounts.owner.1": "No call is made with what another owner connected.",
+    "accounts.source.1": "MCP servers, OpenAPI documents and definition files act with the account of the owner.",
+    "accounts.source.2": "A server whose tools nobody can list has a tool to connect.",
+    "accounts.http.1": "Owners connect in a browser, and nobody finishes what another browser began.",
+    "accounts.http.2": "Owners see, add and remove their own accounts alone.",
+    "accounts.http.3": "MCP clients are sent to the page by URL elicitation.",
+    "accounts.cli.1": "`toolcrib connect` and `toolcrib accounts` connect, list and remove.",
+    "accounts.manage.1": "An account that was removed is deleted and revoked.",
+    "accounts.manage.2": "A key that an owner hands in is kept like a token.",
+}
+
 GATEWAY: dict[str, str] = {
     "gateway.share.1": "A source says who shares a process; else it is one session, an owner, or all, by what it is.",
     "gateway.share.2": "What names no call reaches those at work there, and nobody where they are several.",
@@ -903,6 +928,7 @@ CHAPTERS: dict[str, dict[str, str]] = {
     "policy": POLICY,
     "yaml": YAML,
     "mcp": MCP,
+    "accounts": ACCOUNTS,
     "gateway": GATEWAY,
     "agents": AGENTS,
     "schedules": SCHEDULES,

@@ -42,6 +42,70 @@ export interface Accepted {
   version?: string | null;
 }
 
+/** An owner connected an account; in the session `toolcrib.accounts`. */
+export interface AccountConnected {
+  /** Name of the account. */
+  account: string;
+  /** Whose calls use it. */
+  owner: string;
+  /** Who connected it. */
+  by: string;
+  /** What its server allows with it. */
+  scopes: string[];
+  /** When its token expires, in seconds since 1970. */
+  expires_at: number | null;
+  /** Under which id the tokens are kept, encrypted. */
+  secret: string;
+}
+
+/** An account is not connected any more; in the session `toolcrib.accounts`. */
+export interface AccountDisconnected {
+  /** Name of the account. */
+  account: string;
+  /** Whose it was. */
+  owner: string;
+  /** Who removed it; `toolcrib` where its server gave no new token. */
+  by: string;
+  /** Why: `removed`, or what the server said. */
+  reason: string;
+}
+
+/** This program was registered with the server of an account; in the session `toolcrib.accounts`. */
+export interface AccountRegistered {
+  /** Name of the account. */
+  account: string;
+  /** Server that registered it. */
+  issuer: string;
+  /** Address that people come back to. */
+  redirect_uri: string;
+  /** Under which id is kept, encrypted, as whom it was registered. */
+  secret: string;
+}
+
+/** The token of an account was replaced by a newer one; in the session `toolcrib.accounts`. */
+export interface AccountRenewed {
+  /** Name of the account. */
+  account: string;
+  /** Whose it is. */
+  owner: string;
+  /** When the new token expires, in seconds since 1970. */
+  expires_at: number | null;
+  /** Under which id the tokens are kept from now on, encrypted. */
+  secret: string;
+}
+
+/** An owner was led to the server of an account, to agree there; in the session `toolcrib.accounts`. */
+export interface AccountRequested {
+  /** Name of the account. */
+  account: string;
+  /** Who has to agree. */
+  owner: string;
+  /** Who began it. */
+  by: string;
+  /** Under which id is kept, encrypted, what is needed when they come back. */
+  secret: string;
+}
+
 /** What a call shows of its work: a snapshot or a change of it. */
 export interface Activity {
   /** What it is; a snapshot replaces the one before of its type. */
@@ -832,6 +896,11 @@ export interface EventKinds {
   key_added: KeyAdded;
   key_used: KeyUsed;
   key_revoked: KeyRevoked;
+  account_connected: AccountConnected;
+  account_renewed: AccountRenewed;
+  account_disconnected: AccountDisconnected;
+  account_requested: AccountRequested;
+  account_registered: AccountRegistered;
   message: MessageAdded;
   message_queued: MessageQueued;
   run_started: RunStarted;

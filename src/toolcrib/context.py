@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, get_args
 import msgspec
 from pydantic_core import to_json
 
-from toolcrib.errors import Refused
+from toolcrib.errors import Refused, ToolFailure
 from toolcrib.reports import check_patch, check_progress
 from toolcrib.schema import output_check
 from toolcrib.state import Snapshot
@@ -109,8 +109,11 @@ class Host(Protocol):
     async def schedule(self, wanted: Schedule, key: str) -> str:
         """Makes a call later; the id of the schedule."""
 
-    async def credential(self, name: str) -> str:
+    async def credential(self, name: str, refused: str | None = None, scope: str | None = None) -> str:
         """What the owner of the session brings under that name."""
+
+    async def authorization(self, name: str, method: str, url: str, refused: str | None = None) -> dict[str, str]:
+        """The headers by which one request is made for the owner of the session."""
 
     async def stopped(self) -> None:
         """Returns when the call is asked to stop."""
@@ -149,6 +152,14 @@ class OutsideCrib:
     def has_step(self, key: str) -> bool:
         """No earlier pass recorded anything."""
         return False
+
+    async def credential(self, name: str, refused: str | None = None, scope: str | None = None) -> str:
+        """Nobody owns the call."""
+        raise ToolFailure("denied", f"There is no credential '{name}': nobody owns this call")
+
+    async def authorization(self, name: str, method: str, url: str, refused: str | None = None) -> dict[str, str]:
+        """The credential of that name, as a bearer token."""
+        return {"Authorization": f"Bearer {await self.credential(name, refused)}"}
 
     async def schedule(self, wanted: Schedule, key: str) -> str:
         """Nobody will make it."""
@@ -368,13 +379,27 @@ class Context:
         """
         return self._host.step(key, do)
 
-    def credential(self, name: str) -> Awaitable[str]:
-        """A key or token of the session's owner, from the crib's `credentials`; the log never shows it.
+    def credential(self, name: str, *, refused: str | None = None, scope: str | None = None) -> Awaitable[str]:
+        """A key or token of the session's owner, from the crib's `accounts` or `credentials`; the log never shows it.
+
+        An owner who has not connected that account is asked to, and the call waits for it; the tool then runs again
+        from its start. `refused` is a token that the service did not take: it is renewed, or the owner is asked to
+        connect anew. `scope` names rights that are needed.
 
         Raises:
             ToolFailure: `denied`, the owner has none of that name.
         """
-        return self._host.credential(name)
+        return self._host.credential(name, refused, scope)
+
+    def authorization(
+        self, name: str, url: str, method: str = "GET", *, refused: str | None = None
+    ) -> Awaitable[dict[str, str]]:
+        """The headers of one request to a service, for the owner of the session: a bearer token, or one with a proof.
+
+        Raises:
+            ToolFailure: `denied`, the owner has no such account.
+        """
+        return self._host.authorization(name, method, url, refused)
 
     def call(self, tool: str, args: Any = None) -> Awaitable[Result]:
         """Runs another tool of the session, through the whole pipeline, as a child of this call."""
@@ -444,9 +469,13 @@ class ThreadContext(Context):
         """As in an async tool, without `await`; `do` runs in a thread too."""
         return self._wait(super().step(key, lambda: _in_thread(do)))
 
-    def credential(self, name: str) -> Any:
+    def credential(self, name: str, *, refused: str | None = None, scope: str | None = None) -> Any:
         """As in an async tool, without `await`."""
-        return self._wait(super().credential(name))
+        return self._wait(super().credential(name, refused=refused, scope=scope))
+
+    def authorization(self, name: str, url: str, method: str = "GET", *, refused: str | None = None) -> Any:
+        """As in an async tool, without `await`."""
+        return self._wait(super().authorization(name, url, method, refused=refused))
 
     def call(self, tool: str, args: Any = None) -> Any:
         """As in an async tool, without `await`."""

@@ -23,6 +23,7 @@ from toolcrib._call.spans import traced
 from toolcrib._call.suspension import look_after_all
 from toolcrib._call.threads import Threads
 from toolcrib._session import archive, permissions
+from toolcrib._session.account_calls import resume_connected
 from toolcrib._session.call_lists import open_questions
 from toolcrib._session.crib_arguments import check_arguments, check_deps, check_texts
 from toolcrib._session.expiry import end_overdue
@@ -58,6 +59,7 @@ from toolcrib.tool import Tool
 from toolcrib.types import Credentials, CribLimits, Layer, Question, ScheduleEntry
 
 if TYPE_CHECKING:
+    from toolcrib.accounts import Accounts, AccountSettings
     from toolcrib.policy.paths import Folders
 
 SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,255}")
@@ -109,8 +111,9 @@ class Crib:
     what a file would say; `workspace` is the folder that paths start from. `deps` are given to tools by name or type.
     `state_keys` declares commutative keys; `declare` says by id or glob what tools do not say of themselves. `layer`
     wraps the execution of every call. `agents`, see `toolcrib.agent.Agents`, run over its sessions. `credentials` gives
-    tools the keys of the session's owner: a function of owner and name. `secret_key` encrypts what is kept of secret
-    arguments: a text of 32 characters, a `Path` or a function; without one, a file of the user's state folder does.
+    tools the keys of the session's owner: a function of owner and name. `accounts` are services that owners connect
+    with. `secret_key` encrypts what is kept of them and of secret arguments: a text of 32 characters, a `Path` or a
+    function; without one, a file of the user's state folder does.
     `origin` is the file that all of this was read from, so that what is wrong is told with its line.
     """
 
@@ -134,6 +137,7 @@ class Crib:
         clock: Clock | None = None,
         agents: AgentRunner | None = None,
         credentials: Credentials | None = None,
+        accounts: Iterable[AccountSettings] = (),
         secret_key: SecretKey | None = None,
         origin: DataOrigin = ANYWHERE,
     ) -> None:
@@ -153,6 +157,7 @@ class Crib:
         self.pipeline.credentials = credentials
         if secret_key is not None:
             self.pipeline.vault.use(secret_key)
+        self.accounts = self._account_book(accounts)
         self.pipeline.expiry_changed = self._expiry_changed
         self.retention = retention
         self.state_keys = dict(state_keys or {})
@@ -168,6 +173,7 @@ class Crib:
         pins = Fingerprints(lambda: self.store, self.pipeline.clock.now) if self._pins(given) else None
         self.stock = SourceRegistry(self.catalog, given, declare or {}, pins)
         check_deps((tool for source in given if isinstance(source, Fixed) for tool in source.tools), self.pipeline.deps)
+        self._use_accounts(given)
         self._sessions: dict[str, Session] = {}
         self._attached_sessions: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -181,6 +187,30 @@ class Crib:
         """Whether it is kept what tools of strangers look like: as the policy says, else where a server says it."""
         pin = getattr(self.pipeline.policy, "pin", None)
         return pin != "off" if pin is not None else any(getattr(source, "pinned", False) for source in sources)
+
+    def _account_book(self, accounts: Iterable[AccountSettings]) -> Accounts:
+        """The accounts that owners of this crib can connect."""
+        from toolcrib.accounts import Accounts
+        from toolcrib.accounts.account_log import AccountLog
+
+        pipeline = self.pipeline
+        clock = pipeline.clock  # whose time a store may bring at the start
+        kept = AccountLog(lambda: self.store, pipeline.vault, clock, lambda: pipeline.worker)
+        made = Accounts(accounts, kept, clock)
+        made.listen(partial(resume_connected, self))
+        return made
+
+    def _use_accounts(self, sources: Iterable[object]) -> None:
+        """Gives sources the accounts that they are used with; one that nobody described is described by its source."""
+        from toolcrib.accounts import AccountSettings
+
+        for source in sources:
+            wish: Mapping[str, Any] | None = getattr(source, "account", None)
+            if wish is not None:
+                if wish["name"] not in self.accounts:
+                    self.accounts.declare(AccountSettings(**wish))
+                source.use_accounts(self.accounts)  # type: ignore[attr-defined]  # who has an account takes them
+        self.pipeline.accounts = self.accounts if self.accounts.settings else None
 
     def _judge(self, policy: Policy | Mapping[str, Any] | None) -> Policy:
         """A policy as it was given, or as it is written in a file, or the default."""
@@ -256,6 +286,8 @@ class Crib:
             await take_up_lost(self)
         else:
             await self.pipeline.engine.start(self)
+        if self.accounts.settings:
+            await self.accounts.start()
         await self._look_for_expiry()
         if self.pipeline.engine is None and self.store.url != "memory:":
             self.rescue.add(self._look_for_others, OTHERS_S)
@@ -289,6 +321,7 @@ class Crib:
         self.pipeline.scheduler.stop()
         self.pipeline.starter.close()
         self._cancel_timers()
+        await self.accounts.stop()
         if self.agents is not None:
             await bounded(self.agents.close(), PART_S, "a script of an agent")
         await bounded(self.stock.stop(), PART_S, "a source")
@@ -308,6 +341,7 @@ class Crib:
             Refused: `conflict`, two tools have one id; nothing was changed.
         """
         sources = [self.stock.sources[0], *other.stock.sources[1:]]  # what is built in stays
+        self._use_accounts(sources)
         for gone, tools in await self.stock.exchange(sources, other.stock.declared, self.patience):
             self.pipeline.aside(self._retire(gone, tools))
         self.pipeline.policy = other.pipeline.policy

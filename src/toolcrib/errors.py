@@ -10,6 +10,7 @@
     │   ├── StoreUnavailable      it is away, locked or full: nothing was written
     │   └── StoreTooNew           its schema is newer than this program
     ├── BadSecretKey              there is no key for secret arguments, or it cannot be used
+    ├── BadAccount                settings of an account that do not hold
     ├── BadRule                   a grant, pattern or rule that does not load (in `toolcrib.policy`)
     ├── InteropError              a JSON form of another system that does not read (in `toolcrib.interop`)
     ├── BadAgent                  definitions of agents that do not hold (in `toolcrib.agent`)
@@ -82,6 +83,10 @@ class StoreTooNew(StoreError):
 
 class BadSecretKey(ToolcribError):
     """There is no key to encrypt secret arguments with, or the one that was given cannot be used."""
+
+
+class BadAccount(ToolcribError):
+    """Settings of an account that do not hold."""
 
 
 class EngineUnavailable(ToolcribError):

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from toolcrib._call import approvals, lifecycle, records
 from toolcrib._call.admission import confirm, resolution
+from toolcrib._call.credentials import check_connected
 from toolcrib._call.history import History, by_of
 from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
@@ -64,6 +65,8 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
     if session.pipeline.clock.now() >= asked.expires_at:
         raise Refused("expired", "The question has expired", "call the tool again")
     await approvals.check(live, asked, given)
+    if given.action == "accept":
+        await check_connected(session.pipeline.accounts, session.owner, asked.data)
     edited = None
     if given.action == "accept":
         if live.request.problem is not None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from toolcrib._call.credentials import find_credential
+from toolcrib._call.credentials import find_credential, find_token
 from toolcrib._call.request import CallRequest
 from toolcrib.context import Deps, OutsideCrib
+from toolcrib.errors import ToolFailure
 from toolcrib.state import Snapshot
 from toolcrib.tool import Tool
 from toolcrib.types import Answer, Credentials, Result, Schedule
+
+if TYPE_CHECKING:
+    from toolcrib.accounts import Accounts
 
 
 class CheckHost(OutsideCrib):
@@ -19,7 +23,7 @@ class CheckHost(OutsideCrib):
     stopping: str | None = None
     fenced = False
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a check sees
         self,
         request: CallRequest,
         tool: Tool,
@@ -27,6 +31,7 @@ class CheckHost(OutsideCrib):
         secrets: list[str],
         deps: Deps,
         credentials: Credentials | None,
+        accounts: Accounts | None = None,
     ) -> None:
         self.request = request
         self.session = self.this_session = request.session
@@ -35,6 +40,7 @@ class CheckHost(OutsideCrib):
         self._secrets = secrets
         self._deadline = deadline
         self._credentials = credentials
+        self._accounts = accounts
 
     @property
     def id(self) -> str:
@@ -58,8 +64,14 @@ class CheckHost(OutsideCrib):
     def told(self, kind: str, data: dict[str, Any]) -> None:
         """Before the body runs nobody listens."""
 
-    async def credential(self, name: str) -> str:
-        """What the owner of the session brings under that name."""
+    async def credential(self, name: str, refused: str | None = None, scope: str | None = None) -> str:
+        """What the owner of the session brings under that name; nobody can be asked to connect anything yet."""
+        if self._accounts is not None and name in self._accounts:
+            token = await find_token(self._accounts, self.session.owner, name, refused)
+            if token is None:
+                raise ToolFailure("denied", f"{self.session.owner} has not connected {name}")
+            self._secrets.append(token.value)
+            return token.value
         found = await find_credential(self._credentials, self.session.owner, name)
         self._secrets.append(found)
         return found

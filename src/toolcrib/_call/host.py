@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from toolcrib._call import lifecycle
-from toolcrib._call.credentials import find_credential
+from toolcrib._call.credentials import connect_question, find_credential, find_token
 from toolcrib.context import Context, Deps, Parked, ThreadContext, check_question
 from toolcrib.errors import DuplicateQuestion, DuplicateStep, ToolFailure
 from toolcrib.events import UNSET, StepFailure, StepTaken
@@ -28,8 +28,12 @@ from toolcrib.types import Answer, Result, Schedule
 if TYPE_CHECKING:
     from toolcrib._call.history import History
     from toolcrib._call.live_call import LiveCall
+    from toolcrib.accounts import Accounts, ServiceToken
     from toolcrib.session import Session
     from toolcrib.tool import Tool
+
+ASKED = 5
+"""How often the owner of a call is asked to connect one account for it."""
 
 
 class CallHost:
@@ -248,10 +252,38 @@ class CallHost:
                 self._earlier = made
         return self._earlier
 
-    async def credential(self, name: str) -> str:
-        """What the owner of the session brings under that name."""
+    async def credential(self, name: str, refused: str | None = None, scope: str | None = None) -> str:
+        """What the owner of the session brings under that name; where they have to connect it first, they are asked."""
         live = self.live
         await live.meet()
+        accounts = live.pipeline.accounts
+        if accounts is not None and name in accounts:
+            return (await self._account(accounts, name, refused, scope)).value
         value = await find_credential(live.pipeline.credentials, live.session.owner, name)
         live.learn_secret(value)
         return value
+
+    async def authorization(self, name: str, method: str, url: str, refused: str | None = None) -> dict[str, str]:
+        """The headers by which one request is made for the owner of the session."""
+        live = self.live
+        await live.meet()
+        accounts = live.pipeline.accounts
+        if accounts is None or name not in accounts:
+            return {"Authorization": f"Bearer {await self.credential(name)}"}
+        headers = (await self._account(accounts, name, refused, None)).headers(method, url)
+        for value in headers.values():
+            live.learn_secret(value)
+        return headers
+
+    async def _account(self, accounts: Accounts, name: str, refused: str | None, scope: str | None) -> ServiceToken:
+        live, owner = self.live, self.live.session.owner
+        token = await find_token(accounts, owner, name, refused)
+        if token is None or (scope is not None and not await accounts.fits(owner, name, scope)):
+            answers = live.history.answers if live.history is not None else {}
+            asked = sum(key.startswith(f"account:{name}:") for key in answers)
+            if asked >= ASKED:
+                raise ToolFailure("denied", f"{name} was connected {asked} times, and still lets nobody in")
+            await self.ask(connect_question(accounts, name, f"account:{name}:{asked + 1}", scope))
+            raise Parked
+        live.learn_secret(token.value)
+        return token

@@ -208,7 +208,9 @@ class Peer:
             if verb == "ask":
                 self._send("value", id, await host.ask(body))
             elif verb == "credential":
-                self._send("value", id, await host.credential(body))
+                self._send("value", id, await host.credential(*body))
+            elif verb == "authorization":
+                self._send("value", id, await host.authorization(*body))
             elif verb == "schedule":
                 self._send("value", id, await host.schedule(msgspec.convert(body[0], Schedule), body[1]))
             elif verb == "step":
@@ -422,9 +424,13 @@ class ProcessHost(OutsideCrib):
         """The recorded value, or a new one that is recorded before it is returned."""
         return self._request("step", key, do)
 
-    def credential(self, name: str) -> Any:
+    def credential(self, name: str, refused: str | None = None, scope: str | None = None) -> Any:
         """What the owner of the session brings under that name."""
-        return self._request("credential", name)
+        return self._request("credential", [name, refused, scope])
+
+    def authorization(self, name: str, method: str, url: str, refused: str | None = None) -> Any:
+        """The headers by which one request is made for the owner of the session."""
+        return self._request("authorization", [name, method, url, refused])
 
     def schedule(self, wanted: Schedule, key: str) -> Any:
         """Makes a call later; the id of the schedule."""

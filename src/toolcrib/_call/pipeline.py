@@ -42,6 +42,7 @@ from toolcrib.tool import Tool
 from toolcrib.types import NO_EXTRAS, Credentials, CribLimits, Failure, Layer, Result
 
 if TYPE_CHECKING:
+    from toolcrib.accounts import Accounts
     from toolcrib.session import Session
 
 RETRY_S = 1.0
@@ -74,6 +75,7 @@ class Pipeline:
         self.deps = Deps()
         self.layer: Layer | None = None
         self.credentials: Credentials | None = None
+        self.accounts: Accounts | None = None
         self.vault = Vault(lambda: self.store)
         self.observer: Callable[[LiveCall], None] | None = None
         self.engine: Engine | None = None
@@ -154,7 +156,7 @@ class Pipeline:
     def check_context(self, request: CallRequest, tool: Tool, seconds: float, secrets: list[str]) -> Context:
         """The context of a tool's own checks."""
         deadline = self.clock.now() + seconds
-        return Context(CheckHost(request, tool, deadline, secrets, self.deps, self.credentials))
+        return Context(CheckHost(request, tool, deadline, secrets, self.deps, self.credentials, self.accounts))
 
     async def _see_through(self, live: LiveCall, work: Coroutine[Any, Any, None]) -> None:
         """Does what accepts a call even if the caller goes away in the middle."""

@@ -47,6 +47,8 @@ COMMANDS = {
     "cluster": "cluster:app",
     "mcp": "mcp:app",
     "keys": "keys:app",
+    "connect": "accounts:connect",
+    "accounts": "accounts:app",
 }
 """Each command and each group of commands: its module, by its whole name or its name here, and what of it is meant."""
 

@@ -227,6 +227,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
             await site.open()
             url = f"http://{_reached_at(said.host)}:{listener.getsockname()[1]}"
             keys = guard is not None and token is None
+            crib.accounts.serve_at(said.public_url or url)
             told = Announcement(url, token, keys, mcp, protections)
             await _serve(site, listener, lambda: told.say(terminal, site))
             terminal.say("Stopped listening.", "dim")

@@ -45,10 +45,6 @@ class DetachedCall(OutsideCrib):
         """There is no session to call in."""
         raise ToolFailure("failed", "It calls other tools, and there is no session")
 
-    async def credential(self, name: str) -> str:
-        """Nobody brings any."""
-        raise ToolFailure("denied", f"There is no credential '{name}': nobody owns this call")
-
     async def stopped(self) -> None:
         """Nobody stops it but by cancelling."""
         await asyncio.Event().wait()

@@ -54,6 +54,11 @@ from toolcrib.events.runs import (
     TurnStarted,
 )
 from toolcrib.events.sessions import (
+    AccountConnected,
+    AccountDisconnected,
+    AccountRegistered,
+    AccountRenewed,
+    AccountRequested,
     Approved,
     ErrorNotice,
     InputGiven,
@@ -97,6 +102,11 @@ __all__ = [
     "STATEFUL",
     "UNSET",
     "Accepted",
+    "AccountConnected",
+    "AccountDisconnected",
+    "AccountRegistered",
+    "AccountRenewed",
+    "AccountRequested",
     "Activity",
     "Answered",
     "Approved",

@@ -35,6 +35,11 @@ from toolcrib.events.runs import (
     TurnStarted,
 )
 from toolcrib.events.sessions import (
+    AccountConnected,
+    AccountDisconnected,
+    AccountRegistered,
+    AccountRenewed,
+    AccountRequested,
     Approved,
     ErrorNotice,
     InputGiven,
@@ -98,6 +103,11 @@ OF_SESSIONS: tuple[type[EventData], ...] = (
     KeyAdded,
     KeyUsed,
     KeyRevoked,
+    AccountConnected,
+    AccountRenewed,
+    AccountDisconnected,
+    AccountRequested,
+    AccountRegistered,
 )
 OF_RUNS: tuple[type[EventData], ...] = (
     MessageAdded,

@@ -314,3 +314,97 @@ class KeyRevoked(EventData, frozen=True):
 
     id: str
     by: str
+
+
+class AccountConnected(EventData, frozen=True):
+    """An owner connected an account; in the session `toolcrib.accounts`.
+
+    Attributes:
+        account: Name of the account.
+        owner: Whose calls use it.
+        by: Who connected it.
+        scopes: What its server allows with it.
+        expires_at: When its token expires, in seconds since 1970.
+        secret: Under which id the tokens are kept, encrypted.
+    """
+
+    kind: ClassVar[str] = "account_connected"
+
+    account: str
+    owner: str
+    by: str
+    scopes: tuple[str, ...]
+    expires_at: Number | None
+    secret: str
+
+
+class AccountRenewed(EventData, frozen=True):
+    """The token of an account was replaced by a newer one; in the session `toolcrib.accounts`.
+
+    Attributes:
+        account: Name of the account.
+        owner: Whose it is.
+        expires_at: When the new token expires, in seconds since 1970.
+        secret: Under which id the tokens are kept from now on, encrypted.
+    """
+
+    kind: ClassVar[str] = "account_renewed"
+
+    account: str
+    owner: str
+    expires_at: Number | None
+    secret: str
+
+
+class AccountDisconnected(EventData, frozen=True):
+    """An account is not connected any more; in the session `toolcrib.accounts`.
+
+    Attributes:
+        account: Name of the account.
+        owner: Whose it was.
+        by: Who removed it; `toolcrib` where its server gave no new token.
+        reason: Why: `removed`, or what the server said.
+    """
+
+    kind: ClassVar[str] = "account_disconnected"
+
+    account: str
+    owner: str
+    by: str
+    reason: str
+
+
+class AccountRequested(EventData, frozen=True):
+    """An owner was led to the server of an account, to agree there; in the session `toolcrib.accounts`.
+
+    Attributes:
+        account: Name of the account.
+        owner: Who has to agree.
+        by: Who began it.
+        secret: Under which id is kept, encrypted, what is needed when they come back.
+    """
+
+    kind: ClassVar[str] = "account_requested"
+
+    account: str
+    owner: str
+    by: str
+    secret: str
+
+
+class AccountRegistered(EventData, frozen=True):
+    """This program was registered with the server of an account; in the session `toolcrib.accounts`.
+
+    Attributes:
+        account: Name of the account.
+        issuer: Server that registered it.
+        redirect_uri: Address that people come back to.
+        secret: Under which id is kept, encrypted, as whom it was registered.
+    """
+
+    kind: ClassVar[str] = "account_registered"
+
+    account: str
+    issuer: str
+    redirect_uri: str
+    secret: str

@@ -129,7 +129,7 @@ class Recorder(OutsideCrib):
         """Remembers it."""
         self.attached[id] = data
 
-    async def credential(self, name: str) -> str:
+    async def credential(self, name: str, refused: str | None = None, scope: str | None = None) -> str:
         """The one that the test gave; without it the tool is refused as in a crib."""
         if name not in self.credentials:
             raise ToolFailure("denied", f"There is no credential '{name}' of {self.facts['owner']}")

@@ -13,70 +13,50 @@ import json
 import os
 import sys
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from pydantic import AnyUrl
 
 from toolcrib import Crib, Session
+from toolcrib.accounts import AuthorizationReply
 from toolcrib.sources.mcp import Mcp
 from toolcrib.tool import Tool
 
+SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 RETURN = "http://localhost:3000/callback"
 PAGE = "https://conformance-test.local/client-metadata.json"
 SAMPLES: dict[str, Any] = {"string": "x", "number": 1, "integer": 1, "boolean": True, "object": {}, "array": []}
 
 
-class Kept:
-    """Tokens and the registration of one owner, in memory."""
-
-    def __init__(self, said: dict[str, Any]) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-        if "client_id" in said:
-            secret = said.get("client_secret")
-            self.client = OAuthClientInformationFull(
-                client_id=said["client_id"],
-                client_secret=secret,
-                redirect_uris=[AnyUrl(RETURN)],
-                token_endpoint_auth_method="client_secret_basic" if secret else "none",
-            )
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
+def account(said: dict[str, Any]) -> dict[str, Any]:
+    """What an operator would write down for what the suite hands out."""
+    given: dict[str, Any] = {"redirect_uri": RETURN}
+    given |= {key: said[key] for key in ("client_id", "client_secret") if said.get(key)}
+    if "idp_id_token" in said:
+        given |= {
+            "grant": "token_exchange",
+            "subject_token": said["idp_id_token"],
+            "exchange_url": said["idp_token_endpoint"],
+        }
+        given |= {"subject_token_type": ID_TOKEN, "exchange_client_id": said["idp_client_id"]}
+    elif "valid_jwt" in said:
+        given |= {"grant": "jwt_bearer", "subject_token": said["valid_jwt"]}
+    elif "private_key_pem" in said:
+        given |= {"grant": "client_credentials", "private_key": said["private_key_pem"]}
+        given |= {"signing_alg": said.get("signing_algorithm", "ES256")}
+    elif SCENARIO == "auth/client-credentials-basic":
+        given["grant"] = "client_credentials"
+    elif "client_id" not in given:
+        given["client_metadata_url"] = PAGE
+    return given
 
 
-def access(url: str, said: dict[str, Any]) -> OAuthClientProvider:
+async def agree(crib: Crib, scope: str | None = None) -> None:
     """Access as a person would get it in a browser; the suite says yes to everything."""
-    given: dict[str, list[str]] = {}
-
-    async def visit(address: str) -> None:
-        async with httpx2.AsyncClient() as browser:
-            answer = await browser.get(address)
-        given.update(parse_qs(urlsplit(answer.headers["location"]).query))
-
-    async def returned() -> AuthorizationCodeResult:
-        state, issuer = given.get("state", [None])[0], given.get("iss", [None])[0]
-        return AuthorizationCodeResult(code=given["code"][0], state=state, iss=issuer)
-
-    metadata = OAuthClientMetadata(
-        client_name="toolcrib",
-        redirect_uris=[AnyUrl(RETURN)],
-        grant_types=["authorization_code", "refresh_token"],
-        response_types=["code"],
-    )
-    return OAuthClientProvider(url, metadata, Kept(said), visit, returned, client_metadata_url=PAGE)
+    address = await crib.accounts.begin("ada", "server", RETURN, scope=scope)
+    async with httpx2.AsyncClient() as browser:
+        answer = await browser.get(address)
+    await crib.accounts.finish(AuthorizationReply.of(answer.headers["location"]))
 
 
 def sample(schema: dict[str, Any], name: str) -> Any:
@@ -107,24 +87,33 @@ def plan(tools: dict[str, Tool], scenario: str, said: dict[str, Any]) -> list[tu
 
 async def call(session: Session, name: str, args: Any) -> None:
     made = await session.submit(f"server.{name}", args)
+    asked = 0
     async for event in session.events(call=made.id):
         if event.kind == "waiting":
             question = event.fields["question"]
-            await session.answer(question["id"], "accept", answer(question["schema"]))
+            if "account" in (question.get("data") or {}):
+                asked += 1
+                if asked > 3:
+                    await session.answer(question["id"], "decline")
+                else:
+                    await agree(session.crib, question["data"].get("scope"))
+            else:
+                await session.answer(question["id"], "accept", answer(question["schema"]))
     print(name, await session.result(made.id), file=sys.stderr)
 
 
 async def main() -> None:
-    url, scenario = sys.argv[-1], os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
-    said = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-    provider = access(url, said) if scenario.startswith("auth/") else None
-    source = Mcp(url, name="server", auth=None if provider is None else lambda owner: provider)
-    async with Crib([source], policy={"default": "allow"}) as crib:
+    url, said = sys.argv[-1], json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
+    source = Mcp(url, name="server", account=account(said) if SCENARIO.startswith("auth/") else False)
+    crib = Crib([source], policy={"default": "allow"})
+    crib.patience = 60.0  # many of these run at once
+    async with crib:
+        session = await crib.open("s", owner="ada", namespaces=["server"])
+        if crib.catalog.get("server.connect") is not None:
+            await call(session, "connect", {})
         tools = {tool.name: tool for tool in crib.catalog.view(("server",)).tools}
-        if tools:
-            session = await crib.open("s", owner="ada", namespaces=["server"])
-            for name, args in plan(tools, scenario, said):
-                await call(session, name, args)
+        for name, args in plan(tools, SCENARIO, said):
+            await call(session, name, args)
 
 
 if __name__ == "__main__":

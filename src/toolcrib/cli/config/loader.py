@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from toolcrib import yaml
 from toolcrib.cli.config.document import BadConfig, ConfigProblem, beside, read
 from toolcrib.cli.config.model import (
+    AccountSection,
     CribFile,
     McpEntry,
     Mistake,
@@ -27,13 +28,14 @@ from toolcrib.cli.config.model import (
     mistakes,
 )
 from toolcrib.cli.config.server import ServeConfig, hosting_of
-from toolcrib.cli.config.sources import Files, document_of, file_source, files_of, server_of, skills_of
+from toolcrib.cli.config.sources import Files, document_of, file_source, files_of, filled, server_of, skills_of
 from toolcrib.cli.config.toolkits import toolkit_of
 from toolcrib.cli.imports import BadSource, from_file, from_module, importable
 from toolcrib.cli.terminal import CommandError
 from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
+    from toolcrib.accounts import AccountSettings
     from toolcrib.crib import Crib
     from toolcrib.errors import ToolcribError
     from toolcrib.policy import DataOrigin
@@ -253,7 +255,7 @@ class _Project:
             data["policy"] = self._policy(file.policy)
         if file.declare is not None:
             data["declare"] = self._declared(file.declare)
-        data["deps"] = dict(self._deps(file.deps))
+        data |= {"deps": dict(self._deps(file.deps)), "accounts": list(self._accounts(file.accounts))}
         if file.agents is not None:
             from toolcrib.cli.config.agents import agents_of
 
@@ -311,6 +313,24 @@ class _Project:
             at = "" if error.position is None else f" at {error.position + 1}"
             self.problems.append(ConfigProblem(line, f"policy: {error.what!r}{at}: {error.problem}"))
         return data
+
+    def _accounts(self, given: Mapping[str, AccountSection]) -> Iterator[AccountSettings]:
+        """Yield the services that owners connect with."""
+        from toolcrib.accounts import AccountSettings
+        from toolcrib.errors import BadAccount
+
+        for name, section in given.items():
+            place = ("accounts", name)
+            try:
+                said = {
+                    key: value for key, value in section.model_dump(exclude_unset=True).items() if value is not None
+                }
+                said = filled(said, place)
+                yield AccountSettings(name=name, **said | {"scopes": tuple(said.get("scopes", ()))})
+            except Mistake as mistake:
+                self.tell(mistake)
+            except BadAccount as error:
+                self.tell(Mistake(f"accounts.{error}", place))
 
     def _deps(self, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         """Yield what tools want by name: the object of a module, or what a function or class there makes."""

@@ -21,6 +21,7 @@ precedence: [shop]
 state_keys: {visits: add, notes: {mode: append, lives: run}}
 declare: {github.*: {annotations: {read_only: true}}}   # what tools of others do not say of themselves
 deps: {db: "shop:connection"}                   # what tools want by name: an object, or a function that makes it
+accounts: {github: {resource: "https://api.github.com", client_id: abc}}   # services that owners connect with
 agents: [team/]                                 # files of definitions; with models and a default: see teams.py
 serve: {host: 0.0.0.0, auth: {keys: store}}     # how `toolcrib serve` serves it: see hosting.py
 """
@@ -54,6 +55,7 @@ from pydantic.types import Strict
 from toolcrib.cli import durations
 from toolcrib.cli.terminal import short
 from toolcrib.schema import nearest
+from toolcrib.secret_references import SCHEMES
 from toolcrib.serve.api.limits import ServeLimits
 from toolcrib.state import Key
 from toolcrib.toolkits import NAMES
@@ -186,6 +188,42 @@ else:
     ToolLimitsSection = _limits("ToolLimitsSection", Limits)
 
 
+# Accounts
+
+
+class AccountSection(Section):
+    """A service that owners connect with; the names are those of `AccountSettings`."""
+
+    grant: (
+        Literal["authorization_code", "client_credentials", "token_exchange", "jwt_bearer", "key", "secret"] | None
+    ) = None
+    resource: Text | None = None
+    issuer: Text | None = None
+    authorize_url: Text | None = None
+    token_url: Text | None = None
+    scopes: Texts = Field(default=[])
+    client_id: Text | None = None
+    client_secret: Text | None = None
+    client_metadata_url: Text | None = None
+    private_key: Text | None = None
+    signing_alg: Text | None = None
+    audience: Text | None = None
+    subject_token: Text | None = None
+    subject_token_type: Text | None = None
+    exchange_url: Text | None = None
+    exchange_client_id: Text | None = None
+    dpop: StrictBool | None = None
+    redirect_uri: Text | None = None
+    secret: Text | None = None
+
+    @field_validator("client_secret", "private_key", "subject_token", "secret")
+    @classmethod
+    def _is_elsewhere(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith((*SCHEMES, "${")):
+            raise ValueError(f"no secret stands in a file: say where it is, as {', '.join(SCHEMES)} or ${{NAME}}")
+        return value
+
+
 # Sources
 
 
@@ -219,6 +257,7 @@ class McpEntry(Section):
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,32}$")] | None = None
     limits: ToolLimitsSection | None = None
     breaker: Whole | Literal[False] | None = None
+    account: StrictBool | Text | None = None
 
 
 class OpenApiEntry(Section):
@@ -382,6 +421,7 @@ class ServeSection(Section):
     origins: Texts = Field(default=[])
     namespaces: Texts = Field(default=[])
     log_format: Literal["text", "json"] = "text"
+    public_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
     auth: AuthSection = Field(default=AuthSection())
     limits: ServeLimitsSection = Field(default=ServeLimitsSection())
     mcp: McpServeSection = Field(default=McpServeSection())
@@ -404,6 +444,7 @@ class CribFile(Section):
     state_keys: dict[str, StateKey] | None = None
     declare: dict[str, Any] | None = None
     deps: dict[str, Text] = Field(default={})
+    accounts: dict[str, AccountSection] = Field(default={})
     agents: AgentsValue | None = None
     serve: ServeSection | None = None
 

@@ -11,6 +11,7 @@ serve:
     jwt: {issuer: "https://login.example", audience: "https://crib.example", owner: email}
   limits: {rate: 600/min}
   mcp: {task_after_s: 30, instructions: "..."}  # how it shows itself to MCP clients
+  public_url: https://crib.example              # where browsers reach it, to connect accounts
   log_format: json                              # lines of the log: text, unless said
 """
 
@@ -43,6 +44,7 @@ class ServeConfig(NamedTuple):
     limits: Mapping[str, Any] = MappingProxyType({})
     log_format: str = "text"
     mcp: Mapping[str, Any] = MappingProxyType({})
+    public_url: str | None = None
 
     def provider(self) -> OAuth | None:
         """The guard that takes tokens of a provider, where one is named."""
@@ -76,4 +78,5 @@ def hosting_of(section: ServeSection, folder: Path) -> ServeConfig:
         section.limits.model_dump(exclude_unset=True),
         section.log_format,
         section.mcp.model_dump(exclude_unset=True),
+        section.public_url,
     )

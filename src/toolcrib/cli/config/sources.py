@@ -102,6 +102,8 @@ def server_of(entry: McpEntry, folder: Path, place: Place = ()) -> Mcp:
         key: filled(getattr(entry, key), (*place, key)) for key in ("env", "headers") if getattr(entry, key)
     }
     more |= {key: value for key in _SERVER_SETTINGS if (value := getattr(entry, key)) is not None}
+    if entry.account:
+        more["account"] = entry.account
     if entry.cwd is not None:
         more["cwd"] = str(_there(folder / entry.cwd, (*place, "cwd")))
     bounds = {} if entry.limits is None else entry.limits.model_dump(exclude_unset=True)

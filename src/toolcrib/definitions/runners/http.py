@@ -69,8 +69,11 @@ def _auth(definition: ToolDefinition) -> Mapping[str, Any]:
     auth = definition.specific.get("auth") or NOTHING
     if not isinstance(auth, Mapping):
         raise BadTemplate("auth", "it is a mapping")
+    if isinstance(auth.get("account"), str) and auth.get("type", "bearer") == "bearer" and "env" not in auth:
+        return auth
     if auth and (auth.get("type") not in AUTHS or not isinstance(auth.get("env"), str)):
-        raise BadTemplate("auth", f"its type is one of {', '.join(AUTHS)}, its env the name of a variable")
+        told = "its env the name of a variable; or its account the name of one that owners connect"
+        raise BadTemplate("auth", f"its type is one of {', '.join(AUTHS)}, {told}")
     return auth
 
 
@@ -101,12 +104,22 @@ class ServiceRunner(Egress):
         masks = self._authorise(prepared, secrets)
         limit = protocol.timeout_s(self.command, self.definition)
         url = f"{self.target.text}{prepared.path_and_query}"
-        request = Request(url, self.target, prepared.method, prepared.headers, prepared.content)
+        client, account = Client(resolve=self.settings.resolve, largest=LARGEST), self.auth.get("account")
         try:
-            client = Client(resolve=self.settings.resolve, largest=LARGEST)
-            return responses.outcome(await client.send(request, self, total_s=limit), masks)
+            answer = await client.send(await self._request(ctx, url, prepared), self, total_s=limit)
+            if answer.status == 401 and account is not None:
+                await ctx.credential(account, refused=await ctx.credential(account))
+                answer = await client.send(await self._request(ctx, url, prepared), self, total_s=limit)
+            return responses.outcome(answer, masks)
         except Unanswered as error:
             raise self._failure(error) from None
+
+    async def _request(self, ctx: Context, url: str, prepared: Prepared) -> Request:
+        """The request of a call, with the token of its owner where the file names an account."""
+        headers, account = prepared.headers, self.auth.get("account")
+        if account is not None:
+            headers = {**headers, **await ctx.authorization(account, url.partition("?")[0], prepared.method)}
+        return Request(url, self.target, prepared.method, headers, prepared.content)
 
     def _failure(self, error: Unanswered) -> ToolFailure:
         """Return the failure of a request without a response: one that may happen once says that it may have run."""
@@ -119,7 +132,7 @@ class ServiceRunner(Egress):
 
     def _authorise(self, prepared: Prepared, secrets: Mapping[str, str]) -> tuple[str, ...]:
         """Adds what proves who asks; the texts that nobody may see."""
-        if not self.auth:
+        if not self.auth or "account" in self.auth:
             return environment.masks(secrets)
         value, name = secrets[self.auth["env"]].strip(), self.auth.get("name")
         if not (value.isascii() and value.isprintable()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolcrib.serve.api import (
+    accounts,
     admin,
     agents,
     audit,
@@ -38,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
     *admin.ROUTES,
     *audit.ROUTES,
     *keys.ROUTES,
+    *accounts.ROUTES,
     *a2a.ROUTES,
     *agui.ROUTES,
     *aisdk.ROUTES,

@@ -74,7 +74,8 @@ async def _open(session: Session, question: Question, asked: int, capabilities: 
     given = {} if several is None else await _given(session, question.id, asked)
     lacking = {_NEEDS[wish["method"]] for wish in wishes.values() if not _can(wish, capabilities)}
     wanted = {name: wish for name, wish in wishes.items() if name not in given and _can(wish, capabilities)}
-    if several is None and (question.kind == "external" or question.demands):  # for others to answer, elsewhere
+    elsewhere = question.kind == "external" and _account(question) is None
+    if several is None and (elsewhere or question.demands):  # for others to answer, elsewhere
         wanted = {}
     return Open(question, wanted, given, tuple(sorted(lacking)))
 
@@ -83,6 +84,17 @@ def _name(question: Question) -> str:
     """What a question is called: as the server does that asks it, where it has a name there."""
     name = question.data.get("name") if isinstance(question.data, Mapping) and "server" in question.data else None
     return name if isinstance(name, str) else question.key
+
+
+def _account(question: Question) -> str | None:
+    """The account that somebody has to connect, on the page that the question names."""
+    data = question.data
+    return str(data["account"]) if isinstance(data, Mapping) and data.get("account") and data.get("url") else None
+
+
+def only_visits(opened: Iterable[Open]) -> bool:
+    """True if all that is open is a visit to a page, of which the client only says that its user goes there."""
+    return all(_account(one.question) is not None for one in opened)
 
 
 def _wishes(question: Question) -> dict[str, dict[str, Any]] | None:

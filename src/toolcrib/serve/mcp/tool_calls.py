@@ -15,7 +15,7 @@ from toolcrib.crib import Crib
 from toolcrib.errors import Refused
 from toolcrib.events import Event
 from toolcrib.serve.mcp.notifications import CallNotifications
-from toolcrib.serve.mcp.questions import Open, give, open_questions, requests, waiting_text
+from toolcrib.serve.mcp.questions import Open, give, only_visits, open_questions, requests, waiting_text
 from toolcrib.serve.mcp.request import Later, McpReply, McpRequest, lacking
 from toolcrib.serve.mcp.settings import McpServerSettings
 from toolcrib.serve.mcp.signed_state import Signer
@@ -29,6 +29,9 @@ from toolcrib.tool import Tool
 from toolcrib.types import Result
 
 ENDED = ("done", "settled")
+VISIT_S = 20.0
+"""How long a request waits for its user to come back from a page, before the client is asked again."""
+
 Shape = Callable[[Result, Tool | None, bool], bytes]
 """Makes the JSON of a result, of which kind the method says; whether for the newest revision is the last argument."""
 
@@ -207,8 +210,17 @@ class _CallFollow:
             left = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
             if not left:
                 return None
+            if only_visits(left):
+                return await self._visited(left)
             opened = left
         return await self._ask(opened)
+
+    async def _visited(self, opened: list[Open]) -> McpReply:
+        """Waits a while for a person who is on the page that was shown to them."""
+        try:
+            return await asyncio.wait_for(self.follow(self.after), VISIT_S)
+        except TimeoutError:
+            return await self._ask(opened)
 
     def _responses(self) -> Mapping[str, Any]:
         given = self.asked.params.input_responses

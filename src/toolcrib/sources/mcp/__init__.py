@@ -8,6 +8,7 @@ first server is started.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
 from toolcrib.sources import Health, Source
+from toolcrib.sources.mcp.account import AccountBinding
 from toolcrib.sources.mcp.request_tools import request_tools
 from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
 from toolcrib.sources.mcp.server import McpClient
@@ -36,7 +38,9 @@ class Mcp(Source):
     `name` is the namespace of its tools; without one it is made of the command or the address, never of what the server
     calls itself. `trusted` says that what the server tells of its tools is true. `limits` are those of each tool,
     `repeat` among them, the breaker; `timeout` is short for `timeout_s` there. A crib waits for a `required` server,
-    and does not start without it; for any other it does not wait long. The rest stands in `McpClientSettings`.
+    and does not start without it; for any other it does not wait long. With an `account` each owner connects their own:
+    one of the crib by its name, or one that is described here, named like the server unless said. The rest stands in
+    `McpClientSettings`.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Mcp(Source):
         timeout: float | None = None,
         required: bool = False,
         limits: Limits | None = None,
+        account: bool | str | Mapping[str, Any] = False,
         **settings: Any,
     ) -> None:
         if not command:
@@ -60,9 +65,15 @@ class Mcp(Source):
         self._limits = limits or Limits()
         if timeout is not None:
             self._limits = replace(self._limits, timeout_s=timeout)
-        at = {"url": command[0]} if is_address(command[0]) and len(command) == 1 else {"command": command}
-        self.server = McpClient(McpClientSettings(name=self.name, **at, **settings))
+        url = command[0] if is_address(command[0]) and len(command) == 1 else None
+        at: dict[str, Any] = {"command": command} if url is None else {"url": url}
+        self.account = _account(account, self.name, url)
+        binding = None if self.account is None else AccountBinding(self.account["name"])
+        self._binding = binding
+        at |= {} if binding is None else {"auth": binding.auth}
+        self.server = McpClient(McpClientSettings(name=self.name, **at, **settings), account=binding)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
         self._changed: Callable[[Iterable[Tool]], None] | None = None
         self._newest: list[OfferedTool] | None = None
         self._left_out: tuple[str, ...] = ()
@@ -80,19 +91,38 @@ class Mcp(Source):
             if self.required:
                 raise ToolcribError(f"A required MCP server is missing: {error.message}") from None
             log.warning("%s", error.message)
-            tools = []
+            tools = [] if self._binding is None else [self._binding.connect_tool(self.name, self._list_now)]
             self._tasks["retry"] = asyncio.create_task(self._retry(changed))
         self._changed = changed
         if self._newest is not None:  # it changed while the first were made
             self._note_change(self._newest)
         return tools
 
+    def use_accounts(self, accounts: Any) -> None:
+        """Take the accounts of a crib; when the first owner has connected its own, the tools are listed."""
+        assert self._binding is not None
+        self._binding.use(accounts)
+        accounts.listen(self._connected)
+
+    async def _connected(self, account: str, owner: str) -> None:
+        """Has the tools listed at once that nobody could list before."""
+        if self.account is not None and account == self.account["name"]:
+            self._wake.set()
+
+    async def _list_now(self) -> None:
+        """Lists the tools for somebody who waits for them."""
+        tools = await self._current()
+        if self._changed is not None:
+            self._changed(tools)
+
     async def _current(self) -> list[Tool]:
         return await asyncio.to_thread(self._made, await self.server.tools())
 
     async def _retry(self, changed: Callable[[Iterable[Tool]], None]) -> None:
         while True:
-            await asyncio.sleep(RETRY_S)
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), RETRY_S)
             try:
                 changed(await self._current())
                 return
@@ -175,6 +205,20 @@ class Mcp(Source):
     def shown_name(self, name: str) -> str:
         """What clients of the crib call a prompt of the server."""
         return f"{self.name}__{name}" if self.prefix is None else f"{self.prefix}{name}"
+
+
+def _account(said: bool | str | Mapping[str, Any], name: str, url: str | None) -> dict[str, Any] | None:
+    """The account of a server, as its settings; its resource is the server itself.
+
+    Raises:
+        BadTool: the server is a program, which is given its credentials by `env`.
+    """
+    if said is False:
+        return None
+    if url is None:
+        raise BadTool(name, "account", "only a server at an address can be used with one; a program takes `env`", name)
+    given = {"name": said} if isinstance(said, str) else {} if said is True else dict(said)
+    return {"name": name, "resource": url, **given}
 
 
 def _is_over(task: asyncio.Task[None] | None) -> bool:

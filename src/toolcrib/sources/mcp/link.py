@@ -7,12 +7,13 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.extras import install
+from toolcrib.secret_references import resolve_secret
 from toolcrib.sources import OK, Health
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
 from toolcrib.sources.mcp.tool_list import ToolListing
@@ -140,7 +141,7 @@ class ServerLink:
         await asyncio.sleep(max(0.0, self._not_before - loop.time()))
         deadline = loop.time() + self._settings.start_s
         told: Exception | None = None
-        tries = sdk.ways(self._settings, self._credentials)
+        tries = sdk.ways(*await self._resolved())
         for number, (place, mode) in enumerate(tries):
             if self._known.way not in (None, number) or self._failures >= STARTS:
                 continue
@@ -161,6 +162,16 @@ class ServerLink:
                 return connection
         self._known.way = None
         raise ToolFailure("unavailable", f"{self._settings.name} could not be started: {told}")
+
+    async def _resolved(self) -> tuple[McpClientSettings, Credentials]:
+        """Settings and credentials with the secrets that they refer to, as those are now.
+
+        Raises:
+            ToolFailure: one of them is not there.
+        """
+        env = {name: await resolve_secret(value) for name, value in self._settings.env.items()}
+        headers = {name: await resolve_secret(value) for name, value in self._credentials.headers.items()}
+        return replace(self._settings, env=env), self._credentials._replace(headers=headers)
 
     def _failed(self, reason: str) -> None:
         self._failures += 1

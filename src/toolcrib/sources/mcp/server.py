@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from toolcrib.context import Context, Parked
 from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
 from toolcrib.sources import Health
+from toolcrib.sources.mcp.account import AccountBinding
 from toolcrib.sources.mcp.callers import McpCaller, callers
 from toolcrib.sources.mcp.link_pool import LinkPool
 from toolcrib.sources.mcp.offers import Offers
@@ -66,9 +67,14 @@ class McpClient:
     """
 
     def __init__(
-        self, settings: McpClientSettings, *, changed: Callable[[list[OfferedTool]], None] | None = None
+        self,
+        settings: McpClientSettings,
+        *,
+        changed: Callable[[list[OfferedTool]], None] | None = None,
+        account: AccountBinding | None = None,
     ) -> None:
         self.settings = settings
+        self._account = account
         self.changed = changed
         self.offers_changed: Callable[[], None] | None = None
         self._pool = LinkPool(settings, self._relisted, self._offers_changed)
@@ -169,6 +175,8 @@ class McpClient:
             ToolFailure: it failed, or could not be sent; `StreamClosed` where nobody knows.
         """
         more: Mapping[str, Any] = {}
+        if self._account is not None:
+            await ctx.credential(self._account.name)
         for number in range(1, ROUNDS + 1):
             key = f"{ROUND}{number}"
             wanted: dict[str, Any] | None = {}
@@ -190,7 +198,12 @@ class McpClient:
         pause = AGAIN_S
         method, params, _ = request
         while True:
-            raw = await self._round(request, ctx, repeatable)
+            try:
+                raw = await self._round(request, ctx, repeatable)
+            except ToolFailure as error:
+                if self._account is not None:
+                    await self._account.look_again(ctx, error)
+                raise
             wanted = _wanted(raw)
             if wanted is None or wanted.keys() != {"state"}:
                 return raw, wanted

@@ -22,10 +22,14 @@ from toolcrib.errors import ToolFailure
 from toolcrib.http import Request, Response
 from toolcrib.policy import urls
 from toolcrib.policy.errors import UnfitArgument
+from toolcrib.secret_references import resolve_secret
 from toolcrib.sources.openapi.connections import Connections
 
 EARLY_S = 30.0
 TOKEN_BYTES = 256 * 1024
+ACCOUNT = "account:"
+"""What a credential begins with that names an account of the crib, which each owner connects."""
+
 Credential = str | Mapping[str, Any] | tuple[str, str]
 Credentials = Callable[[str, str], Credential | Awaitable[Credential | None] | None]
 
@@ -39,6 +43,7 @@ class RequestCredentials:
     cookies: list[str] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
     tokens: list[tuple[str, ...]] = field(default_factory=list)
+    accounts: list[str] = field(default_factory=list)
 
     def masks(self) -> tuple[str, ...]:
         """The secrets in every form that they may have in a text."""
@@ -75,7 +80,7 @@ class RequestAuth:
             ToolFailure: there are none, or a token cannot be had.
         """
         made = RequestCredentials()
-        made.headers = {name: self._noted(made, value) for name, value in self._headers.items()}
+        made.headers = {name: self._noted(made, await resolve_secret(one)) for name, one in self._headers.items()}
         lacking: list[str] = []
         for way in sorted(wanted, key=lambda way: not way):  # to ask without saying who is the last resort
             found = {name: await self._credential(owner, name) for name in way}
@@ -116,6 +121,10 @@ class RequestAuth:
         value: Credential,
         connections: Connections,
     ) -> None:
+        if isinstance(value, str) and value.startswith(ACCOUNT):
+            made.accounts.append(value.removeprefix(ACCOUNT))
+            return
+        value = await _resolved(value)
         kind = (scheme.get("type"), str(scheme.get("scheme", "")).lower())
         if isinstance(value, Mapping) and kind[0] == "oauth2":
             key = (owner if name not in self._auth else "", name, str(value.get("client_id", "")))
@@ -224,6 +233,17 @@ class RequestAuth:
             raise ToolFailure("unavailable", message, hint=hint, retryable=answer.status >= 500) from None
         seconds = float(lives) if isinstance(lives, int | float) and not isinstance(lives, bool) else 3600.0
         return _Token(token, time.monotonic() + max(seconds - EARLY_S, seconds / 2))
+
+
+async def _resolved(value: Credential) -> Credential:
+    """Credentials with the secrets that they refer to.
+
+    Raises:
+        ToolFailure: one of them is not there.
+    """
+    if isinstance(value, Mapping):
+        return {name: await resolve_secret(one) if isinstance(one, str) else one for name, one in value.items()}
+    return await resolve_secret(value) if isinstance(value, str) else value
 
 
 def _belongs(target: urls.UrlTarget, base: str) -> bool:

@@ -114,6 +114,10 @@ class OperationRunner:
         if answer.status == 401 and desk.guard.forget(proof):  # its token may have been withdrawn
             proof = await desk.guard.proof(wanted, ctx.owner, desk.connections)
             answer = await self._send(ctx, values, content, proof)
+        if answer.status == 401 and proof.accounts:
+            for name in proof.accounts:  # its owner is asked to connect it anew, where it cannot be renewed
+                await ctx.credential(name, refused=await ctx.credential(name))
+            answer = await self._send(ctx, values, content, proof)
         return outcome(answer, self.effect, proof.masks(), check, self.operation.method)
 
     async def _send(
@@ -131,8 +135,11 @@ class OperationRunner:
             headers["Content-Type"] = content.media
         lower = {name.lower() for name in proof.headers}
         headers = {name: value for name, value in headers.items() if name.lower() not in lower} | proof.headers
+        address = f"{self.server.target.text}{self._path(values)}"
+        for name in proof.accounts:
+            headers |= await ctx.authorization(name, address, self.operation.method.upper())
         request = Request(
-            f"{self.server.target.text}{self._path(values)}{'?' if query else ''}{'&'.join(query)}",
+            f"{address}{'?' if query else ''}{'&'.join(query)}",
             self.server.target,
             self.operation.method.upper(),
             headers,

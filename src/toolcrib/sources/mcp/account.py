@@ -1,0 +1,92 @@
+"""The account that a server is used with: each owner's own, whose tokens a crib keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from toolcrib.context import Context
+from toolcrib.errors import StreamClosed, ToolFailure
+from toolcrib.sources.functions import as_tool
+from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+class OwnerAccounts(Protocol):
+    """The accounts of a crib, as far as a source needs them."""
+
+    async def token(self, owner: str, name: str, refused: str | None = None) -> Any:
+        """What an owner uses an account with; None where they have to connect it."""
+
+    async def connected(self, owner: str | None = None) -> list[Any]:
+        """The accounts that were connected."""
+
+    async def fits(self, owner: str, name: str, scope: str | None = None) -> bool:
+        """Whether an owner has connected an account, with these scopes."""
+
+    def challenged(self, name: str, header: str) -> str | None:
+        """Keeps in mind what a service said to somebody it did not let in; the scopes that it lacked."""
+
+
+class AccountBinding:
+    """One account for one server. `wanted` are scopes that an owner lacked at their last request."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.wanted: dict[str, str] = {}
+        self._accounts: OwnerAccounts | None = None
+
+    def use(self, accounts: OwnerAccounts) -> None:
+        """Take the accounts of a crib."""
+        self._accounts = accounts
+
+    def auth(self, owner: str) -> httpx2.Auth:
+        """What goes with the requests of an owner; for nobody's, which list tools, what somebody connected."""
+        from toolcrib.sources.mcp.account_auth import AccountAuth
+
+        return AccountAuth(self, owner)
+
+    async def token(self, owner: str, refused: str | None = None) -> Any:
+        """What requests of an owner are made with; None where they have to connect the account.
+
+        Raises:
+            ToolFailure: the server of the account does not answer.
+        """
+        assert self._accounts is not None, "a source with an account belongs into a crib"
+        if not owner:
+            theirs = [one.owner for one in await self._accounts.connected() if one.account == self.name]
+            owner = theirs[0] if theirs else ""
+        return await self._accounts.token(owner, self.name, refused)
+
+    def challenged(self, owner: str, header: str) -> None:
+        """Keep in mind what the server said to a request that it did not take."""
+        assert self._accounts is not None
+        scope = self._accounts.challenged(self.name, header)
+        if scope is not None:
+            self.wanted[owner] = scope
+
+    async def look_again(self, ctx: Context, error: ToolFailure) -> None:
+        """Ask the owner of a call to connect the account, if that is why it failed."""
+        if isinstance(error, StreamClosed) or error.code not in ("denied", "unavailable"):
+            return
+        scope = self.wanted.pop(ctx.owner, None)
+        if self._accounts is not None and not await self._accounts.fits(ctx.owner, self.name, scope):
+            await ctx.credential(self.name, scope=scope)
+
+    def connect_tool(self, namespace: str, list_tools: Callable[[], Awaitable[None]]) -> Tool:
+        """A tool for a server of which nobody can know the tools before somebody has connected the account."""
+
+        async def connect(ctx: Context) -> str:
+            """Connect your account. The other tools of this server are there when somebody has."""
+            await ctx.credential(self.name)
+            try:
+                await list_tools()
+            except ToolFailure:
+                if (scope := self.wanted.pop("", None)) is not None:
+                    await ctx.credential(self.name, scope=scope)
+                raise
+            return "The account is connected, and the tools of the server are there."
+
+        return as_tool(connect, namespace=namespace, effect="read")
