@@ -24,7 +24,7 @@ async def whoami(ctx: Context, scope: str = "") -> dict[str, str]:
     """Ask the service who we are, and renew what it does not take."""
     api = ctx.deps.api
     query = f"?scope={scope}" if scope else ""
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
         token = await ctx.credential("shop")
         answer = await http.get(f"{api}{query}", headers=await ctx.authorization("shop", api))
         if answer.status_code == 401:
@@ -65,7 +65,7 @@ async def cribs(store: str, key: Path) -> AsyncIterator[OpenCrib]:
 
 async def visit(url: str, login: str, **more: str) -> AuthorizationReply:
     """What a browser comes back with, whose user is signed in at the service as `login`."""
-    async with httpx.AsyncClient(trust_env=False) as browser:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
         answer = await browser.get(url, params={**dict(httpx.URL(url).params), "login": login, **more})
     return AuthorizationReply.of(answer.headers["location"])
 

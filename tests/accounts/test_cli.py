@@ -24,7 +24,7 @@ from toolcrib import Context, tool
 async def whoami(ctx: Context) -> str:
     """Who am I?"""
     headers = await ctx.authorization("shop", "{api}")
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
         return (await http.get("{api}", headers=headers)).json()["login"]
 '''
 CRIB = """
@@ -68,7 +68,7 @@ async def address(process: asyncio.subprocess.Process) -> str:
 
 
 async def agree(url: str) -> None:
-    async with httpx.AsyncClient(trust_env=False) as browser:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
         leads = await browser.get(f"{url}&login=ada@shop")
         assert (await browser.get(leads.headers["location"])).status_code == 200
 

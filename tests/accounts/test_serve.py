@@ -42,7 +42,7 @@ def as_owner(owner: str) -> dict[str, str]:
 
 async def browse(place: Place, owner: str, url: str) -> httpx.Response:
     """A browser of an owner: it visits a page, agrees at the service, and comes back."""
-    async with httpx.AsyncClient(trust_env=False) as browser:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
         leads = await browser.get(url, headers=as_owner(owner))
         assert leads.status_code == 303, leads.text
         agreed = await browser.get(f"{leads.headers['location']}&login={owner}@shop")
@@ -63,7 +63,10 @@ async def test_an_owner_connects_in_a_browser_and_the_call_goes_on(place: Place)
 @requirement("accounts.http.1")
 async def test_what_one_browser_began_no_other_can_finish(place: Place) -> None:
     url = f"{place.url}/v1/accounts/shop/connect"
-    async with httpx.AsyncClient(trust_env=False) as eve, httpx.AsyncClient(trust_env=False) as ada:
+    async with (
+        httpx.AsyncClient(trust_env=False, timeout=60) as eve,
+        httpx.AsyncClient(trust_env=False, timeout=60) as ada,
+    ):
         leads = await eve.get(url, headers=as_owner("bob"))
         agreed = await eve.get(f"{leads.headers['location']}&login=eve@shop")
         page = await ada.get(agreed.headers["location"])
