@@ -31,15 +31,15 @@ class MessageContent(NamedTuple):
     files: Mapping[str, bytes] = {}
 
     @classmethod
-    def of(cls, given: str | Sequence[str | Mapping[str, Any]], most: int) -> MessageContent:
+    def of(cls, message: str | Sequence[str | Mapping[str, Any]], most: int) -> MessageContent:
         """Reads a text, or a list of texts and blocks.
 
         Raises:
             Refused: `invalid_arguments`, a part is none; `too_large`, all together have more than `most` bytes.
         """
-        if isinstance(given, str):
-            return cls(given)
-        blocks = [_block(part, number) for number, part in enumerate(given)]
+        if isinstance(message, str):
+            return cls(message)
+        blocks = [_block(part, number) for number, part in enumerate(message)]
         files: dict[str, bytes] = {}
         for number, one in enumerate(blocks):
             media = media_of(one)

@@ -37,47 +37,47 @@ def to_agent(spec: str | bytes | Mapping[str, Any]) -> Agent:
             more than rules can.
     """
     findings = ProblemCollector()
-    given = _object(spec, findings)
-    findings.keys(given, (*_KNOWN, *_OTHERS), ())
-    if "id" not in given and not findings.problems:
+    fields = _object(spec, findings)
+    findings.keys(fields, (*_KNOWN, *_OTHERS), ())
+    if "id" not in fields and not findings.problems:
         findings.add("missing", ("id",), "is missing")
     findings.raise_if_any()
-    data = {ours: given[theirs] for theirs, ours in _NAMES.items() if given.get(theirs) is not None}
-    allowed = [key for key in ("allowed_tools", "allowed_tool_patterns") if key in given]
+    data = {ours: fields[theirs] for theirs, ours in _NAMES.items() if fields.get(theirs) is not None}
+    allowed = [key for key in ("allowed_tools", "allowed_tool_patterns") if key in fields]
     if allowed:
-        data["tools"] = _tools(given, *allowed)
-    data["exclude"] = _tools(given, "excluded_tools", "excluded_tool_patterns")
-    data["sub_agents"] = [{"agent": name, "via": "call"} for name in given.get("delegates") or ()]
-    if (policy := _permissions(given)) is not None:
+        data["tools"] = _tools(fields, *allowed)
+    data["exclude"] = _tools(fields, "excluded_tools", "excluded_tool_patterns")
+    data["sub_agents"] = [{"agent": name, "via": "call"} for name in fields.get("delegates") or ()]
+    if (policy := _permissions(fields)) is not None:
         data["policy"] = policy
-    data["metadata"] = {key: given[key] for key in _OTHERS if key in given}
-    if given.get("plugin_ids"):
-        names = ", ".join(map(str, given["plugin_ids"]))
-        log.warning("Agent '%s': plugins of Awaken do nothing here: %s", given["id"], names)
+    data["metadata"] = {key: fields[key] for key in _OTHERS if key in fields}
+    if fields.get("plugin_ids"):
+        names = ", ".join(map(str, fields["plugin_ids"]))
+        log.warning("Agent '%s': plugins of Awaken do nothing here: %s", fields["id"], names)
     try:
         return Agent(**data)
     except BadAgent as error:
-        found = (
+        problems = (
             one._replace(path=(_THEIRS.get(str(one.path[0]), one.path[0]), *one.path[1:])) for one in error.problems
         )
-        raise BadAgent(found) from None
+        raise BadAgent(problems) from None
 
 
-def _permissions(given: Mapping[str, Any]) -> dict[str, Any] | None:
+def _permissions(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """The rules of the section `permission`: dropped in silence, they would leave the agent more than it may have."""
-    sections = given.get("sections")
+    sections = fields.get("sections")
     section = sections.get("permission") if isinstance(sections, Mapping) else None
     if section is None:
         return None
     findings, path = ProblemCollector(), ("sections", "permission")
-    said: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
-    if said is not section:
+    table: Mapping[str, Any] = section if isinstance(section, Mapping) else {}
+    if table is not section:
         findings.add("wrong_type", path, "is no object")
-    findings.keys(said, ("default_behavior", "rules"), path)
-    default = said.get("default_behavior", "allow")
+    findings.keys(table, ("default_behavior", "rules"), path)
+    default = table.get("default_behavior", "allow")
     if default not in BEHAVIORS:
         findings.add("unknown_value", (*path, "default_behavior"), f"{default!r} is none of {', '.join(BEHAVIORS)}")
-    rules = said.get("rules") or []
+    rules = table.get("rules") or []
     if not isinstance(rules, list):
         findings.add("wrong_type", (*path, "rules"), "is no list")
         rules = []
@@ -107,14 +107,14 @@ def _object(spec: Any, findings: ProblemCollector) -> Mapping[str, Any]:
     return spec
 
 
-def _tools(given: Mapping[str, Any], *keys: str) -> list[Any]:
+def _tools(fields: Mapping[str, Any], *keys: str) -> list[Any]:
     """Names stand for themselves, also where they look like globs; patterns are globs."""
-    found: list[Any] = []
+    selectors: list[Any] = []
     for key in keys:
-        said = given.get(key) or []
-        if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
+        entries = fields.get(key) or []
+        if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
             findings = ProblemCollector()
             findings.add("wrong_type", (key,), "is no list of texts")
             raise BadAgent(findings.problems)
-        found += said if key.endswith("patterns") else [escaped(one) for one in said]
-    return found
+        selectors += entries if key.endswith("patterns") else [escaped(one) for one in entries]
+    return selectors

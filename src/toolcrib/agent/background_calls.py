@@ -34,13 +34,13 @@ class BackgroundCall(NamedTuple):
 async def late_messages(driver: Driver, run: AgentRun | None, id: str = "") -> list[MessageAdded]:
     """What the model of a run has to read of calls in the background; without a run, that of one about to start."""
     ended = [note for note, _ in driver.conversation.late.values() if _reads(driver, run, note.run)]
-    said: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
     for call in [*_going(driver), *map(_call, ended)]:
         if _tells(driver, call) and _reads(driver, run, call.run):
-            said += await _told(driver, call)
-    said += [{"content": _result(note), "results": [note.id]} for note in ended]
+            notes += await _told(driver, call)
+    notes += [{"content": _result(note), "results": [note.id]} for note in ended]
     reader = id or (run.id if run else None)
-    return [MessageAdded(role="note", run=reader, **one) for one in said]
+    return [MessageAdded(role="note", run=reader, **one) for one in notes]
 
 
 def _reads(driver: Driver, run: AgentRun | None, caller: str | None) -> bool:

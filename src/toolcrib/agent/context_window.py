@@ -25,8 +25,8 @@ async def allowed(model: Model, agent: Agent) -> int | None:
         ModelError: the model cannot even be asked that.
     """
     if "window" in agent.model_settings:
-        given = agent.model_settings["window"]
-        return given if isinstance(given, int) and given > 0 else None
+        window = agent.model_settings["window"]
+        return window if isinstance(window, int) and window > 0 else None
     taken = await model.window(agent.model_settings)
     return None if taken is None else taken // 2
 
@@ -38,5 +38,5 @@ def with_placeholders(summary: str, view: Sequence[TranscriptItem]) -> str:
 
 def left_out(old: Sequence[TranscriptItem]) -> str:
     """What stands for messages that are too long for anybody to read."""
-    asked = next((item.text for item in reversed(old) if item.role == "user"), "")
-    return harmless(f"What was said before is too long and was left out. The last question was: {asked[:LONGEST]}")
+    question = next((item.text for item in reversed(old) if item.role == "user"), "")
+    return harmless(f"What was said before is too long and was left out. The last question was: {question[:LONGEST]}")

@@ -324,7 +324,7 @@ class Conversation:
         line = self.line if run is None else run.line
         if data.role == "assistant":
             assert run is not None
-            calls = tuple(self._declared(run, said) for said in data.calls or ())
+            calls = tuple(self._declared(run, record) for record in data.calls or ())
             item = TranscriptItem(event.seq, "assistant", data.content, data.agent, calls, data.finish or "")
             item.kept = data.kept
             run.reply = item
@@ -357,9 +357,9 @@ class Conversation:
                 self.taken[data.queued] = run.id
         self.queue = [one for one in self.queue if one.seq != data.queued]
 
-    def _declared(self, run: AgentRun, said: CallRequestRecord) -> CallNote:
-        note = CallNote(said.id, said.tool, said.args, said.provider_id, run.id, run.turn)
-        note.secret = said.secret
+    def _declared(self, run: AgentRun, record: CallRequestRecord) -> CallNote:
+        note = CallNote(record.id, record.tool, record.args, record.provider_id, run.id, run.turn)
+        note.secret = record.secret
         self.calls[note.id] = note
         return note
 
@@ -453,10 +453,10 @@ class Conversation:
 
     def chain(self, run: AgentRun) -> list[AgentRun]:
         """The runs from the top down to this one."""
-        found = [run]
-        while (above := self.run_of(found[0].parent)) is not None:
-            found.insert(0, above)
-        return found
+        runs = [run]
+        while (above := self.run_of(runs[0].parent)) is not None:
+            runs.insert(0, above)
+        return runs
 
     def child(self, call: str) -> AgentRun | None:
         """The run that a call made."""
@@ -471,18 +471,18 @@ class Conversation:
 
     def questions(self, run: AgentRun) -> list[str] | None:
         """What a run waits for, with all that is below it; None where something of it goes on."""
-        found: list[str] = []
+        ids: list[str] = []
         for note in run.notes:
             if note.answered or note.state == "new":
                 continue
             if note.state == "waiting":
-                found += note.below if note.question is None else [note.question]
+                ids += note.below if note.question is None else [note.question]
                 continue
             below = self.child(note.id)
-            if below is None or below.status != "waiting" or (asked := self.questions(below)) is None:
+            if below is None or below.status != "waiting" or (inner := self.questions(below)) is None:
                 return None
-            found += asked
-        return found or None
+            ids += inner
+        return ids or None
 
 
 def _news(run: AgentRun) -> None:

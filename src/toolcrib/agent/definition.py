@@ -201,18 +201,18 @@ def _list(value: Any, path: Path, findings: ProblemCollector) -> list[Any]:
 
 
 def _selectors(value: Any, path: Path, findings: ProblemCollector) -> Any:
-    given = _list(value, path, findings)
-    for number, one in enumerate(given):
+    entries = _list(value, path, findings)
+    for number, one in enumerate(entries):
         if not isinstance(one, str):
             findings.add("wrong_type", (*path, number), f"{one!r} is no text")
         elif (wrong := problem(one)) is not None:
             findings.add("wrong_value", (*path, number), wrong)
-    return tuple(given)
+    return tuple(entries)
 
 
 def _sub_agents(value: Any, path: Path, findings: ProblemCollector) -> Any:
-    given = _list(value, path, findings)
-    return tuple(_sub_agent(one, (*path, number), findings) for number, one in enumerate(given))
+    entries = _list(value, path, findings)
+    return tuple(_sub_agent(one, (*path, number), findings) for number, one in enumerate(entries))
 
 
 def _sub_agent(value: Any, path: Path, findings: ProblemCollector) -> Any:
@@ -253,26 +253,26 @@ def _count(value: Any, path: Path, findings: ProblemCollector) -> Any:
 
 
 def _stops(value: Any, path: Path, findings: ProblemCollector) -> Any:
-    given = enumerate(_list(value, path, findings))
-    read = [one if isinstance(one, Stop) else read_stop(one, (*path, number), findings) for number, one in given]
+    entries = enumerate(_list(value, path, findings))
+    read = [one if isinstance(one, Stop) else read_stop(one, (*path, number), findings) for number, one in entries]
     return tuple(one for one in read if one is not None)
 
 
 def _handover(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if isinstance(value, HandoverRules):
         return value
-    given = _table(value, path, findings)
-    findings.keys(given, ("max", "history"), path)
-    most = _count(given.get("max", 8), (*path, "max"), findings)
-    return HandoverRules(most, _history(given.get("history", "full"), (*path, "history"), findings))
+    table = _table(value, path, findings)
+    findings.keys(table, ("max", "history"), path)
+    most = _count(table.get("max", 8), (*path, "max"), findings)
+    return HandoverRules(most, _history(table.get("history", "full"), (*path, "history"), findings))
 
 
 def _delegate(value: Any, path: Path, findings: ProblemCollector) -> Any:
     if isinstance(value, DelegateRules):
         return value
-    given = _table(value, path, findings)
-    findings.keys(given, ("max_depth", "max_children"), path)
-    return DelegateRules(*(_count(given.get(key, default), (*path, key), findings) for key, default in _DEEP.items()))
+    table = _table(value, path, findings)
+    findings.keys(table, ("max_depth", "max_children"), path)
+    return DelegateRules(*(_count(table.get(key, default), (*path, key), findings) for key, default in _DEEP.items()))
 
 
 _DEEP = {"max_depth": 4, "max_children": 8}
@@ -310,11 +310,11 @@ def _flag(value: Any, path: Path, findings: ProblemCollector) -> Any:
 
 
 def _vars(value: Any, path: Path, findings: ProblemCollector) -> Any:
-    given = _table(value, path, findings)
-    for key, one in given.items():
+    table = _table(value, path, findings)
+    for key, one in table.items():
         if not isinstance(one, str | int | float):
             findings.add("wrong_type", (*path, key), f"{one!r} is no text")
-    return {key: str(one) for key, one in given.items()}
+    return {key: str(one) for key, one in table.items()}
 
 
 def _on_limit(value: Any, path: Path, findings: ProblemCollector) -> Any:

@@ -28,10 +28,10 @@ _OTHERS = (
 _TOOLS = ("builtin", "packages", "mcp", "external", "dynamic", "delivery_mode", "deferred_threshold")
 
 
-def translated(given: Mapping[str, Any], findings: ProblemCollector) -> dict[str, Any]:
+def translated(fields: Mapping[str, Any], findings: ProblemCollector) -> dict[str, Any]:
     """The data of TOML front matter under our keys; what only Distri knows goes to `metadata`."""
-    data = {key: value for key, value in given.items() if key not in _OTHERS}
-    metadata = {key: value for key, value in given.items() if key in _OTHERS and key not in KEYS}
+    data = {key: value for key, value in fields.items() if key not in _OTHERS}
+    metadata = {key: value for key, value in fields.items() if key in _OTHERS and key not in KEYS}
     if "max_iterations" in data:
         data["max_turns"] = data.pop("max_iterations")
     settings = data.get("model_settings")
@@ -45,12 +45,12 @@ def translated(given: Mapping[str, Any], findings: ProblemCollector) -> dict[str
     return data
 
 
-def _tools(given: Mapping[str, Any], metadata: dict[str, Any], findings: ProblemCollector) -> Any:
-    findings.keys(given, (*_TOOLS, "always_full_schema"), ("tools",))
-    more = {key: value for key, value in given.items() if key != "builtin"}
+def _tools(fields: Mapping[str, Any], metadata: dict[str, Any], findings: ProblemCollector) -> Any:
+    findings.keys(fields, (*_TOOLS, "always_full_schema"), ("tools",))
+    more = {key: value for key, value in fields.items() if key != "builtin"}
     if more:
         metadata["tools"] = more
-    return given.get("builtin", [])
+    return fields.get("builtin", [])
 
 
 def from_builtin(name: str, obj: Any) -> Tool:

@@ -97,12 +97,12 @@ class Loop:
 
     async def _asked(self) -> list[str] | None:
         """What it waits for, with all that is below it; None where something of it goes on."""
-        asked = self.driver.conversation.questions(self.run)
-        for question in asked or ():
+        questions = self.driver.conversation.questions(self.run)
+        for question in questions or ():
             row = await self.log.store.call(question.rpartition("-")[0])
             if row is None or row.question != question or row.state != "waiting":
                 return None  # whoever runs it below has not seen it yet
-        return asked
+        return questions
 
     async def _write(self, *events: EventData, read: bool = False) -> None:
         """Appends events of the run, as long as this process has its lease, or the call that it belongs to."""
@@ -156,8 +156,8 @@ class Loop:
 
     def _since(self, thought: int) -> int | None:
         """How often the model was asked since the log was told last, unless that is what a reader thinks anyway."""
-        asked, self._requests = self._requests, 0
-        return None if asked == thought else asked
+        requests, self._requests = self._requests, 0
+        return None if requests == thought else requests
 
     async def _replied(self, stream: ReplyStream, request: CompletionRequest) -> ModelReply:
         """What the model replies; how often it was asked is counted, whatever came of it."""
@@ -169,7 +169,7 @@ class Loop:
     async def _said(self, reply: ModelReply, stream: ReplyStream) -> None:
         run, driver = self.run, self.driver
         calls: list[CallRequestRecord] | None = None
-        asked = self._since(1)
+        requests = self._since(1)
         if reply.calls and not run.last_words:
             tools = driver.toolset(run, self.agent).callable
             calls = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
@@ -181,7 +181,7 @@ class Loop:
             agent=run.agent,
             usage=reply.usage.data(),
             finish=reply.finish,
-            asked=asked,
+            asked=requests,
             kept=reply.kept,
             calls=calls,
         )
@@ -190,15 +190,15 @@ class Loop:
     async def _declared(self, call: ModelCall, tool: Tool | None) -> CallRequestRecord:
         """A call as the message tells it. What nobody may see is kept beside the log."""
         id = self.driver.session.pipeline.new_id()
-        given = call.args.encode("utf-8", "replace")
-        if (tool is None or tool.hidden is None) and not suspect(given):
+        arguments = call.args.encode("utf-8", "replace")
+        if (tool is None or tool.hidden is None) and not suspect(arguments):
             return CallRequestRecord(id, call.name, call.args, call.id)
-        shown = visible_arguments(tool, given)
+        shown = visible_arguments(tool, arguments)
         if shown is None:
             return CallRequestRecord(id, call.name, call.args, call.id)
         session = self.driver.session
         try:
-            await session.pipeline.vault.keep(session.id, secret_id(id, GIVEN), given)
+            await session.pipeline.vault.keep(session.id, secret_id(id, GIVEN), arguments)
         except BadSecretKey as error:
             log.error("arguments of call %s cannot be kept: %s", id, error)
         return CallRequestRecord(id, call.name, encode(shown).decode(), call.id, secret=True)
@@ -222,15 +222,15 @@ class Loop:
                     return "done"
                 await self._start(held, tools.get(held.said))
                 continue
-            asked = await self._asked()
-            if asked is None:
+            questions = await self._asked()
+            if questions is None:
                 await self._resumed()
             elif run.waiting_since is None:
-                await self._write(RunWaiting(run.id, asked))
+                await self._write(RunWaiting(run.id, questions))
                 changes = self.log.changes
-            if asked is not None and self.parent is None:
+            if questions is not None and self.parent is None:
                 return "waiting"
-            await self._wait(changes, outside, asked is not None)
+            await self._wait(changes, outside, questions is not None)
         return "again"
 
     async def _wait(self, changes: int, outside: bool, patient: bool) -> None:
@@ -311,14 +311,14 @@ class Loop:
 
     async def _below(self, row: Row) -> list[str]:
         """What the calls wait for that a paused call made; nothing where one of them goes on or has ended."""
-        found: list[str] = []
+        questions: list[str] = []
         for id in (await self.driver.session.history(row)).paused or () if waits_for_children(row) else ():
             child = await self.driver.session._row(id)
-            asked = [child.question] if child.question else await self._below(child)
-            if child.state != "waiting" or not asked:
+            inner = [child.question] if child.question else await self._below(child)
+            if child.state != "waiting" or not inner:
                 return []
-            found += asked
-        return found
+            questions += inner
+        return questions
 
     # Its end
 
@@ -335,18 +335,18 @@ class Loop:
         ended = next(
             (n.result.metadata["finish"] for n in run.notes if n.result and "finish" in n.result.metadata), None
         )
-        given = next((note for note in run.notes if note.transferred), None)
-        if given is not None and (refused := self._refused(given)) is not None:
+        transfer = next((note for note in run.notes if note.transferred), None)
+        if transfer is not None and (refused := self._refused(transfer)) is not None:
             await self._write(MessageAdded(role="note", content=harmless(refused), run=run.id), turn)
             return
         if ended is not None:
             await self._end("answered", turn, answer=ended["answer"])
         elif not run.notes:
             await self._answered(turn)
-        elif (stop := stopped(agent.stop, run.course_now(now), None if given else agent.max_turns)) is not None:
-            await self._stopped(turn, given, *stop)
+        elif (stop := stopped(agent.stop, run.course_now(now), None if transfer else agent.max_turns)) is not None:
+            await self._stopped(turn, transfer, *stop)
         else:
-            await self._write(*(await self._handed(given) if given else ()), turn)
+            await self._write(*(await self._handed(transfer) if transfer else ()), turn)
 
     def _turn_finished(self, now: float) -> TurnFinished:
         run, reply = self.run, self.run.reply
@@ -371,8 +371,8 @@ class Loop:
         if handovers.policy_of(scope.agent, handover.to) == "summary":
             summary = await self._summary() or "Nobody could summarise what was said before."
             summary = context_window.with_placeholders(summary, self.run.line.view)
-        asked = self._since(int(summary is not None))
-        return [handovers.event(scope, handover, note.id, summary, asked)]
+        requests = self._since(int(summary is not None))
+        return [handovers.event(scope, handover, note.id, summary, requests)]
 
     async def _summary(self, view: Sequence[TranscriptItem] | None = None) -> str | None:
         """What the model of the agent says of the conversation, or of a part of it; None where it says nothing."""
@@ -406,8 +406,8 @@ class Loop:
         if summary is None:
             return False
         summary = context_window.with_placeholders(summary, old)
-        first, last, asked = old[0].seq, old[-1].seq, self._since(1)
-        await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, asked))
+        first, last, requests = old[0].seq, old[-1].seq, self._since(1)
+        await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, requests))
         return True
 
     async def _window(self) -> int | None:
@@ -430,9 +430,9 @@ class Loop:
         else:
             await self._end("answered", turn, answer=run.answer())
 
-    async def _stopped(self, turn: TurnFinished, given: CallNote | None, code: str, detail: str) -> None:
-        handed = await self._handed(given) if given is not None else ()
-        if self.agent.on_limit == "answer" and given is None:
+    async def _stopped(self, turn: TurnFinished, transfer: CallNote | None, code: str, detail: str) -> None:
+        handed = await self._handed(transfer) if transfer is not None else ()
+        if self.agent.on_limit == "answer" and transfer is None:
             self.run.last_words = True
             await self._write(turn)
         else:

@@ -50,8 +50,8 @@ class Usage(NamedTuple):
     @classmethod
     def read(cls, data: Mapping[str, Any] | None) -> Usage:
         """What `data` has told."""
-        given = data or {}
-        return cls(given.get("input", 0), given.get("output", 0), given.get("cached", 0), given.get("cost"))
+        fields = data or {}
+        return cls(fields.get("input", 0), fields.get("output", 0), fields.get("cached", 0), fields.get("cost"))
 
     def __add__(self, other: Any) -> Usage:
         known = [one for one in (self.cost, other.cost) if one is not None]
@@ -60,10 +60,10 @@ class Usage(NamedTuple):
 
     def data(self) -> dict[str, Any]:
         """With the sum of both; what is not known is left out."""
-        told: dict[str, Any] = {"input": self.input, "output": self.output, "total": self.input + self.output}
+        fields: dict[str, Any] = {"input": self.input, "output": self.output, "total": self.input + self.output}
         if self.cached:
-            told["cached"] = self.cached
-        return told if self.cost is None else {**told, "cost": self.cost}
+            fields["cached"] = self.cached
+        return fields if self.cost is None else {**fields, "cost": self.cost}
 
 
 NOTHING = Usage()

@@ -44,10 +44,10 @@ class ProblemCollector:
         """Something is wrong there."""
         self.problems.append(AgentProblem(kind, path, text))
 
-    def keys(self, given: Mapping[str, Any], known: Iterable[str], path: Path) -> None:
+    def keys(self, table: Mapping[str, Any], known: Iterable[str], path: Path) -> None:
         """Each key that nobody knows, with the nearest that is known."""
         names = tuple(known)
-        for key in given:
+        for key in table:
             if key not in names:
                 self.add("unknown_field", (*path, key), f"unknown key '{key}'{meant(str(key), names)}")
 

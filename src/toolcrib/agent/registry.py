@@ -91,41 +91,41 @@ class LoadReport(NamedTuple):
 
 def lint(*places: str | PathLike[str]) -> LoadReport:
     """Everything that can be said against the agents of files and folders, without using them."""
-    found = [read_file(path, shown) for path, shown in _paths(places)]
-    problems, warnings = _together(found)
-    names = [one.name or Path(one.file).stem for one in found]
-    wrong = sorted([*(line for one in found for line in one.lines), *problems])
-    return LoadReport(names, wrong, sorted(warnings), tuple(found))
+    definitions = [read_file(path, shown) for path, shown in _paths(places)]
+    problems, warnings = _together(definitions)
+    names = [one.name or Path(one.file).stem for one in definitions]
+    wrong = sorted([*(line for one in definitions for line in one.lines), *problems])
+    return LoadReport(names, wrong, sorted(warnings), tuple(definitions))
 
 
-def _made(found: list[AgentDefinition]) -> AgentRegistry:
-    wrong = [line for one in found for line in one.lines]
-    problems, warnings = _together(found)
+def _made(definitions: list[AgentDefinition]) -> AgentRegistry:
+    wrong = [line for one in definitions for line in one.lines]
+    problems, warnings = _together(definitions)
     wrong += problems
     if wrong:
         raise BadAgent((), [str(line) for line in sorted(wrong)])
-    registry = AgentRegistry(one.agent for one in found if one.agent is not None)
+    registry = AgentRegistry(one.agent for one in definitions if one.agent is not None)
     registry.warnings = warnings
     return registry
 
 
 def _paths(places: Iterable[str | PathLike[str]]) -> list[tuple[Path, str]]:
-    found: dict[Path, str] = {}
+    paths: dict[Path, str] = {}
     for place in map(Path, places):
         if place.is_dir():
             inside = sorted(path for path in place.rglob("*") if path.suffix in SUFFIXES and path.is_file())
-            found |= {path: str(path) for path in inside}
+            paths |= {path: str(path) for path in inside}
         else:
-            found[place] = str(place)
-    return list(found.items())
+            paths[place] = str(place)
+    return list(paths.items())
 
 
-def _together(found: list[AgentDefinition]) -> tuple[list[LineProblem], list[LineProblem]]:
+def _together(definitions: list[AgentDefinition]) -> tuple[list[LineProblem], list[LineProblem]]:
     """What is wrong between agents; and what only looks wrong. A file that does not load still has its name."""
     names: dict[str, AgentDefinition] = {}
     problems: list[LineProblem] = []
     warnings: list[LineProblem] = []
-    for one in found:
+    for one in definitions:
         name = one.name or Path(one.file).stem
         if name in names:
             text = f"'{name}' is also the name of the agent in {names[name].file or 'the same program'}"
@@ -133,15 +133,15 @@ def _together(found: list[AgentDefinition]) -> tuple[list[LineProblem], list[Lin
             problems.append(names[name].line(("name",), f"'{name}' is also the name of the agent in {one.file}"))
         else:
             names[name] = one
-    for one in found:
+    for one in definitions:
         lacks = None if one.agent is None else scripts.missing(one.agent)
         if lacks is not None:
             warnings.append(one.line(("tools",), lacks))
         for number, sub in enumerate(one.sub_agents):
-            said = _reached(one.name, sub, names)
-            if said is not None:
+            problem = _reached(one.name, sub, names)
+            if problem is not None:
                 where = warnings if globs.is_pattern(sub.agent) else problems
-                where.append(one.line(("sub_agents", number), said))
+                where.append(one.line(("sub_agents", number), problem))
     return problems, warnings
 
 
@@ -189,19 +189,19 @@ class AgentLibrary:
 
     def _load(self) -> AgentRegistry:
         own = [_of_program(agent) for agent in self._own]
-        found = [*(read_file(path, shown) for path, shown in _paths(self._places)), *own]
-        registry = _made(found)
-        self.definitions = found
+        definitions = [*(read_file(path, shown) for path, shown in _paths(self._places)), *own]
+        registry = _made(definitions)
+        self.definitions = definitions
         for warning in registry.warnings:
             log.warning("%s", warning)
         return registry
 
     def _look(self) -> list[tuple[str, int, int]]:
-        found = []
+        stamps = []
         for path, shown in _paths(self._places):
             try:
                 stat = path.stat()
             except OSError:
                 continue
-            found.append((shown, stat.st_mtime_ns, stat.st_size))
-        return found
+            stamps.append((shown, stat.st_mtime_ns, stat.st_size))
+        return stamps

@@ -150,8 +150,8 @@ async def replied(stream: ReplyStream, model: Model, request: CompletionRequest,
 async def _whole(stream: ReplyStream, model: Model, request: CompletionRequest) -> ModelReply:
     reply = ModelReply()
     texts: list[str] = []
-    said: Any = model.respond(request)
-    async with aclosing(said if hasattr(said, "aclose") else _closable(said)) as deltas:
+    response: Any = model.respond(request)
+    async with aclosing(response if hasattr(response, "aclose") else _closable(response)) as deltas:
         async for delta in deltas:
             match delta:
                 case Text(piece):
@@ -178,18 +178,18 @@ async def _closable(deltas: Any) -> Any:
         yield delta
 
 
-def visible_arguments(tool: Tool | None, given: bytes) -> Any:
+def visible_arguments(tool: Tool | None, arguments: bytes) -> Any:
     """The arguments of a model as anybody may see them; None where there is nothing to hide."""
     topic, problems = "", list[ArgumentProblem]()
     if tool is not None and tool.hidden is not None:
-        given, topic = undressed(tool, given, "")
+        arguments, topic = undressed(tool, arguments, "")
         try:
-            tool.parse(given)
+            tool.parse(arguments)
         except BadArguments as error:
             problems = error.problems
         except Exception:  # noqa: BLE001 - a type of the tool may raise whatever it likes; the call itself will tell
             problems = [ArgumentProblem("", "value", "")]
-    shown, texts = hidden(tool, given, (), problems)
+    shown, texts = hidden(tool, arguments, (), problems)
     if shown == MASK:
         return {}
     return {"topic": without(texts, topic), **shown} if topic and isinstance(shown, dict) else shown

@@ -295,8 +295,8 @@ class RunLog:
         read = await self.store.cursor(self.session.id, MODEL)
         for row in await self.store.calls(self.session.id, done_after=read, limit=ALL):
             note = self.conversation.calls.get(row.id)
-            told = note is not None and note.state == "done" and row.id not in self.conversation.late
-            if row.background and row.id not in shown and not told:
+            shown_before = note is not None and note.state == "done" and row.id not in self.conversation.late
+            if row.background and row.id not in shown and not shown_before:
                 break
             read = row.done_seq or read
         return read

@@ -89,9 +89,9 @@ class Agents:
         """
         if agent.model is not None and not isinstance(agent.model, str):
             return agent.model  # type: ignore[no-any-return]
-        found = (None if agent.model is None else self.named(agent.model)) or self._model
-        if found is not None:
-            return found
+        model = (None if agent.model is None else self.named(agent.model)) or self._model
+        if model is not None:
+            return model
         if agent.model is None:
             raise Refused("unavailable", f"Agent '{agent.name}' has no model (none is named)")
         return self._providers(agent.model)

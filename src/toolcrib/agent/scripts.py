@@ -75,10 +75,10 @@ def installed() -> bool:
 
 def missing(agent: Agent) -> str | None:
     """What is said of an agent that asks for scripts where nothing can run them."""
-    asked = named(agent)
-    if asked is None or installed():
+    selector = named(agent)
+    if selector is None or installed():
         return None
-    return f"{asked} {MISSING.format(agent=agent.name, install=install('sandbox'))}"
+    return f"{selector} {MISSING.format(agent=agent.name, install=install('sandbox'))}"
 
 
 def described(offer: Toolset, many: int) -> str:
@@ -198,12 +198,12 @@ class _Running:
 
     def _made(self, tool: Tool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Made:
         try:
-            given = encode(arguments(tool, args, kwargs))
+            encoded = encode(arguments(tool, args, kwargs))
         except (TypeError, ValueError, RecursionError) as error:
             return _Made(tool.id, "", b"", str(error))
-        same = hashlib.sha256(tool.id.encode() + b" " + given).hexdigest()[:24]
+        same = hashlib.sha256(tool.id.encode() + b" " + encoded).hexdigest()[:24]
         self._at.counts[same] = number = self._at.counts.get(same, 0) + 1
-        return _Made(tool.id, f"{same}-{number}", given)
+        return _Made(tool.id, f"{same}-{number}", encoded)
 
     # Its calls
 

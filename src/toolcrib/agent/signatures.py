@@ -43,11 +43,11 @@ def signature(name: str, tool: Tool) -> str:
     """How a function is called, what it gives and what it does, in one line."""
     schema = llm_schema(tool.input_schema)
     required, known = frozenset(schema.get("required", ())), schema.get("properties", {})
-    given = [_parameter(one, known[one], one in required) for one in places(tool)]
+    parameters = [_parameter(one, known[one], one in required) for one in places(tool)]
     if any(not one.isidentifier() for one in known):
-        given.append("**others")
+        parameters.append("**others")
     gives = "" if tool.output_schema is None else f" -> {typed(llm_schema(tool.output_schema))}"
-    return f"{name}({', '.join(given)}){gives}  # {one_line(tool.description)}"
+    return f"{name}({', '.join(parameters)}){gives}  # {one_line(tool.description)}"
 
 
 def places(tool: Tool) -> list[str]:

@@ -93,8 +93,8 @@ def _answer(run: AgentRun) -> Any:
         raise ToolFailure(end.code or "failed", f"Agent '{run.first}' failed: {end.detail or end.code}")
     if end.reason == "cancelled":
         raise ToolFailure("cancelled", f"Agent '{run.first}' was cancelled")
-    told = {"agent": run.first, "run": run.id, "status": end.reason, "answer": end.answer}
-    return told | {"turns": end.turns, "usage": end.usage}
+    answer = {"agent": run.first, "run": run.id, "status": end.reason, "answer": end.answer}
+    return answer | {"turns": end.turns, "usage": end.usage}
 
 
 def _may_call(ctx: Context, agent: str, prompt: str) -> None:
@@ -159,8 +159,8 @@ async def wait_calls(ctx: Context, ids: list[str], timeout_s: float = 60.0) -> d
     finally:
         for task in following:
             task.cancel()
-    told = [{"id": id, "ok": one.ok, "result": one.text} for id, one in finished.items()]
-    return {"finished": told, "running": [id for id in following.values() if id not in finished]}
+    results = [{"id": id, "ok": one.ok, "result": one.text} for id, one in finished.items()]
+    return {"finished": results, "running": [id for id in following.values() if id not in finished]}
 
 
 async def message_agent(ctx: Context, id: str, text: str) -> dict[str, str]:
@@ -216,8 +216,8 @@ async def tool_search(ctx: Context, query: str, limit: int = 5) -> dict[str, Any
         for name, tool in shown.items()
         if tool.namespace != "builtin"
     ]
-    found = [view(one.id, shown[one.id], scope.agent.topics) for one in rank(query, subjects, limit)]
-    return {"tools": [{"name": one.name, "description": one.description, "schema": one.schema} for one in found]}
+    views = [view(one.id, shown[one.id], scope.agent.topics) for one in rank(query, subjects, limit)]
+    return {"tools": [{"name": one.name, "description": one.description, "schema": one.schema} for one in views]}
 
 
 class Todo(TypedDict):

@@ -49,12 +49,12 @@ class RunTotals(NamedTuple):
     turns: Sequence[Turn]
 
 
-def read_stop(given: Any, path: Path, findings: ProblemCollector) -> Stop | None:
+def read_stop(table: Any, path: Path, findings: ProblemCollector) -> Stop | None:
     """A condition as a file gives it; None, and a finding, where it is none."""
-    if not isinstance(given, Mapping):
+    if not isinstance(table, Mapping):
         findings.add("wrong_type", path, "is no mapping such as {type: timeout, seconds: 60}")
         return None
-    type = given.get("type")
+    type = table.get("type")
     if type is None:
         findings.add("missing", (*path, "type"), f"is missing; one of {', '.join(_FIELDS)}")
         return None
@@ -65,17 +65,17 @@ def read_stop(given: Any, path: Path, findings: ProblemCollector) -> Stop | None
         text = f"unknown stop condition {type!r}{meant(str(type), _FIELDS)}"
         findings.add("unknown_value", (*path, "type"), text)
         return None
-    findings.keys(given, ("type", *_FIELDS[type]), path)
+    findings.keys(table, ("type", *_FIELDS[type]), path)
     ((name, kind),) = _FIELDS[type].items()
-    value = _value(given, name, kind, (*path, name), findings)
+    value = _value(table, name, kind, (*path, name), findings)
     return None if value is None else Stop(type, value)
 
 
-def _value(given: Mapping[str, Any], name: str, kind: type, path: Path, findings: ProblemCollector) -> Any:
-    if given.get(name) is None:
+def _value(table: Mapping[str, Any], name: str, kind: type, path: Path, findings: ProblemCollector) -> Any:
+    if table.get(name) is None:
         findings.add("missing", path, "is missing")
         return None
-    value = given[name]
+    value = table[name]
     if kind is str:
         return _text(value, name, path, findings)
     numbers = (int, float) if kind is float else (int,)
@@ -110,9 +110,9 @@ def stopped(conditions: Iterable[Stop], course: RunTotals, max_turns: int | None
     `max_turns` is looked at last.
     """
     for condition in conditions:
-        said = _HOLDS[condition.type](condition.value, course)
-        if said is not None:
-            return condition.type, said
+        reason = _HOLDS[condition.type](condition.value, course)
+        if reason is not None:
+            return condition.type, reason
     made = None if max_turns is None else _max_rounds(max_turns, course)
     return None if made is None else ("max_rounds", made)
 

@@ -9,9 +9,9 @@ STATUSES = {"open": "open", "pending": "open", "in_progress": "in_progress", "do
 ICONS = {"open": "□", "in_progress": "◐", "done": "■"}
 
 
-def read(given: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+def read(items: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     """A list as it is kept, each status under its one name."""
-    return [{"content": one["content"], "status": STATUSES[one.get("status", "open")]} for one in given]
+    return [{"content": one["content"], "status": STATUSES[one.get("status", "open")]} for one in items]
 
 
 def display(todos: Iterable[Mapping[str, str]]) -> str:
@@ -27,13 +27,13 @@ def all_done(todos: Sequence[Mapping[str, str]]) -> bool:
 def changes(before: Iterable[Mapping[str, str]], after: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     """What was added and what changed its status, in the new order; then what was removed, in the old."""
     left = [dict(one) for one in before]
-    found: list[dict[str, str]] = []
+    changed: list[dict[str, str]] = []
     for one in after:
         old = next((other for other in left if other["content"] == one["content"]), None)
         if old is None:
-            found.append({"kind": "added", **one})
+            changed.append({"kind": "added", **one})
             continue
         left.remove(old)
         if old["status"] != one["status"]:
-            found.append({"kind": "status_changed", **one, "prev_status": old["status"]})
-    return found + [{"kind": "removed", **one} for one in left]
+            changed.append({"kind": "status_changed", **one, "prev_status": old["status"]})
+    return changed + [{"kind": "removed", **one} for one in left]

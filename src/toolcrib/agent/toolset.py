@@ -90,21 +90,21 @@ def with_builtins(driver: Driver, run: AgentRun, agent: Agent, base: Toolset) ->
 
 
 def _useful(driver: Driver, run: AgentRun, agent: Agent, base: Toolset) -> list[tuple[Tool, ToolView | None]]:
-    found: list[tuple[Tool, ToolView | None]] = []
+    useful: list[tuple[Tool, ToolView | None]] = []
     for tool in builtins.all_tools():
         condition = _CONDITIONS.get(tool.name)
         if tool.name in _TARGETS:
             made = _reaching(driver, run, agent, tool, _TARGETS[tool.name])
-            found += [] if made is None else [(tool, made)]
+            useful += [] if made is None else [(tool, made)]
         elif tool.name == "run_script":
-            found += [(tool, _scripting(agent, tool, base))] if _scripts(agent, base) else []
+            useful += [(tool, _scripting(agent, tool, base))] if _scripts(agent, base) else []
         elif condition(driver, run, base) if condition is not None else agent.has(tool.id):
-            found.append((tool, None))
+            useful.append((tool, None))
     if agent.exclude:
-        found = [one for one in found if not any(selects(glob, one[0].id) for glob in agent.exclude)]
+        useful = [one for one in useful if not any(selects(glob, one[0].id) for glob in agent.exclude)]
     if agent.output_schema is not None:
-        found.append((_final(agent), None))
-    return found
+        useful.append((_final(agent), None))
+    return useful
 
 
 _TARGETS: dict[str, tuple[Via, str]] = {

@@ -70,10 +70,10 @@ class CallNote:
     def mode(self) -> Any:
         """The argument `mode` that the model gave, if there is one to be read."""
         try:
-            given = json.loads(self.args or "{}")
+            arguments = json.loads(self.args or "{}")
         except (ValueError, RecursionError):
             return None
-        return given.get("mode") if isinstance(given, dict) else None
+        return arguments.get("mode") if isinstance(arguments, dict) else None
 
     @property
     def answered(self) -> bool:
@@ -232,8 +232,8 @@ def passed_within(view: Sequence[TranscriptItem], most: int) -> list[TranscriptI
 def passing(policy: Any, view: Sequence[TranscriptItem]) -> PassedHistory:
     """What the event of a handover says of the history that it passes on."""
     seen = list(view) if policy == "summary" else passed(policy, view)
-    said = [[message.role, message.text] for message in rendered(seen)]
-    digest = hashlib.sha256(canonical(said)).hexdigest()[:16]
+    texts = [[message.role, message.text] for message in rendered(seen)]
+    digest = hashlib.sha256(canonical(texts)).hexdigest()[:16]
     seqs = [item.seq for item in seen] or [0]
     return PassedHistory(policy, min(seqs), max(seqs), digest)
 
@@ -279,14 +279,14 @@ def repaired(messages: Iterable[Message], waiting: Iterable[str] = ()) -> list[M
 
     Results without a call and second results are left out. A call that still waits is no orphan.
     """
-    given, open_ = list(messages), frozenset(waiting)
+    ordered, open_ = list(messages), frozenset(waiting)
     results: dict[str, Message] = {}
-    for message in given:
+    for message in ordered:
         if message.role == "tool" and message.call is not None:
             results.setdefault(message.call, message)
     mended: list[Message] = []
     answered: set[str] = set()
-    for message in given:
+    for message in ordered:
         if message.role == "tool":
             continue
         mended.append(message)

@@ -49,11 +49,11 @@ class ModelEndpoint(NamedTuple):
         Raises:
             ModelError: `invalid_arguments`, it is none.
         """
-        found = _NAME.fullmatch(name)
-        if found is None:
+        match = _NAME.fullmatch(name)
+        if match is None:
             raise ModelError("invalid_arguments", f"'{name}' is no model: name it as provider:model-name")
-        provider = found["provider"]
-        return cls(provider, provider, found["model"], {}).with_options(options)
+        provider = match["provider"]
+        return cls(provider, provider, match["model"], {}).with_options(options)
 
     def with_options(self, options: Mapping[str, Any]) -> ModelEndpoint:
         """The same, reached in another way where these say so.
@@ -122,13 +122,13 @@ class ModelEndpoint(NamedTuple):
         return key
 
 
-def read_options(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_options(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """How `model_settings` say that the provider is reached.
 
     Raises:
         ModelError: `invalid_arguments`, they are none, or a key stands in them.
     """
-    options = given.get("provider") or {}
+    options = settings.get("provider") or {}
     if not isinstance(options, Mapping):
         raise ModelError(
             "invalid_arguments", f"model_settings.provider is no mapping such as {{base_url: ...}}: {options!r}"

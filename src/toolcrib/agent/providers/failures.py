@@ -57,10 +57,10 @@ def of(error: Exception, address: ModelEndpoint, begun: bool) -> ModelError:
             if name == "ModelConnectionError" and begun:
                 return broken_off(address)
             words = "" if name in _SILENT else _words(error, address)
-            said = {"provider": address.provider, "model": address.name, "variables": " or ".join(address.variables)}
+            values = {"provider": address.provider, "model": address.name, "variables": " or ".join(address.variables)}
             after = getattr(error, "retry_after", None)
             waits = "" if after is None else f" (ask again in {after:g} s)"
-            return ModelError(code, f"{sentence.format(**said)}{waits}{words}", retry_after=after)
+            return ModelError(code, f"{sentence.format(**values)}{waits}{words}", retry_after=after)
     if type(error).__module__.partition(".")[0] in _CLIENTS or isinstance(error, ValueError | OSError):
         return ModelError("unavailable", f"{address.provider} sent a reply that cannot be read")
     log.error("%s failed in a way that nobody knows", address.provider, exc_info=error)
@@ -94,8 +94,8 @@ def _words(error: Any, address: ModelEndpoint) -> str:
     """What the provider itself says of it."""
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else body
-    said = inner.get("message") if isinstance(inner, dict) else inner
-    text = said if isinstance(said, str) else "" if hasattr(error, "status_code") else str(error)
+    message = inner.get("message") if isinstance(inner, dict) else inner
+    text = message if isinstance(message, str) else "" if hasattr(error, "status_code") else str(error)
     return f": {_short(address.hidden(text))}" if text else ""
 
 

@@ -157,14 +157,14 @@ def told(event: Any) -> Delta | None:
 
 def calls(response: ModelResponse, names: ToolNames) -> list[ModelCall]:
     """The calls of a reply, the text of their arguments as it came."""
-    found = [
+    calls_made = [
         ModelCall(part.tool_call_id, names.meant(part.tool_name), _text(part.args))
         for part in response.parts
         if part.part_kind == "tool-call"
     ]
-    if found and response.finish_reason == "length" and not found[-1].args:
-        found[-1] = found[-1]._replace(args="{")  # nothing at all would mean that it takes no arguments
-    return found
+    if calls_made and response.finish_reason == "length" and not calls_made[-1].args:
+        calls_made[-1] = calls_made[-1]._replace(args="{")  # nothing at all would mean that it takes no arguments
+    return calls_made
 
 
 def finish(response: ModelResponse) -> str | None:
