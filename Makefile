@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance conformance-proxy adapters score site soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance conformance-proxy interop adapters score site soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -88,6 +88,9 @@ conformance: $(INSTALLED) ## Run the official MCP suites against server and clie
 
 conformance-proxy: $(INSTALLED) ## Run the same through `toolcrib serve` in front of the reference server (ARGS="--log FOLDER")
 	@$(BIN)/python -m tests.conformance.proxy $(ARGS)
+
+interop: $(INSTALLED) ## Try real MCP clients and servers with Toolcrib and print a table (npm and pip install them)
+	@$(BIN)/python -m tests.conformance.peers $(ARGS)
 
 adapters: $(INSTALLED) ## Test each adapter in an environment of its own (ARGS="langchain" for one)
 	@$(BIN)/python -m tests.adapters.run $(ARGS)

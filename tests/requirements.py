@@ -807,6 +807,7 @@ GATEWAY: dict[str, str] = {
     "gateway.clients.2": "A missing header about tasks costs a warning, and no request.",
     "gateway.sources.1": "A server that does not start leaves nothing in the file; one is taken out by its name.",
     "gateway.sources.2": "An OpenAPI server written without a scheme is read.",
+    "gateway.sources.3": "Servers behind a running crib are listed anew, started again, and their words read.",
     "gateway.settings.1": "How MCP clients are served is said in `crib.yaml` and on the command line.",
     "gateway.places.1": "A slow server holds up no call of the same session to another.",
 }

@@ -17,7 +17,7 @@ from tests.serve.place import Place, last, serving
 from tests.sources.mcp.peers import offers
 from tests.sources.mcp.place import PEERS
 from toolcrib import Crib
-from toolcrib.sources.mcp import Mcp
+from toolcrib.sources.mcp import Mcp, Sampler
 
 pytestmark = pytest.mark.process
 ALLOW = {"default": "allow"}
@@ -198,9 +198,10 @@ async def test_a_configured_model_takes_the_turn_within_its_budget() -> None:
         seen.append((ctx.owner, params["maxTokens"]))
         return {"role": "assistant", "content": {"type": "text", "text": "Ours"}, "model": "m"}
 
-    async with gateway(peer("one", sampler=sampler)) as place:
+    async with gateway(peer("one", sampler=Sampler(sampler, turns=1, max_tokens=5))) as place:
         assert "Ours" in words(await place.call("one__sample", can={"sampling": {}}))
-        assert seen == [("anyone", 10)]
+        assert "more than 1 turns" in words(await place.call("one__sample", can={"sampling": {}}))
+        assert seen == [("anyone", 5)]
 
 
 @requirement("gateway.client.3")

@@ -91,7 +91,16 @@ async def keys() -> AsyncIterator[Keys]:
         (asked, *_) = (await wide.get(f"/sessions/{WIDE}/questions"))["items"]
         (run,) = (await wide.get(f"/sessions/{WIDE}/runs"))["items"]
         ids = {"call": done["call"], "run": run["run"], "output": "o", "seq": "2", "agent": "desk", "key": "none"}
-        ids |= {"file": "0" * 64, "schedule": "none", "tool": "vault.reveal", "thread": WIDE, "chat": WIDE}
+        ids |= {
+            "file": "0" * 64,
+            "schedule": "none",
+            "server": "none",
+            "account": "none",
+            "source": "none",
+            "tool": "vault.reveal",
+            "thread": WIDE,
+            "chat": WIDE,
+        }
         place = Place(served.api.crib, served.site, served.http)
         more = {"headers": {**wide.headers}, "can": TASKS}
         burnt = await place.call("burn", {"word": SECRET}, **more)

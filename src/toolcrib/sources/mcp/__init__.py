@@ -19,13 +19,14 @@ from toolcrib.sources import Health, Source
 from toolcrib.sources.mcp.account import AccountBinding
 from toolcrib.sources.mcp.request_tools import request_tools
 from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
+from toolcrib.sources.mcp.sampler import Sampler
 from toolcrib.sources.mcp.server import McpClient
 from toolcrib.sources.mcp.settings import McpClientSettings, is_address, legal, name_of
 from toolcrib.sources.mcp.tool_list import describe
 from toolcrib.tool import Tool
 from toolcrib.types import Limits, Result
 
-__all__ = ["Mcp", "McpClient", "McpClientSettings", "OfferedTool", "ServerDescription", "as_tool"]
+__all__ = ["Mcp", "McpClient", "McpClientSettings", "OfferedTool", "Sampler", "ServerDescription", "as_tool"]
 
 RETRY_S = 5.0
 
@@ -148,6 +149,14 @@ class Mcp(Source):
             ToolFailure: `unavailable`, the server cannot be asked.
         """
         await self.server.refresh()
+
+    async def restart(self) -> None:
+        """Ends all its processes and connections, and lists the tools by a new one.
+
+        Raises:
+            ToolFailure: `unavailable`, the server cannot be started.
+        """
+        await self.server.restart()
 
     def _note_change(self, offered: list[OfferedTool]) -> None:
         """Has the newest tools made beside all else, one time after the other."""

@@ -42,7 +42,7 @@ from toolcrib.sources.mcp.results import (
 )
 from toolcrib.sources.mcp.server_requests import ServerRequests
 from toolcrib.sources.mcp.settings import Credentials, McpClientSettings
-from toolcrib.sources.mcp.stdio import StdioEndpoint
+from toolcrib.sources.mcp.stdio import SHOWN, StdioEndpoint
 from toolcrib.sources.mcp.tool_list import ToolListing, vet
 from toolcrib.sources.mcp.watches import ResourceWatches, follow
 
@@ -113,6 +113,11 @@ class McpConnection:
         return not self._over.is_set()
 
     @property
+    def said(self) -> str:
+        """The end of what the server wrote besides its messages."""
+        return self._place.said
+
+    @property
     def modern(self) -> bool:
         """True if every request stands alone."""
         return self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -169,7 +174,7 @@ class McpConnection:
             self._ready.exception()  # nobody may be waiting for it any more
 
     def _why(self, reason: str) -> str:
-        said = self._place.said
+        said = self._place.said[-SHOWN:]
         return f"{reason}; it said: {said}" if said else reason
 
     async def _drop(self) -> None:

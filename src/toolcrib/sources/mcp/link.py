@@ -65,7 +65,7 @@ class ServerLink:
         self._starting: asyncio.Task[McpConnection] | None = None
         self._failures = self._deaths = 0
         self._not_before = 0.0
-        self._reason = ""
+        self._reason = self._said = ""
         self._users = 0
         self._idle: asyncio.TimerHandle | None = None
         self._aside: set[asyncio.Task[None]] = set()
@@ -74,6 +74,11 @@ class ServerLink:
     def in_use(self) -> bool:
         """True if somebody uses it now."""
         return self._users > 0
+
+    @property
+    def said(self) -> str:
+        """What its process wrote to its standard error: now, or before it ended."""
+        return self._said if self._connection is None else self._connection.said
 
     @property
     def fresh_until(self) -> float:
@@ -137,7 +142,7 @@ class ServerLink:
         loop = asyncio.get_running_loop()
         if self._connection is not None:
             await self._connection.over()
-            self._connection = None
+            self._said, self._connection = self._connection.said, None
         await asyncio.sleep(max(0.0, self._not_before - loop.time()))
         deadline = loop.time() + self._settings.start_s
         told: Exception | None = None
@@ -150,7 +155,7 @@ class ServerLink:
                 events = sdk.ConnectionEvents(partial(self._heard.relisted, self), self._heard.offers_changed)
                 connection: McpConnection = await sdk.connect(place, mode, left, self._settings, events)
             except sdk.NotStarted as error:
-                told = told or error
+                told, self._said = told or error, place.said
                 self._failed(str(told))
                 if not sdk.worth_another(error):
                     break

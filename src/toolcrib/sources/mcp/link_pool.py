@@ -47,6 +47,7 @@ class LinkPool:
         self._listings: dict[ServerLink, ToolListing] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._listed_until = 0.0
+        self._last_log = ""
 
     def __len__(self) -> int:
         return len(self._links)
@@ -123,6 +124,7 @@ class LinkPool:
 
     def _end(self, key: LinkKey) -> None:
         link = self._links.pop(key)
+        self._last_log = link.said or self._last_log
         self._listed_until = link.fresh_until
         if len(self._listings) > 1 and self._listings.pop(link, None) is not None:
             self._tell()
@@ -158,6 +160,10 @@ class LinkPool:
             async with link.connected() as connection:
                 await connection.refresh()
 
+    def log_texts(self) -> list[str]:
+        """The end of what the processes wrote to their standard error; the last of one that is gone too."""
+        return [text for text in (self._last_log, *(link.said for link in self._links.values())) if text]
+
     @property
     def fresh_until(self) -> float:
         """Until when what was listed last may be taken for true, by the clock of the loop."""
@@ -171,5 +177,6 @@ class LinkPool:
     async def close(self) -> None:
         """Ends all of them; the next call starts one again."""
         links, self._links = list(self._links.values()), {}
+        self._last_log = next((link.said for link in reversed(links) if link.said), self._last_log)
         self._listings, self._known = {}, KnownServer()
         await asyncio.gather(*(link.close() for link in links), *self._ending)

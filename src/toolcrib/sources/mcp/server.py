@@ -115,6 +115,20 @@ class McpClient:
         """
         await self._pool.refresh()
 
+    async def restart(self) -> None:
+        """Ends all connections, as if the server had died, and lists what it offers by a new one.
+
+        Raises:
+            ToolFailure: `unavailable`, it cannot be started.
+        """
+        await self._pool.close()
+        self._offers_changed()
+        await self._pool.refresh()
+
+    def log_texts(self) -> list[str]:
+        """What its processes wrote to their standard error, as far as it is kept."""
+        return self._pool.log_texts()
+
     async def offers(self) -> Offers:
         """Its prompts and resources. It is asked when somebody wants to know, and again when it says that they changed.
 

@@ -27,7 +27,8 @@ from toolcrib.sources.mcp.settings import McpClientSettings
 
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 CHUNK = 64 * 1024
-SAID = 2048
+SAID = 16 * 1024
+SHOWN = 2048
 SECRET = 6
 QUIT_S = 2.0
 TERM_S = 5.0

@@ -109,6 +109,7 @@ def answer(id: Any, method: str, params: Any) -> None:
 
 
 if __name__ == "__main__":
+    print(f"{NAME} begins", file=sys.stderr, flush=True)
     for line in sys.stdin:
         message = json.loads(line)
         if "method" in message and "id" in message:

@@ -1,0 +1,72 @@
+"""`toolcrib mcp refresh`, `restart` and `logs`: the MCP servers of a `toolcrib serve` that runs."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from toolcrib.cli.serve import TOKEN, configured
+from toolcrib.cli.terminal import CommandError, Terminal
+
+PATIENCE_S = 5.0
+
+Name = Annotated[str, typer.Argument(help="What it is called in the crib.")]
+UrlOption = Annotated[
+    str | None, typer.Option("--url", help="Where the server runs. Without it: serve of crib.yaml, else this machine.")
+]
+KeyOption = Annotated[
+    str, typer.Option("--key-env", metavar="NAME", help="The variable with a key or the start token.")
+]
+
+
+async def refresh(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
+    """Have a running server list the tools of an MCP server anew."""
+    _tell(terminal, await _asked(terminal, "POST", f"/mcp/{quote(name)}/refresh", url, key_env))
+
+
+async def restart(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
+    """Have a running server start an MCP server again. Calls that it works on end as if it had died."""
+    _tell(terminal, await _asked(terminal, "POST", f"/mcp/{quote(name)}/restart", url, key_env))
+
+
+async def logs(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
+    """Print what the processes of an MCP server wrote.
+
+    That is the end of their standard error.
+    """
+    told = await _asked(terminal, "GET", f"/mcp/{quote(name)}/log", url, key_env)
+    if terminal.json:
+        terminal.data(told)
+    elif told["lines"]:
+        for text in told["lines"]:
+            terminal.text(text)
+    else:
+        terminal.say(f"{name} wrote nothing.")
+
+
+def _tell(terminal: Terminal, told: dict[str, Any]) -> None:
+    if terminal.json:
+        terminal.data(told)
+    else:
+        reason = f" ({told['reason']})" if told["reason"] else ""
+        terminal.text(f"{told['name']}: {told['status']}{reason}, {told['tools']} tools", "green")
+
+
+async def _asked(terminal: Terminal, method: str, path: str, url: str | None, key_env: str) -> dict[str, Any]:
+    from toolcrib.client import RemoteCrib
+    from toolcrib.errors import Refused
+
+    config = configured(terminal)
+    at = url or f"http://{config.host}:{config.port}"
+    try:
+        async with RemoteCrib(at, key=os.environ.get(key_env), patience=PATIENCE_S) as crib:
+            told: dict[str, Any] = (await crib.link.ask(method, path)).json()
+            return told
+    except Refused as error:
+        advice = (
+            f"is `toolcrib serve` running at {at}? --url names another place; {key_env} holds its key or start token"
+        )
+        raise CommandError(error.message, error.hint or advice, exit_code=1, code=error.code) from None
