@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,12 +171,12 @@ def main() -> int:
     failed = 0
     for server in SERVERS:
         if not wanted or server.name in wanted:
-            failed += _row(server.name, server.package, lambda server=server: _server(server))
+            failed += _row(server.name, server.package, partial(_server, server))
     chosen = [client for client in CLIENTS if not wanted or client.name in wanted]
     if chosen:
         with fixture() as direct, proxy(direct) as url:
             for client in chosen:
-                failed += _row(client.name, client.package, lambda client=client: _client(client, url))
+                failed += _row(client.name, client.package, partial(_client, client, url))
     return 1 if failed else 0
 
 
