@@ -7,7 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from toolcrib._call import answers, cancellation, records, schedules
+from msgspec.json import encode as to_json
+
+from toolcrib._call import answers, cancellation, lifecycle, schedules
 from toolcrib._call.history import result
 from toolcrib._call.host import CallHost
 from toolcrib._call.lifecycle import waits_for_children
@@ -96,6 +98,7 @@ class Session(Lists):
         self._turn: tuple[str, int] = ("", 0)
         self._cached_view: CatalogView | None = None
         self._version = -1
+        self.opened: Mapping[str, Tool] = {}  # its tools by id and name, as of the last look
         self._model_names: dict[str, str] | None = None
 
     @property
@@ -134,6 +137,7 @@ class Session(Lists):
         view = self._cached_view
         if view is None or self._version != self.crib.catalog.version:
             view = self._view
+        self.opened = view.names
         return view.names.get(name)
 
     def sees(self, tool: Tool) -> bool:
@@ -308,7 +312,7 @@ class Session(Lists):
         live = await self.pipeline.accept(request, DURABLE)
         assert live.row is not None
         if live.row.id == live.id:
-            return records.call(live)
+            return lifecycle.call(live)
         return (await self.history(live.row)).call()
 
     async def schedule(self, tool: str, args: Any = None, **times: Unpack[ScheduleKeywords]) -> ScheduleEntry:
@@ -358,7 +362,10 @@ class Session(Lists):
         """A call that nobody has looked at yet."""
         problem: BadArguments | None = None
         try:
-            arguments = args if type(args) is bytes and args.isascii() else read_arguments(args)
+            if type(args) is dict and _FLAT.issuperset(map(type, args.values())):
+                arguments = _written(args)
+            else:
+                arguments = args if type(args) is bytes and args.isascii() else read_arguments(args)
         except BadArguments as error:
             arguments, problem = b"null", error
         if not options:
@@ -719,6 +726,18 @@ class Session(Lists):
 
 def _nothing() -> None:
     """Nothing has to follow."""
+
+
+_FLAT = frozenset({str, int, bool})
+"""Values that are written in one way only, whoever writes them."""
+
+
+def _written(arguments: dict[str, Any]) -> bytes:
+    """The JSON text of arguments that are all flat, as most are."""
+    try:
+        return to_json(arguments)
+    except (TypeError, ValueError, OverflowError):
+        return read_arguments(arguments)
 
 
 def queued(id: str) -> Result:

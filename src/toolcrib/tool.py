@@ -106,9 +106,12 @@ class Tool(metaclass=_Checked):
     fingerprint: str = field(init=False)
     warnings: tuple[str, ...] = field(init=False, default=())
     parse: Callable[[bytes], Any] = field(init=False)
+    exact: Callable[..., dict[str, Any]] | None = field(init=False, default=None)
     check_output: Callable[[Any], str | None] | None = field(init=False, default=None)
     hidden: SecretFields | None = field(init=False, default=None)
     keyed: bool = field(init=False, default=False)
+    direct: Callable[..., Any] | None = field(init=False, default=None)
+    """The coroutine function behind `run` that takes the arguments alone, where nothing else has to be done."""
 
     def __post_init__(self) -> None:
         derived = _Derived(self)
@@ -128,6 +131,9 @@ class Tool(metaclass=_Checked):
         ):
             object.__setattr__(self, name, getattr(derived, name))
         object.__setattr__(self, "parse", derived.parser.parse)
+        object.__setattr__(self, "exact", derived.parser.exact)
+        if self.mode == "async" and self.limits.idle_timeout is None:
+            object.__setattr__(self, "direct", getattr(self.run, "direct", None))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function that the tool was made of, as if it were no tool: nothing is checked or recorded.

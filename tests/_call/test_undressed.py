@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib import Tool
-from toolcrib._call.records import undressed
+from toolcrib._call.request import undressed
 from toolcrib.store.codec import decode
 
 LOOK: Tool = Tool(

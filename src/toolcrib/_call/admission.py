@@ -15,16 +15,16 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
-from pydantic_core import to_json
+from pydantic_core import ValidationError, to_json
 
-from toolcrib._call import records
+from toolcrib._call import questions
 from toolcrib._call.failures import failure_of, masked, traced, unexpected
-from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Recalled, Rejected, ToolBound, hidden
+from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Recalled, Rejected, ToolBound, hidden, undressed
 from toolcrib._call.scheduler import Clock, SystemClock
 from toolcrib.catalog import Catalog
 from toolcrib.context import AgentScope, Context
 from toolcrib.errors import ToolFailure
-from toolcrib.policy import Policy, UnfitArgument, Verdict, rules_of
+from toolcrib.policy import AutoPolicy, Policy, UnfitArgument, Verdict, rules_of
 from toolcrib.schema import BadArguments, ParsedArguments, nearest
 from toolcrib.schema.problems import ArgumentProblem
 from toolcrib.schema.redaction import suspect
@@ -58,7 +58,7 @@ def confirm(call: Admitted) -> dict[str, Any]:
     why = f" ({call.verdict.message})" if call.verdict.message else ""
     demands = [demand.data() for demand in call.verdict.demands]
     prompt = f"Allow {call.tool.id}?{why}"
-    asked = {"kind": "confirm", "key": records.CONFIRM, "prompt": prompt, "demands": demands, "offer": offer}
+    asked = {"kind": "confirm", "key": questions.CONFIRM, "prompt": prompt, "demands": demands, "offer": offer}
     doubts = [] if rules is None else rules.doubts(request.asker(), call.tool, call.normalised)
     data = {**(resolution(call) or {}), **({"origins": doubts} if doubts else {})}
     return {**asked, "data": data or None}
@@ -248,7 +248,7 @@ class Admission:
     def _authorize(self, request: CallRequest, tool: Tool, desk: AgentScope | None) -> None:
         """Check the session's namespaces again, whoever found the tool; then grants, depth and turn."""
         session, turn = request.session, request.options.turn
-        if not (session if desk is None else desk).sees(tool):
+        if not (session.opened.get(tool.id) is tool if desk is None else desk.sees(tool)):
             self._refuse_namespace(request, tool, tool)
         if tool.capabilities:
             self._check_grants(request, tool, session.policy if desk is None else desk.policy)
@@ -321,7 +321,7 @@ class Admission:
     def _validate(self, look: _Look, tool: Tool) -> ParsedArguments:
         """Parse the arguments by the tool's schema and types."""
         try:
-            parsed: ParsedArguments = tool.parse(look.arguments)
+            parsed = _parsed(tool, look.arguments)
         except BadArguments as error:
             self._refuse_arguments(look, tool, error)
         except BaseException as error:  # noqa: BLE001 - a type of the tool may check itself, and raise whatever it likes
@@ -411,9 +411,11 @@ class Admission:
         session, parser = request.session, tool.parser
         assert parser is not None
         try:
-            who = session if request.options.agent is None else request.asker()
             policy = (session.judge or session.policy) if desk is None else desk.policy
-            verdict = policy.decide(who, tool, partial(parser.normalised, parsed))
+            verdict = policy.settled.get(tool) if isinstance(policy, AutoPolicy) else None
+            if verdict is None:
+                who = session if request.options.agent is None else request.asker()
+                verdict = policy.decide(who, tool, partial(parser.normalised, parsed))
         except UnfitArgument as error:
             raise _Refusal(failure_of(tool, "invalid_arguments", str(error))) from None
         except Exception as error:  # noqa: BLE001 - a policy that raises is a deny
@@ -461,6 +463,18 @@ class Admission:
             raise _Refusal(failure_of(tool, "rate_limited", message), metadata=metadata)
 
 
+def _parsed(tool: Tool, arguments: bytes) -> ParsedArguments:
+    """Return arguments as the tool takes them; most are right as they stand."""
+    if tool.exact is None:
+        parsed: ParsedArguments = tool.parse(arguments)
+        return parsed
+    try:
+        return ParsedArguments(arguments, tool.exact(arguments, strict=True))
+    except ValidationError:
+        assert tool.parser is not None
+        return tool.parser.mend(arguments)
+
+
 def _refuse_for_now(tool: Tool, verdict: Verdict, wait: float) -> NoReturn:
     """Refuse a call that failed too often, and say when it may be tried again."""
     hint = f"It may be tried again in {math.ceil(wait)} s, or with other arguments."
@@ -483,7 +497,7 @@ class _Look(msgspec.Struct, gc=False):
 
     def undress(self, tool: Tool) -> None:
         """Take off what only a model's view of the schema asked for."""
-        self.arguments, self.label = records.undressed(tool, self.arguments, self.label)
+        self.arguments, self.label = undressed(tool, self.arguments, self.label)
 
     def hide_given(self) -> None:
         """Hide secrets of arguments that did not pass, or were not checked yet."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pydantic_core import to_json
 
-from toolcrib._call import approvals, lifecycle, records
+from toolcrib._call import approvals, lifecycle, questions
 from toolcrib._call.admission import confirm, resolution
 from toolcrib._call.credentials import check_connected
 from toolcrib._call.history import History, by_of
@@ -396,13 +396,13 @@ def _still_asks(live: LiveCall, call: Admitted) -> dict[str, Any] | None:
     """What has to be asked before it runs, by the policy and the tool of now, and was not yet."""
     assert live.history is not None
     if call.verdict.effect == "ask":
-        approval = live.history.answers.get(records.CONFIRM)
+        approval = live.history.answers.get(questions.CONFIRM)
         if approval is None:
             return confirm(call)
         if (changed := _changed(live, call, approval)) is not None:
             asked = confirm(call)
             return {**asked, "prompt": f"{asked['prompt']} {changed}"}
-    return records.client(live) if call.tool.run is None else None
+    return questions.client(live) if call.tool.run is None else None
 
 
 def _changed(live: LiveCall, call: Admitted, approval: Answer) -> str | None:

@@ -1,21 +1,36 @@
-"""The life of a call: its stages, what may follow what, and the only functions that change its row.
+"""The life of a call: its stages, what may follow what, the only functions that change its row, and what the log says.
 
     accepted -> (scheduled -> fired)? -> (waiting <-> answered)* -> started
         -> (progress | output | step | waiting <-> answered)* -> done
 
 `NEXT` says which event may follow which, and `STATES` what the index may say meanwhile. The functions below are pure:
 from the row that stands they make the `Write` that changes it, guarded by the state and attempt that must still stand.
-Recovery, `store verify`, the test kit and the property tests use the same table and the same functions.
+Recovery, `store verify`, the test kit and the property tests use the same table and the same functions. What the log
+says of a call is made here too, from the call in flight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib.events import Done, Event, Started
-from toolcrib.store import Draft, Row, State, Write
-from toolcrib.store.codec import CompactWrite
+import msgspec
+from msgspec.structs import replace
+
+from toolcrib._call.history import History
+from toolcrib._call.request import Admitted
+from toolcrib.events import UNSET, Accepted, Done, EffectReported, Event, Started, StateRecord
+from toolcrib.policy import Verdict
+from toolcrib.schema import title
+from toolcrib.schema.names import one_line
+from toolcrib.store import Draft, Row, State, Write, draft
+from toolcrib.store.codec import CompactWrite, Raw, decode, digest, encode, event_json, raw
+from toolcrib.tool import Tool
+from toolcrib.types import NO_EXTRAS, By, Call, Result
+
+if TYPE_CHECKING:
+    from toolcrib._call.live_call import LiveCall
 
 Stage = Literal[
     "new",
@@ -147,54 +162,54 @@ def accept(row: Row, events: list[Draft] | CompactWrite) -> Write:
 
 def claim(row: Row, worker: str, events: Sequence[Draft]) -> Write:
     """Make a process the one that runs a call. The attempt rises, so that whoever had it before is fenced off."""
-    return _moved(row, row.but(state="running", attempt=row.attempt + 1, worker=worker, expires_at=None), events)
+    return _moved(row, replace(row, state="running", attempt=row.attempt + 1, worker=worker, expires_at=None), events)
 
 
 def suspend(row: Row, question: str, expires_at: float, events: Sequence[Draft]) -> Write:
     """Let a call wait for the answer to a question."""
     # One that never started since its last question has no new attempt that would tell both questions apart.
     attempt = row.attempt + (row.state == "queued")
-    return _moved(row, row.but(state="waiting", attempt=attempt, question=question, expires_at=expires_at), events)
+    return _moved(row, replace(row, state="waiting", attempt=attempt, question=question, expires_at=expires_at), events)
 
 
 def pause(row: Row, look_at: float, events: Sequence[Draft]) -> Write:
     """Let a call wait for calls that it made; it is looked at again at that time."""
-    return _moved(row, row.but(state="waiting", question=None, expires_at=look_at), events)
+    return _moved(row, replace(row, state="waiting", question=None, expires_at=look_at), events)
 
 
 def postpone(row: Row, expires_at: float, events: Sequence[Draft] = ()) -> Write:
     """Let a call wait on, until another time: others are asked as well, or its children still wait."""
-    return _moved(row, row.but(expires_at=expires_at), events)
+    return _moved(row, replace(row, expires_at=expires_at), events)
 
 
 def endorse(row: Row, events: Sequence[Draft]) -> Write:
     """Let a call wait on: one of several who have to agree has."""
-    return _moved(row, row.but(), events)
+    return _moved(row, replace(row), events)
 
 
 def resume(row: Row, worker: str | None, events: Sequence[Draft] = ()) -> Write:
     """Queue a call that waited, for this process or, with None, for whichever takes it."""
-    return _moved(row, row.but(state="queued", worker=worker, expires_at=None), events)
+    return _moved(row, replace(row, state="queued", worker=worker, expires_at=None), events)
 
 
 def hold(row: Row, worker: str) -> Write:
     """Take a paused call, so that the end of a child does not let it go on: it is about to be ended."""
-    return _moved(row, row.but(state="running", worker=worker, expires_at=None), ())
+    return _moved(row, replace(row, state="running", worker=worker, expires_at=None), ())
 
 
 def finish(row: Row, code: str | None, events: Sequence[Draft]) -> Write:
     """End a call, with the code of its failure or None."""
-    return _moved(row, row.but(state="done", code=code, expires_at=None), events)
+    return _moved(row, replace(row, state="done", code=code, expires_at=None), events)
 
 
 def settle(row: Row, code: str | None, events: Sequence[Draft]) -> Write:
     """Say what came of a call that ended `unknown`."""
-    return _moved(row, row.but(code=code), events)
+    return _moved(row, replace(row, code=code), events)
 
 
 def recover(row: Row) -> Row:
     """Count that a process died over a call, for the claim that follows."""
-    return row.but(crashes=row.crashes + 1)
+    return replace(row, crashes=row.crashes + 1)
 
 
 def report(row: Row, events: Sequence[Draft]) -> Write:
@@ -226,3 +241,197 @@ def _is_unknown(end: Event) -> bool:
     """Return whether a call ended without anybody knowing how."""
     failure = end.data.failure if isinstance(end.data, Done) else None
     return failure is not None and failure.code == "unknown"
+
+
+# What the log says
+
+
+class QuickCall(msgspec.Struct, gc=False):
+    """A call that was read, ran at once and succeeded: its three events in one object of a few words."""
+
+    session: str
+    call: str
+    tool: Tool
+    by: By
+    args: bytes
+    result: bytes
+    timeout_s: float
+    verdict: Verdict
+    accepted_at: float
+    started_at: float
+    at: float
+    digest: bytes = b""
+    count: int = 3
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> Draft:
+        return self._drafts()[number]
+
+    def __iter__(self) -> Iterator[Draft]:
+        return iter(self._drafts())
+
+    def _drafts(self) -> tuple[Draft, Draft, Draft]:
+        call = self.call
+        return (
+            (self.accepted_at, call, "accepted", self),
+            (self.started_at, call, "started", self),
+            (self.at, call, "done", self),
+        )
+
+    def lines(self) -> tuple[tuple[float, str, str, bytes], ...]:
+        """Time, call, kind and JSON text of each of its events."""
+        return tuple((at, call, kind, self.json(kind)) for at, call, kind, _ in self._drafts())  # type: ignore[misc]
+
+    def json(self, kind: str) -> bytes:
+        """Put together from ready pieces, since a busy store writes little else."""
+        if kind == "done":
+            took = (self.at - self.started_at) * 1000
+            return b'{"ok":true,"data":%b,"duration_ms":%.3f}' % (self.result, took)
+        if not self.digest:
+            self.digest = digest(self.session, self.call, self.tool.fingerprint, self.args).encode()
+        if kind == "started":
+            rest = _judged(self.timeout_s, self.verdict)
+            return b'{"attempt":1,"args":%b,"digest":"%b",%b' % (self.args, self.digest, rest)
+        head, by = _head(self.tool.id, self.tool.name), _by(self.by)
+        return b'{%b,"args":%b,"by":%b,"digest":"%b","effect":"read"}' % (head, self.args, by, self.digest)
+
+
+@lru_cache(10_000)
+def _head(id: str, name: str) -> bytes:
+    return encode({"tool": id, "label": _label(name)})[1:-1]
+
+
+@lru_cache(10_000)
+def _by(by: By) -> bytes:
+    return encode(by._asdict())
+
+
+@lru_cache(10_000)
+def _judged(timeout_s: float, verdict: Verdict) -> bytes:
+    return b'"timeout_s":%b,"verdict":%b}' % (encode(timeout_s), _verdict(verdict))
+
+
+@lru_cache(10_000)
+def _verdict(verdict: Verdict) -> bytes:
+    return encode(verdict.data())
+
+
+_labels: dict[str, str] = {}
+
+
+def accepted(live: LiveCall, **more: Any) -> Draft:
+    """Enough for a client to draw the card, and for another process to run the call."""
+    call, request = live.admission, live.request
+    tool, label = call.tool, call.label or request.options.label
+    by: Any = Raw(_by(request.options.by))
+    data = Accepted(
+        call.tool_id or live.name,
+        (label and live.masked(label)) or _label(live.name if tool is None else tool.name),
+        arguments(live),
+        by,
+        live.digest(),
+        "once" if tool is None else tool.does,
+        **(live.marks or {}),
+        **more,
+    )
+    return (request.at, live.id, "accepted", data)
+
+
+def call(live: LiveCall) -> Call:
+    """What the log says of a call that was just accepted, as its caller sees it."""
+    at, id, kind, data = accepted(live)
+    return History(live.session_id, [Event(0, at, id, kind, event_json(kind, data))]).call()
+
+
+def _label(name: str) -> str:
+    label = _labels.get(name)
+    if label is None:
+        label = one_line(title(name))
+        if len(_labels) < 10_000:  # names of tools that do not exist are anybody's text
+            _labels[name] = label
+    return label
+
+
+def arguments(live: LiveCall) -> Any:
+    """The arguments as they may be seen: the bytes that came where they are valid, secrets masked."""
+    call = live.admission
+    if call.shown is not None:
+        return call.shown
+    if call.parsed is not None:
+        return raw(call.parsed.json)
+    if len(live.args) > live.pipeline.limits.arguments_bytes:
+        return None
+    try:
+        return decode(live.args)
+    except (ValueError, RecursionError):
+        return live.args.decode("utf-8", "replace")
+
+
+def started(live: LiveCall, attempt: int) -> Draft:
+    """What really runs, and why it may."""
+    data = Started(attempt, arguments(live), live.digest(), live.admission.timeout_s, verdict_of(live))
+    return (live.started_at, live.id, "started", data)
+
+
+def verdict_of(live: LiveCall) -> Any:
+    """What the policy says of it, as JSON."""
+    verdict = live.admission.verdict
+    return None if verdict is None else Raw(_verdict(verdict))
+
+
+def done(
+    live: LiveCall, result: Result, now: float, state: StateRecord | None = None, *, of: type[Done] = Done
+) -> Done:
+    """The outcome. Only what is there is written."""
+    failure, metadata = result.failure, result.metadata
+    took = round((now - live.started_at) * 1000, 3) if live.started_at else 0
+    plain = failure is None and state is None and result.handover is None and result.extras is NO_EXTRAS
+    if plain and not (metadata or result.content or live.background):
+        return of(ok=True, data=raw(result.json), duration_ms=took)
+    if failure is not None and live.tool is not None and "definition" in live.tool.metadata:
+        metadata = {"definition": live.tool.metadata["definition"]["sha256"], **metadata}
+    wake = (live.wake or (live.tool.wake if live.tool is not None else "next_turn")) if live.background else None
+    content: Any = list(result.content) or None
+    return of(
+        ok=failure is None,
+        failure=failure,
+        verdict=verdict_of(live) if live.verdict is not None and live.verdict.effect == "deny" and failure else None,
+        data=raw(result.json) if failure is None else UNSET,
+        message=result.message,
+        content=content,
+        handover=result.handover,
+        metadata=dict(metadata) or None,
+        background=live.background,
+        wake=wake,
+        duration_ms=took,
+        state=state,
+    )
+
+
+def ending(live: LiveCall, result: Result, now: float, data: Done) -> list[Draft]:
+    """The last events of a call: what it brought about, and its end."""
+    end = (now, live.id, data.kind, data)
+    if result.extras is NO_EXTRAS:
+        return [end]
+    return [*(draft(now, live.id, EffectReported(effect.type, effect.data)) for effect in result.effects), end]
+
+
+def quick(live: LiveCall, result: bytes, now: float) -> QuickCall:
+    """All that the log says of a plain call that is over."""
+    call, request = live.admission, live.request
+    assert type(call) is Admitted
+    return QuickCall(
+        live.session.id,
+        live.id,
+        call.tool,
+        request.options.by,
+        call.parsed.json,
+        result,
+        call.timeout_s,
+        call.verdict,
+        request.at,
+        live.started_at,
+        now,
+    )

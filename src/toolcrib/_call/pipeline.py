@@ -14,12 +14,11 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from toolcrib._call import approvals, lifecycle, records, schedules, suspension
+from toolcrib._call import approvals, lifecycle, questions, schedules, suspension
 from toolcrib._call.admission import Admission, confirm
 from toolcrib._call.bodies import run_body
 from toolcrib._call.cancellation import end_children
 from toolcrib._call.checks import CheckHost
-from toolcrib._call.eager_tasks import Starter
 from toolcrib._call.failures import failure_of, trace, traced, unexpected
 from toolcrib._call.history import question
 from toolcrib._call.live_call import NOBODY, Caller, LiveCall
@@ -27,7 +26,7 @@ from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_resu
 from toolcrib._call.owner_turns import LoopTurns, OwnerTurns
 from toolcrib._call.remote import Engine, goes_elsewhere, version_of
 from toolcrib._call.request import Admitted, CallRequest, Rejected
-from toolcrib._call.scheduler import Clock, Scheduler
+from toolcrib._call.scheduler import Clock, Scheduler, Starter
 from toolcrib._call.suspension import child_ended, pause
 from toolcrib._call.waiting_calls import WaitingCalls
 from toolcrib.catalog import Catalog
@@ -82,8 +81,8 @@ class Pipeline:
         self.revision: Callable[[str], Awaitable[int]] | None = None
         self.lapsed: Callable[[float], bool] | None = None
         self.worker = f"w-{secrets.token_hex(8)}"
-        self._prefix = f"c{secrets.token_hex(6)}"
-        self._numbers = itertools.count(1)
+        self.new_id = map(f"c{secrets.token_hex(6)}{{:x}}".format, itertools.count(1)).__next__
+        """Gives a new id for a call."""
         self.refused_after_done = 0
         self.stopping = self.starting = False
         self._unwritten: dict[str, set[str]] = {}  # by the id of a call: those that it made and whose ends come later
@@ -120,10 +119,6 @@ class Pipeline:
         self.revision = getattr(self.store, "revision", None)
         self.lapsed = getattr(self.store, "lapsed", None)
 
-    def new_id(self) -> str:
-        """A new id for a call."""
-        return f"{self._prefix}{next(self._numbers):x}"
-
     async def accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """Takes a new call through its admission; then it runs, queues, or waits for somebody."""
         gone = self._gone(request)
@@ -139,7 +134,7 @@ class Pipeline:
         elif admission.verdict.effect == "ask":
             await self._see_through(live, self.park(live, confirm(admission)))
         elif admission.tool.run is None:
-            await self._see_through(live, self.park(live, records.client(live)))
+            await self._see_through(live, self.park(live, questions.client(live)))
         elif self.engine is not None and goes_elsewhere(live):
             await self._see_through(live, self._hand_over(live, self.engine))
         elif live.durable:
@@ -150,7 +145,7 @@ class Pipeline:
             self.start(live)
         else:
             live.session.live[live.id] = live
-            self._put_first(live, live.new_row("queued"), [records.accepted(live)])
+            self._put_first(live, live.new_row("queued"), [lifecycle.accepted(live)])
         return live
 
     def check_context(self, request: CallRequest, tool: Tool, seconds: float, secrets: list[str]) -> Context:
@@ -211,7 +206,7 @@ class Pipeline:
         """A call that is acknowledged is in the store before; a key that was used finds its first call."""
         live.session.live[live.id] = live
         row = live.new_row("queued")
-        conflict = await self._commit(live, live.accepted(row, [records.accepted(live)]))
+        conflict = await self._commit(live, live.accepted(row, [lifecycle.accepted(live)]))
         if await self._shut_out(live, conflict):
             return
         live.row = row if conflict is None else _standing(conflict)
@@ -226,7 +221,7 @@ class Pipeline:
         """Any node may run it: all that it takes is in the store before one is told."""
         row = live.new_row("queued")
         row.worker = None
-        write = live.accepted(row, [records.accepted(live, **version_of(live))])
+        write = live.accepted(row, [lifecycle.accepted(live, **version_of(live))])
         conflict = await live.session._awaited.submit(live, write)
         if await self._shut_out(live, conflict):
             return
@@ -301,9 +296,9 @@ class Pipeline:
         live.started_at = self.clock.now()
         old = live.row
         if old is None:
-            write = live.accepted(live.new_row("running", 1), [records.accepted(live), records.started(live, 1)])
+            write = live.accepted(live.new_row("running", 1), [lifecycle.accepted(live), lifecycle.started(live, 1)])
         else:
-            events = [records.started(live, old.attempt + 1)] if live.announce else []
+            events = [lifecycle.started(live, old.attempt + 1)] if live.announce else []
             write = lifecycle.claim(old, self.worker, events)
         row = write.row
         assert row is not None
@@ -347,7 +342,7 @@ class Pipeline:
     def begin_behind(self, live: LiveCall) -> None:
         """Writes that a read call was accepted and started, once it turns out not to be over at once."""
         if live.row is None:
-            self._put_first(live, live.new_row("running", 1), [records.accepted(live), records.started(live, 1)])
+            self._put_first(live, live.new_row("running", 1), [lifecycle.accepted(live), lifecycle.started(live, 1)])
 
     def _put_first(self, live: LiveCall, row: Row, events: list[Draft]) -> None:
         self.store.put(live.accepted(row, events))
@@ -394,6 +389,8 @@ class Pipeline:
         call = live.admission
         assert type(call) is Admitted and call.tool.run is not None
         tool = call.tool
+        if tool.direct is not None and self.layer is None:
+            return tool.direct(**call.parsed.values)  # type: ignore[no-any-return]
         context = live.context() if tool.context or self.layer is not None else None
         if self.layer is not None:
             return self.layer(context, lambda: run_body(live, tool, context))
@@ -473,7 +470,7 @@ class Pipeline:
         if row is not None and row.code == "unknown" and row.worker == self.worker and live.id == row.id:
             code = None if result.failure is None else result.failure.code
             now = self.clock.now()
-            settled = draft(now, live.id, records.done(live, result, now, of=Settled))
+            settled = draft(now, live.id, lifecycle.done(live, result, now, of=Settled))
             await self.durably(live, lifecycle.settle(row, code, [settled]))
         self.release(live)
 
@@ -503,7 +500,7 @@ class Pipeline:
         now = self.clock.now()
         row = live.new_row("done", 1)
         live.concluding = True
-        write = lifecycle.accept(row, records.quick(live, json, now))
+        write = lifecycle.accept(row, lifecycle.quick(live, json, now))
         if live.maker is not None:
             live.on_behalf(write, live.maker)
         self.store.put(write)
@@ -512,7 +509,7 @@ class Pipeline:
         return True
 
     async def _record(self, live: LiveCall, result: Result) -> Conflict | None:
-        write = self._done(live, result, records.done(live, result, self.clock.now()))
+        write = self._done(live, result, lifecycle.done(live, result, self.clock.now()))
         if live.durable or live.tool is None or live.tool.does != "read" or self._waits_its_turn(live):
             return await self.durably(live, write)
         return self.store.put(write)
@@ -547,7 +544,7 @@ class Pipeline:
                 return await self._without_state(live, conflicting(live, result, problem, base))
             commit = session.state.record(result.changes, base, live.run)
             row = live.row
-            write = self._done(live, result, records.done(live, result, self.clock.now(), commit))
+            write = self._done(live, result, lifecycle.done(live, result, self.clock.now(), commit))
             write.revision = (commit.revision - 1, commit.revision)
             conflict = await self.durably(live, write)
             if conflict is None:
@@ -602,14 +599,14 @@ class Pipeline:
         code = None if result.failure is None else result.failure.code
         now = self.clock.now()
         if live.row is not None:
-            write = lifecycle.finish(live.row, code, records.ending(live, result, now, data))
+            write = lifecycle.finish(live.row, code, lifecycle.ending(live, result, now, data))
         else:
             row = live.new_row("done", 1 if live.started_at else 0)
             row.code = code
-            events = [records.accepted(live)]
+            events = [lifecycle.accepted(live)]
             if live.started_at:
-                events.append(records.started(live, 1))
-            events += records.ending(live, result, now, data)
+                events.append(lifecycle.started(live, 1))
+            events += lifecycle.ending(live, result, now, data)
             write = live.accepted(row, events)
         if live.marks is not None or live.history is not None or live.secrets:
             write.forgets = live.forgets
@@ -707,7 +704,7 @@ class Pipeline:
         """The end of a call that was stopped, on the row that stands."""
         now, result = self.clock.now(), result or self._stopped(live)
         assert result.failure is not None
-        write = lifecycle.finish(row, result.failure.code, [draft(now, live.id, records.done(live, result, now))])
+        write = lifecycle.finish(row, result.failure.code, [draft(now, live.id, lifecycle.done(live, result, now))])
         write.forgets = live.forgets
         return write
 
@@ -772,7 +769,7 @@ class Pipeline:
             return
         live.flush()
         now = self.clock.now()
-        data = records.waiting(live, asked, now)
+        data = questions.waiting(live, asked, now)
         command = await suspension.command_of(live, asked)
         if command is not None and command.failure is not None:
             await self.conclude(live, command)
@@ -786,8 +783,8 @@ class Pipeline:
         else:
             row = live.new_row("waiting", 1 if live.started_at else 0)
             row.question, row.expires_at = asked_id, expires
-            begun = [records.started(live, 1)] if live.started_at else []
-            write = live.accepted(row, [records.accepted(live), *begun, draft(now, live.id, data)])
+            begun = [lifecycle.started(live, 1)] if live.started_at else []
+            write = live.accepted(row, [lifecycle.accepted(live), *begun, draft(now, live.id, data)])
         conflict = await (
             self.durably(live, write) if command is None else suspension.commit_with(live, write, data, command)
         )
@@ -810,7 +807,7 @@ class Pipeline:
             result = presentable(live, result)
         now = self.clock.now()
         code = None if result.failure is None else result.failure.code
-        write = lifecycle.finish(row, code, [*events, draft(now, live.id, records.done(live, result, now))])
+        write = lifecycle.finish(row, code, [*events, draft(now, live.id, lifecycle.done(live, result, now))])
         for id, data in live.attached:
             await self.store.keep(live.session_id, id, data)
         live.concluding, write.forgets = True, live.forgets

@@ -13,7 +13,7 @@ from toolcrib.schema import ParsedArguments
 from toolcrib.schema.names import one_line
 from toolcrib.schema.problems import ArgumentProblem
 from toolcrib.schema.redaction import MASK, parted, texts_of
-from toolcrib.store.codec import decode
+from toolcrib.store.codec import decode, encode
 from toolcrib.tool import Tool
 from toolcrib.types import By, Failure, Wake
 
@@ -329,3 +329,27 @@ def hidden(
     if places is None and not values and not secrets:
         return None, secrets  # it only looked as if
     return shown, texts_of(values) or secrets
+
+
+def undressed(tool: Tool, given: bytes, label: str) -> tuple[bytes, str]:
+    """A model's arguments without the topic and the nulls that its view of the schema asked for; and the label."""
+    if b"topic" not in given and b"null" not in given and b"\\u" not in given:
+        return given, label  # as most are: there is nothing to take off
+    try:
+        values = decode(given)
+    except (ValueError, RecursionError):
+        return given, label
+    if not isinstance(values, dict):
+        return given, label
+    properties = tool.input_schema.get("properties", {})
+    required = set(tool.input_schema.get("required", ()))
+    topic = values.get("topic")
+    kept = {
+        name: value
+        for name, value in values.items()
+        if (name != "topic" or "topic" in properties)
+        and not (value is None and name in properties and name not in required)
+    }
+    if isinstance(topic, str) and topic.strip():
+        label = label or one_line(topic)
+    return (given if len(kept) == len(values) else encode(kept)), label

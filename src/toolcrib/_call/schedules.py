@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from toolcrib._call import lifecycle, records
+from toolcrib._call import lifecycle
 from toolcrib._call.answers import end_waiting, revive, take_on
 from toolcrib._call.history import History
 from toolcrib._call.lifecycle import DUE, waits_for_time
@@ -111,7 +111,7 @@ async def plan(session: Session, wanted: Schedule, options: CallOptions, maker: 
     row.question, row.expires_at = f"{DUE}{live.id}", told.due or pipeline.clock.now() + LOOK_S
     at = pipeline.clock.now()
     keeps = () if live.shown is None else (pipeline.vault.sealed(session.id, secret_id(live.id), live.args),)
-    return DeferredCall(row, [records.accepted(live), draft(at, live.id, told)], keeps)
+    return DeferredCall(row, [lifecycle.accepted(live), draft(at, live.id, told)], keeps)
 
 
 async def _times(session: Session, id: str, wanted: Schedule, maker: LiveCall | None) -> Scheduled:

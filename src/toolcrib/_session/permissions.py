@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from toolcrib._call import answers, records
+from toolcrib._call import answers, questions
 from toolcrib._call.request import Admitted, Rejected
 from toolcrib.errors import Refused
 from toolcrib.events import Approved
@@ -109,7 +109,7 @@ async def _approve(session: Session, asked: Question, given: Answer) -> None:
         await session._log(Approved(asked.offer, given.actor, asked.id))
         session._approved(asked.offer)
     for other in await session.questions():
-        if other.id != asked.id and other.key == records.CONFIRM and await _covered(session, other):
+        if other.id != asked.id and other.key == questions.CONFIRM and await _covered(session, other):
             reason = f"Covered by the answer to {asked.id}"
             with contextlib.suppress(Refused):  # one that wants somebody else's yes still waits for it
                 await answers.answer(session, other.id, "accept", actor=given.actor, reason=reason)

@@ -8,8 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolcrib._call.records import undressed
-from toolcrib._call.request import hidden
+from toolcrib._call.request import hidden, undressed
 from toolcrib.agent.attachments import without_files
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import (

@@ -76,8 +76,14 @@ def _open(kind: str, values: Any) -> EventData:
     return Notice(text, values) if kind == Notice.kind else ErrorNotice(text, values)
 
 
+FLAT = frozenset({UserState, Notice, ErrorNotice, Unknown})
+"""The types whose JSON text is made of something else than their fields."""
+
+
 def written(data: EventData) -> Any:
     """Return what the JSON text of the data is made of."""
+    if type(data) not in FLAT:
+        return data
     match data:
         case UserState():
             return data.values

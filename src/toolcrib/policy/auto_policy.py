@@ -17,16 +17,17 @@ class AutoPolicy:
     """What a tool says about itself decides, and nothing else."""
 
     def __init__(self) -> None:
-        self._verdicts: dict[Tool, Verdict] = {}
+        self.settled: dict[Tool, Verdict] = {}
+        """The verdicts that were worked out: they hold for every call of a tool."""
 
     def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
         """The same for every call of a tool, so it is worked out once."""
-        verdict = self._verdicts.get(tool)
+        verdict = self.settled.get(tool)
         if verdict is None:
-            if len(self._verdicts) >= MOST:  # of tools that came and went
-                self._verdicts.clear()
+            if len(self.settled) >= MOST:  # of tools that came and went
+                self.settled.clear()
             verdict = pinned(None, tool) or by_default("auto", tool, granted=False, believed=False)
-            self._verdicts[tool] = verdict
+            self.settled[tool] = verdict
         return verdict
 
 

@@ -33,7 +33,7 @@ class DefaultPolicy(AutoPolicy):
 
     def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
         """The verdict on one call."""
-        verdict = self._verdicts.get(tool)
+        verdict = self.settled.get(tool)
         if verdict is not None:
             return verdict
         if tool.capabilities:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -31,9 +31,11 @@ class ParsedArguments(msgspec.Struct, frozen=True, gc=False):
 class Parser:
     """Parses the arguments of one tool; made once."""
 
-    __slots__ = ("rules", "schema")
+    __slots__ = ("exact", "rules", "schema")
 
     def __init__(self, rules: JsonSchemaValidator) -> None:
+        self.exact: Callable[..., dict[str, Any]] | None = None
+        """Reads a JSON text that is right as it stands; where it raises a `ValidationError`, `mend` decides."""
         self.rules = rules
         self.schema: dict[str, Any] = rules.schema
 
@@ -44,6 +46,14 @@ class Parser:
             BadArguments: the text is not JSON or breaks the schema.
         """
         raise NotImplementedError
+
+    def mend(self, raw: bytes) -> ParsedArguments:
+        """Parse a JSON text that is not right as it stands.
+
+        Raises:
+            BadArguments: it cannot be read gently either.
+        """
+        return self.parse(raw)
 
     def normalised(self, parsed: ParsedArguments) -> dict[str, Any]:
         """Give the final arguments as plain JSON data with defaults filled in."""

@@ -38,6 +38,7 @@ class TypedParser(Parser):
         super().__init__(JsonSchemaValidator(schema))
         self._validate = validate
         self._may_be_infinite = _is_open(schema)
+        self.exact = None if self._may_be_infinite else validate
         self._sure = False
 
     def parse(self, raw: bytes) -> ParsedArguments:
@@ -45,7 +46,7 @@ class TypedParser(Parser):
         try:
             values = self._validate(raw, strict=True)
         except ValidationError:
-            return self._mended(raw)
+            return self.mend(raw)
         if self._may_be_infinite and (LETTER_N in raw or LETTER_I in raw):
             _refuse_infinite(raw)
         return ParsedArguments(raw, values)
@@ -58,7 +59,7 @@ class TypedParser(Parser):
             self.rules.fill_defaults(data)
         return data
 
-    def _mended(self, raw: bytes) -> ParsedArguments:
+    def mend(self, raw: bytes) -> ParsedArguments:
         """Read gently what is not valid as it stands, or say all that is wrong with it."""
         self._make_sure()
         text, data = self.read(raw, decode(raw))

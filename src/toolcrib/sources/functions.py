@@ -129,7 +129,12 @@ def _body(function: Callable[..., Any], context_param: str | None, deps: Mapping
         with_deps.deps = dict(deps)  # type: ignore[attr-defined]  # for whoever has to give them: see `needed_deps`
         return with_deps
     if context_param is None:
-        return lambda context, values: function(**values)
+
+        def plain(context: Any, values: Mapping[str, Any]) -> Any:
+            return function(**values)
+
+        plain.direct = function  # type: ignore[attr-defined]  # see `Tool.direct`
+        return plain
     name: str = context_param
     return lambda context, values: function(**{name: context}, **values)
 

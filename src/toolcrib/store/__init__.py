@@ -83,7 +83,7 @@ class Row(msgspec.Struct, gc=False):
         return msgspec.structs.asdict(self)
 
 
-class Write:
+class Write(msgspec.Struct, eq=False):
     """Events of one session, and the row of at most one call that they change.
 
     `expect` is None for a new row, else the (state, attempt) that must still stand; otherwise nothing is written.
@@ -111,52 +111,25 @@ class Write:
     that such a store is given back may say that the key of its row is free again (`frees_key`).
     """
 
-    adds: tuple[Row, ...]
-    keeps: tuple[tuple[str, bytes], ...]
-    forgets: tuple[str, ...]
+    # A msgspec Struct for the same reason as `Row`.
 
-    __slots__ = (
-        "adds",
-        "bounded",
-        "cursor",
-        "events",
-        "expect",
-        "first",
-        "forgets",
-        "frees_key",
-        "holder",
-        "keeps",
-        "on_commit",
-        "on_conflict",
-        "on_late",
-        "revision",
-        "row",
-        "serial",
-        "session",
-    )
-
-    def __init__(
-        self,
-        session: str,
-        events: list[Draft] | CompactWrite,
-        row: Row | None = None,
-        expect: tuple[str, int] | None = None,
-        *,
-        revision: tuple[int, int] | None = None,
-        on_commit: Callable[[], None] | None = None,
-    ) -> None:
-        self.session = session
-        self.events = events
-        self.row = row
-        self.expect = expect
-        self.revision = revision
-        self.on_commit = on_commit
-        self.on_conflict: Callable[[Conflict], None] | None = None
-        self.on_late: Callable[[], Write | None] | None = None
-        self.holder: tuple[str, int] | None = None
-        self.cursor: tuple[str, int] | None = None
-        self.first = self.frees_key = self.bounded = self.serial = False
-        self.adds = self.keeps = self.forgets = ()
+    session: str
+    events: list[Draft] | CompactWrite
+    row: Row | None = None
+    expect: tuple[str, int] | None = None
+    revision: tuple[int, int] | None = None
+    on_commit: Callable[[], None] | None = None
+    on_conflict: Callable[[Conflict], None] | None = None
+    on_late: Callable[[], Write | None] | None = None
+    holder: tuple[str, int] | None = None
+    cursor: tuple[str, int] | None = None
+    first: bool = False
+    frees_key: bool = False
+    bounded: bool = False
+    serial: bool = False
+    adds: tuple[Row, ...] = ()
+    keeps: tuple[tuple[str, bytes], ...] = ()
+    forgets: tuple[str, ...] = ()
 
     def places(self) -> dict[str, int]:
         """Where the events of each call that it adds begin."""

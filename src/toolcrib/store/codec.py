@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from toolcrib.events import EventData, Omitted, fields_of, written
+from toolcrib.events.forms import FLAT
 
 __all__ = ["Omitted"]
 
@@ -56,13 +57,17 @@ class CompactData(Protocol):
 
 
 class CompactWrite(CompactData, Protocol):
-    """All events of one write in one small object: their data, each of them by its place, and the time of the last."""
+    """All events of one write in one small object: their data, each by its place, their number, the last time."""
 
     at: float
+    count: int
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, number: int) -> Any: ...
+
+    def lines(self) -> Sequence[tuple[float, str, str, bytes]]:
+        """Time, call, kind and JSON text of each."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -165,7 +170,7 @@ def split_large(kind: str, data: EventData | CompactData) -> tuple[bytes, dict[s
         json = data.json(kind)
         return (json, {}) if len(json) <= LARGE else _split(_raw_fields.decode(json))
     try:
-        text = _small.encode(written(data))
+        text = _small.encode(data if type(data) not in FLAT else written(data))
     except _HasLarge:
         return _split(fields_of(data))
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -150,7 +150,7 @@ class MemoryStore:
         """Writes at once."""
         log = self._logs.get(write.session) or self._log(write.session)
         row, events = write.row, write.events
-        count = len(events)
+        count = len(events) if isinstance(events, list) else events.count
         conflict = None if write.holder is None and write.revision is None else _overtaken(log, write)
         if row is not None and conflict is None:
             conflict = self._guard(log, row, write, count)

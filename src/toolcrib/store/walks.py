@@ -15,7 +15,7 @@ from typing import Any
 from toolcrib.store import INFINITE, LogPosition, Walk, WalkedCall, WalkFilter
 from toolcrib.store.codec import encode
 from toolcrib.store.schema import queries
-from toolcrib.store.sqlite.writer import to_row
+from toolcrib.store.sqlite.log_reader import to_row
 
 SCAN = 10_000
 """Calls that are looked at for one page."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from toolcrib._call.eager_tasks import Starter
+from toolcrib._call.scheduler import Starter
 from toolcrib.serve.mcp import wire
 from toolcrib.serve.mcp.legacy import LegacyConnection, LegacyHandler
 from toolcrib.serve.mcp.modern import ModernHandler

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import UNSET, Raw
 
-from toolcrib._call.eager_tasks import Starter
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.request import CallRequest
+from toolcrib._call.scheduler import Starter
 from toolcrib.crib import Crib
 from toolcrib.serve.mcp.content import told_by_server, tool_result
 from toolcrib.serve.mcp.library import McpLibrary, completed

@@ -16,9 +16,9 @@ from toolcrib.store.backup import PIECE, TABLES, Rows, synced
 from toolcrib.store.private_files import make_private
 from toolcrib.store.schema import migrate, migrations, queries
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, WHOLE, wal
-from toolcrib.store.sqlite.checksum import event_crc, kept_crc
 from toolcrib.store.sqlite.store import SqliteStore
 from toolcrib.store.sqlite.workers import used
+from toolcrib.store.sqlite.writer import event_crc, kept_crc
 
 
 @asynccontextmanager

@@ -48,7 +48,8 @@ class Checkpoints:
         self._workers = workers
         self._marked = self._owes = False
         self._commits = 0
-        self._changes = self._look_at = db.total_changes
+        self._changes = self.look_at = db.total_changes
+        """`look_at` is how many rows will have been written when the WAL is looked at next."""
         self._due, self._next = COMMITS, 2 * WAL_BYTES
         self._rest_at = 0.0
         self.rest_s: float | None = None
@@ -56,8 +57,11 @@ class Checkpoints:
         db.execute("PRAGMA wal_autocheckpoint = 0")
         db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
 
-    def after_write(self) -> None:
-        """Marks the file as one that has a WAL, and moves the WAL into it when it has grown; nobody waits for this."""
+    def after_write(self, commits: int = 1) -> None:
+        """Marks the file as one that has a WAL, and moves the WAL into it when it has grown; nobody waits for this.
+
+        It need not be called before `look_at`; `commits` is how many there were since it was called last.
+        """
         changes = self._db.total_changes
         if changes == self._changes:
             if self._marked and time.monotonic() >= self._rest_at:
@@ -65,10 +69,10 @@ class Checkpoints:
             return
         self._changes = changes
         self._rest_at = time.monotonic() + QUIET_S
-        self._commits += 1
-        if changes >= self._look_at:
+        self._commits += commits
+        if changes >= self.look_at:
             self._look()
-            self._look_at = self._db.total_changes if self._owes else self._db.total_changes + LOOK
+            self.look_at = self._db.total_changes if self._owes else self._db.total_changes + LOOK
             self.rest_s = QUIET_S if self._marked else None
 
     def _look(self) -> None:
@@ -94,7 +98,7 @@ class Checkpoints:
                     self._marked = not self._checkpoint("TRUNCATE")
                     self.rest_s = QUIET_S if self._marked else None
                     self._commits = 0
-                    self._look_at = self._db.total_changes
+                    self.look_at = self._db.total_changes
                     return
         except (sqlite3.Error, OSError):
             return

@@ -12,8 +12,8 @@ from toolcrib.errors import StoreError
 from toolcrib.store.codec import decode
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, WHOLE, wal
-from toolcrib.store.sqlite.checksum import event_crc, kept_crc
 from toolcrib.store.sqlite.workers import used
+from toolcrib.store.sqlite.writer import event_crc, kept_crc
 
 MOST = 100
 """Problems that are told; a file with so many is not mended one by one."""

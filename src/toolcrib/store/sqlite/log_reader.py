@@ -73,3 +73,22 @@ def read_kept(db: sqlite3.Connection, n: int, id: str) -> bytes | None:
     """A large value."""
     found = db.execute(queries()["kept"], {"n": n, "id": id}).fetchone()
     return None if found is None else bytes(found[0])
+
+
+def read_rows(db: sqlite3.Connection, query: str, **values: Any) -> list[Row]:
+    """Rows of the index."""
+    cursor = db.execute(queries()[query], values)
+    names = [column[0] for column in cursor.description]
+    return [to_row(dict(zip(names, found, strict=True))) for found in cursor]
+
+
+def read_row(db: sqlite3.Connection, query: str, **values: Any) -> Row | None:
+    """The first row of the index that fits."""
+    return next(iter(read_rows(db, query, **values)), None)
+
+
+def to_row(data: dict[str, Any]) -> Row:
+    """A row of the index from its columns."""
+    data["session"] = data.pop("session_id")
+    data["background"] = bool(data["background"])
+    return Row(**data)

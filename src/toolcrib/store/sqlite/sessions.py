@@ -8,8 +8,7 @@ from typing import Any
 from toolcrib.store import Archive, Write
 from toolcrib.store.codec import Stored, encode, split_large
 from toolcrib.store.schema import queries
-from toolcrib.store.sqlite.checksum import event_crc
-from toolcrib.store.sqlite.writer import insert_row, keep
+from toolcrib.store.sqlite.writer import event_crc, insert_row, keep
 
 
 def belongings(db: sqlite3.Connection, n: int) -> tuple[dict[str, int], list[str]]:

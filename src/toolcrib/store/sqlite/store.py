@@ -42,17 +42,24 @@ from toolcrib.store.private_files import make_private, restrict
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.sqlite import sessions
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
-from toolcrib.store.sqlite.log_reader import MOST, read_kept, read_page, read_stories
+from toolcrib.store.sqlite.log_reader import MOST, read_kept, read_page, read_row, read_rows, read_stories
 from toolcrib.store.sqlite.vacuum import free_some
-from toolcrib.store.sqlite.workers import ChangeCounter, Workers, used
-from toolcrib.store.sqlite.writer import Writer, data_version, explain, insert_row, keep, nothing, read_row, read_rows
+from toolcrib.store.sqlite.workers import Workers, used
+from toolcrib.store.sqlite.writer import (
+    BACKLOG,
+    OLD_S,
+    ChangeCounter,
+    Writer,
+    data_version,
+    explain,
+    insert_row,
+    keep,
+    nothing,
+)
 from toolcrib.store.walks import in_file, listing
 
 LOOK_S, WATCH_LOOKS = 0.1, 10
 """How often another process's writes are looked for while a session is followed; while all are watched, every tenth."""
-
-MOVES_S = 0.1
-"""How often it is looked, in memory, whether another process changed what belongs to a session itself."""
 
 ROOM = 64 * 1024
 """With fewer bytes than that an SQLite file cannot be opened."""
@@ -84,6 +91,8 @@ class SqliteStore:
         self._followers = Followers()
         self._looking: asyncio.Task[None] | None = None
         self.own_changed: Callable[[str], None] | None = None
+        self.moved: Callable[[], int]
+        """Another number when another process wrote an event of a session itself, or changed a state."""
 
     @property
     def path(self) -> Path:
@@ -112,12 +121,11 @@ class SqliteStore:
                 raise StoreUnavailable(f"Cannot open {self._path}: {self._reason(error)}") from None
             undo.pop_all()
         self._readers = ThreadPoolExecutor(1, "toolcrib-read")
-        self._moves = ChangeCounter(self._workers)
+        self._moves = ChangeCounter(self._workers, self._others_changed)
+        self.moved = self._moves.of_others
         self._writer = Writer(
             self._writing, self._path, self._followers, checkpoints, self._moves, always_full=self._full
         )
-        self._moved = self._moves.of_others()
-        self._polling = self._loop.call_later(MOVES_S, self._poll)
 
     def _reason(self, error: Exception) -> str:
         """What went wrong; SQLite has no better word than an error of the disk where there is no room for its index."""
@@ -153,7 +161,7 @@ class SqliteStore:
         except StoreUnavailable:
             pass  # what could not be written is lost, as after a kill
         self._followers.nudge()
-        self._polling.cancel()
+        self._moves.rest()
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
@@ -165,24 +173,18 @@ class SqliteStore:
         self._workers.leave()
         self._followers.nudge()
 
-    def _poll(self) -> None:
-        """Tells where another process changed what belongs to sessions themselves; nothing is read for it."""
-        moved = self._moves.of_others()
-        if moved != self._moved and self.own_changed is not None:
+    def _others_changed(self) -> None:
+        """Another process changed what belongs to sessions themselves."""
+        if self.own_changed is not None:
             self.own_changed("")
-        self._moved = moved
-        self._polling = self._loop.call_later(MOVES_S, self._poll)
-
-    def moved(self) -> int:
-        """Another number when another process wrote an event of a session itself, or changed a state."""
-        return self._moves.of_others()
 
     # Writing
 
     @property
     def behind(self) -> bool:
         """True if the writer has more to do than it should have."""
-        return self._writer.behind
+        writer = self._writer
+        return writer.waiting >= BACKLOG and self._loop.time() - writer.handed[0][0] > OLD_S
 
     def put(self, write: Write) -> Conflict | None:
         """Gathers the write; the writer takes it within milliseconds."""

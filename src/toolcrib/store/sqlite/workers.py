@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import itertools
 import mmap
 import os
 import threading
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -122,37 +121,3 @@ def _locked(fd: int) -> bool:
         return True
     fcntl.lockf(fd, fcntl.LOCK_UN)
     return False
-
-
-class ChangeCounter:
-    """Counts commits that concern sessions themselves or their state, in memory that all processes of a file share.
-
-    One look at it tells whether another process made one, without a look into the file. A commit is counted before it
-    can be seen and again after; in between nobody may trust what it knows.
-    """
-
-    def __init__(self, workers: Workers) -> None:
-        self._counts: MutableSequence[int] | memoryview[int] = workers.shared.moves
-        self._own = self._ticket = 0
-        self._doubts = itertools.count(-1, -1)
-
-    def began(self) -> None:
-        """This process is about to commit something of that kind; it holds the lock of the file's one writer."""
-        if not self._ticket:
-            self._own += 1
-            self._counts[0] = self._ticket = self._counts[0] + 1
-
-    def ended(self) -> None:
-        """It is committed, or was given up. Where another process is about to commit, that one says so itself."""
-        if self._ticket:
-            self._counts[1] = self._ticket
-            self._ticket = 0
-
-    def leave(self) -> None:
-        """Looks no more; whoever still asks finds that nothing changes."""
-        self._counts = [self._own, self._own]
-
-    def of_others(self) -> int:
-        """A number that is another one when another process has committed since."""
-        begun: int = self._counts[0]
-        return begun - self._own if begun == self._counts[1] else next(self._doubts)

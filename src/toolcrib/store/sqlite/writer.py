@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
+import struct
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.store import DOORS, SECRET, Conflict, Draft, Row, Write, enters
-from toolcrib.store.codec import encode, split_large
+from toolcrib.store.codec import LARGE, CompactWrite, encode, split_large
 from toolcrib.store.followers import Followers
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.checkpoint import Checkpoints
-from toolcrib.store.sqlite.checksum import event_crc, kept_crc
-from toolcrib.store.sqlite.workers import ChangeCounter
+from toolcrib.store.sqlite.log_reader import read_row
+from toolcrib.store.sqlite.workers import Workers
 
 BATCH = 512
 LATE = 10_000
@@ -37,6 +40,9 @@ HEADS = 10_000
 TOUCH_S = 1.0
 """How far the time of a session's last use may be behind its last event."""
 
+MOVES_S = 0.1
+"""How often it is looked, in memory, whether another process changed what belongs to a session itself."""
+
 Do = Write | Callable[[sqlite3.Connection], Any]
 
 
@@ -47,6 +53,55 @@ def nothing(db: sqlite3.Connection) -> None:
 def data_version(db: sqlite3.Connection) -> int:
     """Another number after a commit of another process; its own commits do not count."""
     return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+
+class ChangeCounter:
+    """Counts commits that concern sessions themselves or their state, in memory that all processes of a file share.
+
+    One look at it tells whether another process made one, without a look into the file. A commit is counted before it
+    can be seen and again after; in between nobody may trust what it knows.
+    """
+
+    def __init__(self, workers: Workers, tell: Callable[[], None]) -> None:
+        self._counts: MutableSequence[int] | memoryview[int] = workers.shared.moves
+        self._own = self._ticket = 0
+        self._doubts = itertools.count(-1, -1)
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._known = self.of_others()
+        self._polling = self._loop.call_later(MOVES_S, self._poll)
+
+    def began(self) -> None:
+        """This process is about to commit something of that kind; it holds the lock of the file's one writer."""
+        if not self._ticket:
+            self._own += 1
+            self._counts[0] = self._ticket = self._counts[0] + 1
+
+    def ended(self) -> None:
+        """It is committed, or was given up. Where another process is about to commit, that one says so itself."""
+        if self._ticket:
+            self._counts[1] = self._ticket
+            self._ticket = 0
+
+    def of_others(self) -> int:
+        """A number that is another one when another process has committed since."""
+        begun: int = self._counts[0]
+        return begun - self._own if begun == self._counts[1] else next(self._doubts)
+
+    def _poll(self) -> None:
+        """Tells where another process changed what belongs to sessions themselves; nothing is read for it."""
+        before, self._known = self._known, self.of_others()
+        if before != self._known:
+            self._tell()
+        self._polling = self._loop.call_later(MOVES_S, self._poll)
+
+    def rest(self) -> None:
+        """Tells no more."""
+        self._polling.cancel()
+
+    def leave(self) -> None:
+        """Looks no more; whoever still asks finds that nothing changes."""
+        self._counts = [self._own, self._own]
 
 
 class _WriterJob(NamedTuple):
@@ -103,8 +158,9 @@ class Writer:
         self._heads: dict[str, _Head] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._late: list[_WriterJob] = []
-        self._open = 0
-        self._handed: deque[tuple[float, int]] = deque()
+        self.waiting = 0
+        self.handed: deque[tuple[float, int]] = deque()
+        """When the thread was given how many of the writes that wait."""
         self._crowded = self._gathering = False
         self._stopped = False
         self._always_full = always_full
@@ -115,17 +171,12 @@ class Writer:
 
     def __bool__(self) -> bool:
         """True if something waits to be written."""
-        return self._open > 0 or bool(self._behind)
+        return self.waiting > 0 or bool(self._behind)
 
     @property
     def idle(self) -> bool:
         """True if all that was given to it is written, so that nobody has to wait for its thread."""
         return not (self or self._late or self._stopped)
-
-    @property
-    def behind(self) -> bool:
-        """True if more waits than should."""
-        return self._open >= BACKLOG and self._loop.time() - self._handed[0][0] > OLD_S
 
     def put(self, write: Write) -> None:
         """Gathers a write; it is taken within milliseconds."""
@@ -144,8 +195,8 @@ class Writer:
     def _hand_over(self) -> None:
         if self._behind:
             jobs, self._behind = self._behind, []
-            self._open += len(jobs)
-            self._handed.append((self._loop.time(), len(jobs)))
+            self.waiting += len(jobs)
+            self.handed.append((self._loop.time(), len(jobs)))
             self._queue.put(jobs)
 
     def do(self, do: Do) -> asyncio.Future[Any]:
@@ -179,6 +230,7 @@ class Writer:
     # In the thread
 
     def _work(self) -> None:
+        commits, before = 0, self._db.total_changes
         while jobs := list(self._next()):
             while len(jobs) < BATCH and not self._queue.empty():
                 more = self._queue.get()
@@ -188,7 +240,12 @@ class Writer:
                 jobs += more
             late, self._late = self._late, []
             self._tell(self._put_off(self._transaction(late + jobs)))
-            self._checkpoints.after_write()
+            changes = self._db.total_changes
+            commits += changes != before
+            if changes == before or changes >= self._checkpoints.look_at:
+                self._checkpoints.after_write(commits)
+                commits = 0
+            before = self._db.total_changes
 
     def _next(self) -> list[_WriterJob]:
         """What has gathered; while there is nothing, the WAL is emptied."""
@@ -285,9 +342,7 @@ class Writer:
             if conflict is not None:
                 return _Outcome(job, conflict, 0)
         first = head.seq + 1
-        for draft in write.events:
-            head.seq += 1
-            self._rows.append(self._event(head.n, head.seq, draft))
+        self._rows += self._lines(head, write.events)
         if write.cursor is not None:
             consumer, seq = write.cursor
             self._db.execute(self._sql["move_cursor"], {"n": head.n, "consumer": consumer, "seq": seq})
@@ -321,22 +376,40 @@ class Writer:
 
     def _touch(self, head: _Head, write: Write) -> None:
         """The session's own row is not written for every event, which would double the pages of a small commit."""
-        at, call = (write.events[-1][0], write.events[-1][1]) if write.events else (head.used_at, "")
+        events = write.events
+        at, call, kind = head.used_at, "", ""  # type: float, str | None, str
+        if not isinstance(events, list):
+            at = events.at
+        elif events:
+            at, call, kind, _ = events[-1]
         if write.revision is None and call is not None and at - head.used_at < TOUCH_S:
             return
         head.used_at = max(head.used_at, at)
         head.revision = write.revision[1] if write.revision else head.revision
-        if call is None and write.events:
-            head.closed = DOORS.get(write.events[-1][2], head.closed)
+        if call is None:
+            head.closed = DOORS.get(kind, head.closed)
         if call is None or write.revision is not None:
             self._moves.began()
         values = {"n": head.n, "revision": head.revision, "at": head.used_at, "closed": head.closed}
         if not self._db.execute(self._sql["touch_session"], values).rowcount:
             raise sqlite3.IntegrityError("another process swept the session")
 
-    def _event(self, n: int, seq: int, draft: Draft) -> tuple[Any, ...]:
+    def _lines(self, head: _Head, events: list[Draft] | CompactWrite) -> list[tuple[Any, ...]]:
+        """What is written of events; `head` is moved behind them."""
+        before, head.seq = (head.n << 32) + head.seq, head.seq + _count(events)
+        if isinstance(events, list):
+            return [self._event(key, draft) for key, draft in enumerate(events, before + 1)]
+        texts = events.lines()
+        if any(len(text) > LARGE for _, _, _, text in texts):
+            return [self._event(key, draft) for key, draft in enumerate(events, before + 1)]
+        return [
+            (key, at, call, kind, text.decode(), None, event_crc(key, at, call, kind, text))
+            for key, (at, call, kind, text) in enumerate(texts, before + 1)
+        ]
+
+    def _event(self, key: int, draft: Draft) -> tuple[Any, ...]:
         at, call, kind, data = draft
-        key = (n << 32) + seq
+        n = key >> 32
         text, large = split_large(kind, data)
         for part in large.values():
             keep(self._db, n, part.id, part.json)
@@ -344,7 +417,7 @@ class Writer:
         return (key, at, call, kind, text.decode(), names, event_crc(key, at, call, kind, text, names))
 
     def _guard(self, head: _Head, write: Write, row: Row) -> Conflict | None:
-        done_seq = head.seq + len(write.events) if row.state == "done" else row.done_seq
+        done_seq = head.seq + _count(write.events) if row.state == "done" else row.done_seq
         if write.expect is None:
             if head.closed and enters(row):
                 return Conflict(standing(self._db, head.n, row), closed=True)
@@ -371,15 +444,15 @@ class Writer:
             return
 
     def _told(self, outcomes: list[_Outcome]) -> None:
-        self._open -= len(outcomes)
+        self.waiting -= len(outcomes)
         left = len(outcomes)
         while left:
-            at, waiting = self._handed.popleft()
+            at, waiting = self.handed.popleft()
             if waiting > left:
-                self._handed.appendleft((at, waiting - left))
+                self.handed.appendleft((at, waiting - left))
             left -= min(left, waiting)
         self._crowded = len(outcomes) > 1
-        followed = bool(self._followers)
+        followed = self._followers.sessions or self._followers.watchers.all
         for job, value, first in outcomes:
             failed = isinstance(value, Exception)
             if isinstance(job.do, Write) and value is None:
@@ -391,6 +464,24 @@ class Writer:
                 job.do.on_conflict(value)
             if job.future is not None and not job.future.done():
                 job.future.set_exception(value) if failed else job.future.set_result(value)
+
+
+_pack = struct.Struct("<qd").pack
+
+
+def event_crc(key: int, at: float, call: str | None, kind: str, data: bytes, large: str | None = None) -> int:
+    """The CRC-32 of a line of the log: SQLite's own integrity check does not notice changed bytes inside a value."""
+    text = kind if call is None else call + kind
+    return crc32(data, crc32(_pack(key, at) + (text if large is None else text + large).encode()))
+
+
+def kept_crc(id: str, data: bytes) -> int:
+    """The CRC-32 of a large value."""
+    return crc32(data, crc32(id.encode()))
+
+
+def _count(events: list[Draft] | CompactWrite) -> int:
+    return len(events) if isinstance(events, list) else events.count
 
 
 def keep(db: sqlite3.Connection, n: int, id: str, data: bytes) -> None:
@@ -412,25 +503,6 @@ def _insert(db: sqlite3.Connection, n: int, row: Row, accepted_seq: int, done_se
     values = (row.id, n, row.tool, row.effect, row.state, row.attempt, row.worker, row.accepted_at)
     rest = (row.background, row.parent, row.key, row.code, row.question, row.expires_at, row.crashes)
     return db.execute(queries()["insert_call"], (*values, *rest, accepted_seq, done_seq)).rowcount
-
-
-def read_rows(db: sqlite3.Connection, query: str, **values: Any) -> list[Row]:
-    """Rows of the index."""
-    cursor = db.execute(queries()[query], values)
-    names = [column[0] for column in cursor.description]
-    return [to_row(dict(zip(names, found, strict=True))) for found in cursor]
-
-
-def read_row(db: sqlite3.Connection, query: str, **values: Any) -> Row | None:
-    """The first row of the index that fits."""
-    return next(iter(read_rows(db, query, **values)), None)
-
-
-def to_row(data: dict[str, Any]) -> Row:
-    """A row of the index from its columns."""
-    data["session"] = data.pop("session_id")
-    data["background"] = bool(data["background"])
-    return Row(**data)
 
 
 def explain(error: Exception, path: Path) -> Exception:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib._call.eager_tasks import EagerStarter, SpareStarter
+from toolcrib._call.scheduler import EagerStarter, SpareStarter
 
 KINDS: list[Any] = [SpareStarter] + ([EagerStarter] if sys.version_info >= (3, 12) else [])
 where: ContextVar[str] = ContextVar("where", default="nowhere")
