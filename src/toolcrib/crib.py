@@ -383,8 +383,7 @@ class Crib:
         A server with keys asks for it.
         """
         if self.pipeline.limits.shared is None and not self.pipeline.scheduler.shared:
-            calls = [live for session in self._in_memory() for live in session.live.values()]
-            self.pipeline.share([live for live in calls if live.seated])
+            self.pipeline.share()
 
     def _in_memory(self) -> list[Session]:
         return [*self._sessions.values(), *self._attached_sessions.values()]
@@ -443,7 +442,9 @@ class Crib:
     def _end_unseen(self, session: Session) -> None:
         """Calls in the queue of tools that the session no longer has end; those that have started go on."""
         for live in list(session.live.values()):
-            if not live.seated and live.desk is None and live.tool and live.tool.id not in session._view.names:
+            if self.pipeline.scheduler.seats(live) or live.desk is not None or live.tool is None:
+                continue
+            if live.tool.id not in session._view.names:
                 live.stop(self.pipeline.admission.missing(live.request))
 
     # Sessions

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 from msgspec.json import encode as to_json
 
 from toolcrib._call import answers, cancellation, lifecycle, schedules
+from toolcrib._call.fence import AWAITED, DURABLE, NOBODY, Caller
 from toolcrib._call.history import result
 from toolcrib._call.host import CallHost
 from toolcrib._call.lifecycle import waits_for_children
-from toolcrib._call.live_call import AWAITED, DURABLE, NOBODY, Caller, LiveCall
+from toolcrib._call.live_call import LiveCall
 from toolcrib._call.remote import ENDED, RemoteResults
 from toolcrib._call.request import PLAIN, TOP, CallOptions, CallRequest, Origin
 from toolcrib._session import children, client_tools, drain, permissions, settlement

@@ -111,7 +111,7 @@ async def _complete(session: Session, live: LiveCall, given: Answer) -> Answer:
     waits = row.state == "waiting" and row.question == asked.id
     if not waits or not approvals.enough(session, approvals.demands_of(asked), asked.approved_by):
         return given
-    live.history, live.row = history, row
+    live.recall(history, row)
     return await _apply(session, live, row, asked, given)
 
 
@@ -323,7 +323,7 @@ async def take_on(session: Session, live: LiveCall, resumed: Write, admission: A
     """A call that was queued again goes on: here, or where the engine finds room for it."""
     row, engine = resumed.row, live.pipeline.engine
     assert row is not None
-    live.row = row
+    live.stand(row)
     if row.worker is not None or engine is None:
         await go_on(session, live, admission)
     else:
@@ -370,7 +370,7 @@ async def revive(
     request = CallRequest(session, row.id, said.tool, arguments, history.accepted_at, options, origin, problem)
     live = LiveCall.revived(pipeline.admission.recall(request), row, history, on_end)
     if parent is not None:
-        live.join(parent)
+        live.adopt(parent)
     return live
 
 
@@ -474,7 +474,7 @@ async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
 
 async def _end_held(session: Session, live: LiveCall, held: Row, failure: Failure) -> bool:
     await _end_children(session, held)
-    live.row = held
+    live.stand(held)
     return await session.pipeline.end_parked(live, held, Result(failure=failure), [])
 
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+import msgspec
+
+from toolcrib._call.request import Admitted, Recalled, Rejected
 from toolcrib.context import Parked, Stopped
 from toolcrib.errors import StoreError
 from toolcrib.store import Conflict, Row, Write
 from toolcrib.types import Failure
 
 if TYPE_CHECKING:
+    from toolcrib._call.live_call import LiveCall
     from toolcrib._call.pipeline import Pipeline
 
 
@@ -40,21 +44,96 @@ class Maker(Protocol):
         """Another process has it."""
 
 
-class Fence:
-    """The part of a call in flight that knows who has it. `maker` is what it is made on behalf of."""
+class Caller(NamedTuple):
+    """Whom a call is made for, in this process."""
 
-    pipeline: Pipeline
-    id: str
-    row: Row | None = None
-    in_body = False
-    concluding = False
-    finished = False
-    fenced = False
-    asked: dict[str, Any] | None = None
+    awaited: bool = False
+    """Its caller waits for its end."""
+    durable: bool = False
+    """It is in the store before its caller hears of it."""
     maker: Maker | None = None
+    """What holds it: it is refused once another process has that."""
+    parent: LiveCall | None = None
+    """The call that waits for it, and with which it stops."""
+    on_end: Callable[[LiveCall], None] | None = None
+    """Is told of its end, where an engine brought it."""
+
+
+NOBODY = Caller()
+AWAITED = Caller(awaited=True)
+DURABLE = Caller(durable=True)
+
+
+class Ownership(msgspec.Struct):
+    """What few calls have: what is known of who has them, and what came while their end was being written."""
+
+    fenced: bool = False
+    cut: bool = False
+    sure_at: float = 0.0
+    late_stop: Failure | None = None
+    """What it was asked to stop for while its end was being written: whatever is tried again then is not."""
+
+
+Phase = Literal["open", "concluding", "finished"]
+"""Whether the end of a call is yet to come, is being written, or was."""
+
+
+class Fence(msgspec.Struct, eq=False, weakref=True):
+    """The part of a call in flight that knows who has it. Its maker is what it is made on behalf of."""
+
+    admission: Admitted | Rejected | Recalled
+    caller: Caller
+    row: Row | None = None
+    phase: Phase = "open"
+    in_body: bool = False
+    asked: dict[str, Any] | None = None
     stop_request: StopRequest | None = None
-    cut = False
-    sure_at = 0.0
+    ownership: Ownership | None = None
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.admission.request.id
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What all calls of its crib share."""
+        return self.admission.request.session.pipeline
+
+    @property
+    def maker(self) -> Maker | None:
+        """What it is made on behalf of."""
+        return self.caller.maker
+
+    @property
+    def concluding(self) -> bool:
+        """True if its end is being written, or was."""
+        return self.phase != "open"
+
+    @property
+    def finished(self) -> bool:
+        """True if this process is through with it."""
+        return self.phase == "finished"
+
+    @property
+    def fenced(self) -> bool:
+        """True if another process has it."""
+        return self.ownership is not None and self.ownership.fenced
+
+    @property
+    def cut(self) -> bool:
+        """True if its body met the runtime after another process had it."""
+        return self.ownership is not None and self.ownership.cut
+
+    @property
+    def late_stop(self) -> Failure | None:
+        """What it was asked to stop for while its end was being written."""
+        return None if self.ownership is None else self.ownership.late_stop
+
+    def _owned(self) -> Ownership:
+        if self.ownership is None:
+            self.ownership = Ownership()
+        return self.ownership
 
     @property
     def halted(self) -> bool:
@@ -85,16 +164,18 @@ class Fence:
     def in_doubt(self) -> bool:
         """Whether others may have taken this node for dead since it was last looked at."""
         lapsed = self.pipeline.lapsed
-        return lapsed is not None and self.in_body and lapsed(self.sure_at)
+        if lapsed is None or not self.in_body:
+            return False
+        return lapsed(0.0 if self.ownership is None else self.ownership.sure_at)
 
     def heed(self) -> None:
         """Ends a body here that has nothing more to do: its call is another's, is over, or waits for an answer."""
         if self.fenced:
-            self.cut = True
+            self._owned().cut = True
             raise Stopped
         if self.asked is not None:
             raise Parked
-        if self.finished or self.concluding:
+        if self.concluding:
             raise Stopped
 
     async def meet(self) -> None:
@@ -116,7 +197,7 @@ class Fence:
             return
         if self.row is mine and (row is None or (row.state, row.attempt) != (mine.state, mine.attempt)):
             self.fence(row)
-        self.sure_at = since
+        self._owned().sure_at = since
 
     def on_behalf(self, write: Write, maker: Maker) -> None:
         """Has the store refuse what a body or a run makes when that is not this process's any more."""
@@ -125,7 +206,7 @@ class Fence:
 
     def hold(self, write: Write) -> bool:
         """Has the store refuse what its own body writes elsewhere once it is another's; False where it is over."""
-        if self.finished or self.concluding:
+        if self.concluding:
             return False
         if self.in_body:
             self.guard(write, lambda conflict: self.fence(conflict.row))
@@ -150,7 +231,7 @@ class Fence:
         """Another process has it. Its children go on, unless it has ended: whoever runs it now waits for them."""
         if self.fenced or self.finished:
             return
-        self.fenced = True
+        self._owned().fenced = True
         self.warn()
         if row is None or row.state == "done":
             self.stop_children()

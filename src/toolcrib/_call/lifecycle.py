@@ -155,6 +155,25 @@ class Life:
 # The only functions that change a call
 
 
+def new_row(live: LiveCall, state: State, attempt: int = 0) -> Row:
+    """Return the first row of a call."""
+    call = live.admission
+    request, tool = call.request, call.tool
+    row = Row(
+        request.id,
+        request.session.id,
+        call.tool_id or live.name.replace("\0", "\N{REPLACEMENT CHARACTER}") if tool is None else tool.id,
+        "once" if tool is None else tool.does,
+        state,
+        attempt,
+        request.session.pipeline.worker,
+        request.at,
+    )
+    if not call.is_plain:
+        row.background, row.parent, row.key = call.background, request.origin.parent, request.options.key
+    return row
+
+
 def accept(row: Row, events: list[Draft] | CompactWrite) -> Write:
     """Write a call for the first time, in whatever state it has reached by then."""
     return Write(row.session, events, row)
@@ -333,7 +352,7 @@ def accepted(live: LiveCall, **more: Any) -> Draft:
         by,
         live.digest(),
         "once" if tool is None else tool.does,
-        **(live.marks or {}),
+        **((None if call.is_plain else call.marks()) or {}),
         **more,
     )
     return (request.at, live.id, "accepted", data)
@@ -373,6 +392,11 @@ def started(live: LiveCall, attempt: int) -> Draft:
     """What really runs, and why it may."""
     data = Started(attempt, arguments(live), live.digest(), live.admission.timeout_s, verdict_of(live))
     return (live.started_at, live.id, "started", data)
+
+
+def begun(live: LiveCall) -> list[Draft]:
+    """What the log says first of a call that runs at once."""
+    return [accepted(live), started(live, 1)]
 
 
 def verdict_of(live: LiveCall) -> Any:
@@ -420,11 +444,12 @@ def ending(live: LiveCall, result: Result, now: float, data: Done) -> list[Draft
 
 def quick(live: LiveCall, result: bytes, now: float) -> QuickCall:
     """All that the log says of a plain call that is over."""
-    call, request = live.admission, live.request
-    assert type(call) is Admitted
+    call, began = live.admission, live.began
+    assert type(call) is Admitted and began is not None
+    request = call.request
     return QuickCall(
-        live.session.id,
-        live.id,
+        request.session.id,
+        request.id,
         call.tool,
         request.options.by,
         call.parsed.json,
@@ -432,6 +457,6 @@ def quick(live: LiveCall, result: bytes, now: float) -> QuickCall:
         call.timeout_s,
         call.verdict,
         request.at,
-        live.started_at,
+        began.at,
         now,
     )

@@ -8,119 +8,124 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from toolcrib._call import lifecycle
 from toolcrib._call.failures import failure_of, masked, unavailable
-from toolcrib._call.fence import Fence, Maker, StopRequest
+from toolcrib._call.fence import NOBODY, Caller, Fence, StopRequest
 from toolcrib._call.host import CallHost
 from toolcrib._call.output import CallOutput
-from toolcrib._call.request import TOP, Admitted, CallRequest, Origin, Recalled, Rejected, ToolBound
+from toolcrib._call.request import Admitted, CallRequest, Origin, Recalled, Rejected, ToolBound
 from toolcrib.context import AgentScope, Context
 from toolcrib.errors import StoreError
 from toolcrib.events import Event
 from toolcrib.schema.redaction import without
 from toolcrib.state import Snapshot
-from toolcrib.store import Draft, Row, State, Write
-from toolcrib.store.codec import LARGE, CompactWrite, digest, whole
+from toolcrib.store import Draft, Row, Write
+from toolcrib.store.codec import CompactWrite, digest, whole
 from toolcrib.store.vault import secret_id
 from toolcrib.tool import Tool
 from toolcrib.types import By, Failure, Result, Wake
 
 if TYPE_CHECKING:
     from toolcrib._call.history import History
-    from toolcrib._call.pipeline import Pipeline
     from toolcrib.policy import Policy, Verdict
     from toolcrib.schema import ParsedArguments
+    from toolcrib.session import Session
 
 
 WITH_PARENT = "Cancelled with the call that made it"
 
 
-class Caller(NamedTuple):
-    """Whom a call is made for, in this process."""
+class Pass(msgspec.Struct):
+    """One run of the body: when it began, and the state that it began with."""
 
-    awaited: bool = False
-    """Its caller waits for its end."""
-    durable: bool = False
-    """It is in the store before its caller hears of it."""
-    maker: Maker | None = None
-    """What holds it: it is refused once another process has that."""
-    parent: LiveCall | None = None
-    """The call that waits for it, and with which it stops."""
-
-
-NOBODY = Caller()
-AWAITED = Caller(awaited=True)
-DURABLE = Caller(durable=True)
-
-
-class LiveCall(Fence):
-    """One call in flight. Its defaults stand on the class, so that a call that needs little costs little."""
-
-    marks: Mapping[str, Any] | None = None
-    history: History | None = None
-    secrets: tuple[str, ...] = ()
-    bound: ToolBound | None = None
-    nested = False
-    durable = False
-    awaited = False
-    outcome: asyncio.Future[Event] | None = None
-    on_end: Callable[[LiveCall], None] | None = None
-    parent: LiveCall | None = None
-    children: set[LiveCall] | None = None
-    announce = True
+    at: float
     base: Snapshot | None = None
+
+
+class BodyParts(msgspec.Struct):
+    """What few bodies need: the log of earlier passes, a context, output, files."""
+
+    history: History | None = None
+    announce: bool = True
+    retries: int = 0
+    host: CallHost | None = None
+    output: CallOutput | None = None
     attached: tuple[tuple[str, bytes], ...] = ()
-    started_at = 0.0
-    retries = 0
-    seated = False
-    queued = False
+    scope: AgentScope | None = None
+    digest: tuple[Any, str] | None = None
+
+
+class Ties(msgspec.Struct):
+    """What a call that pauses is tied to: its task, a timer, and who waits for whom."""
+
     task: asyncio.Task[None] | None = None
+    timer: Any = None
+    children: set[LiveCall] = msgspec.field(default_factory=set)
+    waiters: set[asyncio.Future[None]] = msgspec.field(default_factory=set)
+    outcome: asyncio.Future[Event] | None = None
+
+
+class LiveCall(Fence, eq=False, weakref=True):
+    """One call in flight. What few calls have stands apart, so that a call that needs little costs little."""
+
+    began: Pass | None = None
     result: Result | None = None
-    late_stop: Failure | None = None
-    """What it was asked to stop for while its end was being written: whatever is tried again then is not."""
-
-    _desk: AgentScope | None = None
-    _digest: tuple[Any, str] | None = None
-    _host: CallHost | None = None
-    _output: CallOutput | None = None
-    _timer: Any = None
-    _waiters: set[asyncio.Future[None]] | None = None
-
-    def __init__(self, pipeline: Pipeline, admission: Admitted | Rejected | Recalled, caller: Caller = NOBODY) -> None:
-        request = admission.request
-        self.pipeline = pipeline
-        self.session = request.session
-        self.id = request.id
-        if request.origin is not TOP:
-            self.nested = request.origin.parent is not None  # its parent may hold the last seat while it waits for it
-        if request.options.key is not None or request.options.background:
-            self.durable = True
-        self.admit(admission)
-        if caller is not NOBODY:
-            self._belong(caller)
+    body: BodyParts | None = None
+    ties: Ties | None = None
 
     @classmethod
     def revived(
         cls, admission: Recalled, row: Row, history: History, on_end: Callable[[LiveCall], None] | None = None
     ) -> LiveCall:
         """A call of the log in flight again. `on_end` is called at its end where an engine brought it."""
-        live = cls(admission.request.session.pipeline, admission)
-        live.row, live.history, live.durable = row, history, True
-        live.nested, live.on_end = live.nested or on_end is not None, on_end
-        live.announce = history.started is None or history.paused is not None
-        live.started_at = history.started_at or 0.0
+        announce = history.started is None or history.paused is not None
+        began = Pass(history.started_at) if history.started_at else None
+        body = BodyParts(history, announce)
+        return cls(admission, Caller(durable=True, on_end=on_end), row, began=began, body=body)
+
+    @classmethod
+    def child(cls, admission: Admitted | Rejected, caller: Caller) -> LiveCall:
+        """A call that another call waits for, and with which it stops: at once where that was stopped meanwhile."""
+        live, parent = cls(admission, caller), caller.parent
+        assert parent is not None
+        parent._tied().children.add(live)
+        if parent.halted:
+            live.stop(live.failure("cancelled", WITH_PARENT))
         return live
 
     @classmethod
     def untaken(cls, request: CallRequest, error: StoreError) -> LiveCall:
         """A call that the store did not take, or of which nobody knows whether it did."""
-        live = cls(request.session.pipeline, Rejected(request, unavailable(error), request.arguments))
+        live = cls(Rejected(request, unavailable(error), request.arguments), NOBODY)
         live.fail_untaken(error)
         return live
 
+    def _parts(self) -> BodyParts:
+        if self.body is None:
+            self.body = BodyParts()
+        return self.body
+
+    def _tied(self) -> Ties:
+        if self.ties is None:
+            self.ties = Ties()
+        return self.ties
+
     # What was wanted, and what the stages established
+
+    @property
+    def request(self) -> CallRequest:
+        """What its caller wants."""
+        return self.admission.request
+
+    @property
+    def session(self) -> Session:
+        """Its session."""
+        return self.admission.request.session
 
     @property
     def session_id(self) -> str:
@@ -165,7 +170,77 @@ class LiveCall(Fence):
     @property
     def taken(self) -> bool:
         """True if an engine brought it."""
-        return self.on_end is not None
+        return self.caller.on_end is not None
+
+    @property
+    def nested(self) -> bool:
+        """True if another call made it, whose seat it may have, or an engine brought it."""
+        return self.request.origin.parent is not None or self.taken
+
+    @property
+    def durable(self) -> bool:
+        """True if it is in the store before its caller hears of it."""
+        call = self.admission
+        if self.caller.durable or call.is_plain:
+            return self.caller.durable
+        # Whoever goes on with one that has a secret finds in the log only that there was one.
+        options = call.request.options
+        return options.key is not None or bool(options.background) or call.background or call.shown is not None
+
+    @property
+    def bound(self) -> ToolBound | None:
+        """What holds back the calls of its tool."""
+        return self.admission.bound
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Texts that nothing of it tells."""
+        return self.admission.secrets
+
+    @property
+    def parent(self) -> LiveCall | None:
+        """The call that waits for it, and with which it stops."""
+        return self.caller.parent
+
+    @property
+    def children(self) -> set[LiveCall]:
+        """The calls that it made and waits for."""
+        return set() if self.ties is None else self.ties.children
+
+    @property
+    def task(self) -> asyncio.Task[None] | None:
+        """What runs it, once it has paused."""
+        return None if self.ties is None else self.ties.task
+
+    @property
+    def outcome(self) -> asyncio.Future[Event] | None:
+        """Its end, where another process may write it."""
+        return None if self.ties is None else self.ties.outcome
+
+    @property
+    def history(self) -> History | None:
+        """What the log says of it, where it goes on."""
+        return None if self.body is None else self.body.history
+
+    @property
+    def announce(self) -> bool:
+        """True if the log has to say that it starts."""
+        return self.body is None or self.body.announce
+
+    @property
+    def retries(self) -> int:
+        """How often it ran again on another state."""
+        return 0 if self.body is None else self.body.retries
+
+    @property
+    def attached(self) -> tuple[tuple[str, bytes], ...]:
+        """Bytes that are kept beside the log with its result."""
+        return () if self.body is None else self.body.attached
+
+    @property
+    def started_at(self) -> float:
+        """When it began to run; 0 where it has not."""
+        return 0.0 if self.began is None else self.began.at
 
     @property
     def tool(self) -> Tool | None:
@@ -214,14 +289,7 @@ class LiveCall(Fence):
 
     def admit(self, admission: Admitted | Rejected | Recalled) -> None:
         """Takes what the stages have established."""
-        self.request, self.admission = admission.request, admission
-        if admission.bound is not self.bound:
-            self.bound = admission.bound
-        if not admission.is_plain:
-            self.marks, self.secrets = admission.marks(), admission.secrets
-            # Whoever goes on with one that has a secret finds in the log only that there was one.
-            if admission.background or admission.shown is not None:
-                self.durable = True
+        self.admission = admission
 
     def rejected(self, failure: Failure) -> Rejected:
         """What it is when it may not run after all."""
@@ -237,6 +305,7 @@ class LiveCall(Fence):
             label=self.label,
             shown=self.shown,
             secrets=self.secrets,
+            bound=self.bound,
         )
 
     @property
@@ -249,23 +318,14 @@ class LiveCall(Fence):
         failure, doubt = unavailable(error, self.tool), getattr(error, "in_doubt", False)
         self.result = self.result or Result(failure=failure, metadata={"in_doubt": True} if doubt else None)
 
-    def _belong(self, caller: Caller) -> None:
-        """Takes whom it is made for. One that is made for a call that was stopped meanwhile stops too."""
-        self.awaited, self.durable, self.maker = caller.awaited, self.durable or caller.durable, caller.maker
-        if caller.parent is not None:
-            self.join(caller.parent)
-            if caller.parent.halted:
-                self.stop(self.failure("cancelled", WITH_PARENT))
-
-    def join(self, parent: LiveCall) -> None:
-        """Makes it a child of a call in flight: it is stopped with its parent."""
-        self.parent = self.maker = parent
-        parent.children = parent.children or set()
-        parent.children.add(self)
+    def adopt(self, parent: LiveCall) -> None:
+        """Makes it a child of a call in flight, after it was revived."""
+        self.caller = self.caller._replace(parent=parent, maker=parent)
+        parent._tied().children.add(self)
 
     def expect(self, outcome: asyncio.Future[Event] | None) -> None:
         """Its end will be found in the log, where another process writes it."""
-        self.outcome = outcome
+        self._tied().outcome = outcome
 
     def origin(self) -> Origin:
         """The origin of the calls that it makes."""
@@ -285,23 +345,14 @@ class LiveCall(Fence):
         return self.tool.parser.normalised(self.parsed)
 
     @property
-    def plain(self) -> bool:
-        """Whether it ran at once and there is nothing special about it that the log would have to say."""
-        admission = self.admission
-        return (
-            self.row is None
-            and type(admission) is Admitted
-            and len(admission.parsed.json) <= LARGE
-            and (admission.is_plain or not (self.marks or admission.label))
-            and not (self.secrets or self.durable)
-        )
-
-    @property
     def desk(self) -> AgentScope | None:
         """What the run of an agent gives to its calls; None where this is no call of a run."""
-        if self._desk is None and self.request.options.run is not None:
-            self._desk = self.request.desk()
-        return self._desk
+        if self.request.options.run is None:
+            return None
+        parts = self._parts()
+        if parts.scope is None:
+            parts.scope = self.request.desk()
+        return parts.scope
 
     @property
     def policy(self) -> Policy:
@@ -316,30 +367,12 @@ class LiveCall(Fence):
 
     def digest(self) -> str:
         """The digest of what will run."""
-        call = self.admission
-        if self._digest is None or self._digest[0] is not call:
+        call, parts = self.admission, self._parts()
+        if parts.digest is None or parts.digest[0] is not call:
             fingerprint = "" if call.tool is None else call.tool.fingerprint
             made = digest(self.session.id, self.id, fingerprint, call.arguments)
-            self._digest = (call, made if call.shown is None else self.pipeline.vault.digest(made))
-        return self._digest[1]
-
-    def new_row(self, state: State, attempt: int = 0) -> Row:
-        """Its first row."""
-        request, admission = self.request, self.admission
-        tool = admission.tool
-        row = Row(
-            self.id,
-            self.session.id,
-            self.tool_id or self.name.replace("\0", "\N{REPLACEMENT CHARACTER}") if tool is None else tool.id,
-            "once" if tool is None else tool.does,
-            state,
-            attempt,
-            self.pipeline.worker,
-            request.at,
-        )
-        if not admission.is_plain:
-            row.background, row.parent, row.key = self.background, self.parent_id, request.options.key
-        return row
+            parts.digest = (call, made if call.shown is None else self.pipeline.vault.digest(made))
+        return parts.digest[1]
 
     def accepted(self, row: Row, events: list[Draft] | CompactWrite) -> Write:
         """Its first write, which holds only while this process holds who made it."""
@@ -354,7 +387,7 @@ class LiveCall(Fence):
 
     def attach(self, id: str, data: bytes) -> None:
         """Keeps bytes beside the log, written with the result."""
-        self.attached = (*self.attached, (id, data))
+        self._parts().attached = (*self.attached, (id, data))
 
     def wait_for(self, question: dict[str, Any]) -> None:
         """Has it wait for the answer to a question when its body has ended this pass."""
@@ -363,7 +396,7 @@ class LiveCall(Fence):
     def learn_secret(self, value: str) -> None:
         """Nothing of it tells this text from now on."""
         if value not in self.secrets:
-            self.secrets = (*self.secrets, value)
+            self.admission = replace(self.admission, secrets=(*self.secrets, value), is_plain=False)
 
     async def keep_secret(self, part: str, data: bytes) -> str:
         """Keeps a part of it that nobody may see until it is over; the id of that part."""
@@ -405,26 +438,28 @@ class LiveCall(Fence):
     @property
     def host(self) -> CallHost:
         """What stands behind its context."""
-        if self._host is None:
-            self._host = CallHost(self)
-        return self._host
+        parts = self._parts()
+        if parts.host is None:
+            parts.host = CallHost(self)
+        return parts.host
 
     @property
     def behind(self) -> Sequence[str] | None:
         """The calls that it waits for, where its body was let go until one of them ends."""
-        return None if self._host is None else self._host.behind
+        return None if self.body is None or self.body.host is None else self.body.host.behind
 
     @property
     def output(self) -> CallOutput:
         """What it tells its readers."""
-        if self._output is None:
-            self._output = CallOutput(self)
-        return self._output
+        parts = self._parts()
+        if parts.output is None:
+            parts.output = CallOutput(self)
+        return parts.output
 
     def flush(self) -> None:
         """Writes all that was put out and held back."""
-        if self._output is not None:
-            self._output.flush()
+        if self.body is not None and self.body.output is not None:
+            self.body.output.flush()
 
     @property
     def broken_off(self) -> bool:
@@ -433,23 +468,74 @@ class LiveCall(Fence):
 
     def snapshot(self) -> Snapshot:
         """The state when this pass started."""
-        return self.session.state.snapshot(self.run) if self.base is None else self.base
+        base = None if self.began is None else self.began.base
+        return self.session.state.snapshot(self.run) if base is None else base
 
     # How it is started, stopped and run again
 
     def restart(self, row: Row | None = None) -> None:
         """It starts anew after a process that is gone, and the log says so."""
-        self.row, self.announce = row or self.row, True
+        self.row, self._parts().announce = row or self.row, True
+
+    def stand(self, row: Row | None) -> None:
+        """Takes the row that stands for it in the store."""
+        self.row = row
+
+    def recall(self, history: History, row: Row | None = None) -> None:
+        """Takes what the log says of it now."""
+        self._parts().history = history
+        self.row = row or self.row
+
+    def start(self, at: float, row: Row | None = None) -> None:
+        """Begins to run, with the row that says so where there is one."""
+        self.began = Pass(at)
+        self.row = row or self.row
+
+    def enter(self, base: Snapshot) -> None:
+        """Its body begins, on that state."""
+        began = self.began
+        if began is None:
+            began = self.began = Pass(0.0)
+        began.base = base
+        self.in_body = True
+
+    def leave(self) -> None:
+        """Its body is over."""
+        self.in_body = False
+
+    def pause(self, task: asyncio.Task[None]) -> None:
+        """Its task is paused for the first time."""
+        self._tied().task = task
+
+    def conclude(self) -> None:
+        """Its end, or its question, is being written: nothing of the body counts from now on."""
+        self.phase = "concluding"
+
+    def reopen(self) -> None:
+        """Its end was not written, and another will be."""
+        if self.phase == "concluding":
+            self.phase = "open"
+
+    def shut_out(self, failure: Failure) -> None:
+        """Its session was closed before it was accepted: it never began."""
+        self.row, self.began = None, None
+        self.reopen()
+        self.caller = self.caller._replace(durable=self.durable)
+        self.admission = self.rejected(failure)
+
+    def deliver(self, result: Result) -> None:
+        """Has a result for whoever waits for it."""
+        self.result = result
 
     def again(self) -> None:
         """The body runs from its start once more, on the state of now."""
-        self.retries += 1
-        self.concluding = False
-        self.announce = True
+        parts = self._parts()
+        parts.retries, parts.announce = parts.retries + 1, True
+        self.reopen()
         if self.late_stop is not None:
             self.give_in(self.late_stop)
-        if self._host is not None:
-            self._host.again()
+        if parts.host is not None:
+            parts.host.again()
 
     def watch_silence(self, seconds: float) -> None:
         """Stops it when nothing was put out for that long."""
@@ -468,9 +554,10 @@ class LiveCall(Fence):
     def _later(self, seconds: float, do: Callable[[], None]) -> None:
         """Does something later, unless the call is over by then."""
         clock = self.pipeline.clock
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = clock.call_at(clock.now() + seconds, do)
+        ties = self._tied()
+        if ties.timer is not None:
+            ties.timer.cancel()
+        ties.timer = clock.call_at(clock.now() + seconds, do)
 
     async def calm(self) -> None:
         """Takes the cancellation that stopped the body off this task, so that the end can be recorded in peace."""
@@ -494,7 +581,7 @@ class LiveCall(Fence):
     async def _overdue(self) -> None:
         if self.in_doubt:
             await self.make_sure()  # its time may have passed while this process stood still
-        excused = None if self._host is None else self._host.excused
+        excused = None if self.body is None or self.body.host is None else self.body.host.excused
         if excused is not None and await excused():
             self.pipeline.scheduler.watch(self)
             return
@@ -504,8 +591,9 @@ class LiveCall(Fence):
 
     def stop(self, failure: Failure, **metadata: Any) -> bool:
         """Asks it to stop, and its children with it; whether that was news."""
-        if self.finished or self.concluding or self.halted:
-            self.late_stop = self.late_stop or failure
+        if self.concluding or self.halted:
+            owned = self._owned()
+            owned.late_stop = owned.late_stop or failure
             return False
         if self.row is not None and self.row.attempt > 0 and self.row.effect == "once":
             metadata.setdefault("may_have_run", True)
@@ -515,7 +603,7 @@ class LiveCall(Fence):
             self.stop_children()
         if self.in_body and self.task is not None:
             self.interrupt()
-        elif self.queued:
+        elif self.pipeline.scheduler.queues(self):
             self.pipeline.give_up(self)
         return True
 
@@ -529,12 +617,12 @@ class LiveCall(Fence):
 
     def warn(self) -> None:
         """Lets a body go on that waits to be stopped."""
-        if self._host is not None:
-            self._host.warn()
+        if self.body is not None and self.body.host is not None:
+            self.body.host.warn()
 
     def stop_children(self) -> None:
         """Has all that it called stop with it."""
-        for child in list(self.children or ()):
+        for child in list(self.children):
             child.stop(child.failure("cancelled", WITH_PARENT))
 
     def interrupt(self) -> None:
@@ -545,29 +633,32 @@ class LiveCall(Fence):
 
     def end(self) -> None:
         """Lets go of timers and wakes whoever waits for it."""
-        self.finished = True
-        if self._output is not None:
-            self._output.hush()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self.parent is not None and self.parent.children is not None:
-            self.parent.children.discard(self)
-        for waiter in self._waiters or ():
-            if not waiter.done():
-                waiter.set_result(None)
-        if self.on_end is not None:
-            self.on_end(self)
+        self.phase = "finished"
+        if self.body is not None and self.body.output is not None:
+            self.body.output.hush()
+        if self.caller.parent is not None:
+            self.caller.parent.children.discard(self)
+        if self.ties is not None:
+            self._untie(self.ties)
+        if self.caller.on_end is not None:
+            self.caller.on_end(self)
         if not self.admission.is_plain and (self.run is not None or self.background):
             agents = self.session.crib.agents
             if agents is not None:
                 agents.news(self.session, self)
 
+    def _untie(self, ties: Ties) -> None:
+        if ties.timer is not None:
+            ties.timer.cancel()
+        for waiter in ties.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
     async def ended(self) -> None:
         """Returns when this process is through with it: done or parked."""
         if not self.finished:
             waiter = self.pipeline.loop.create_future()
-            self._waiters = self._waiters or set()
-            self._waiters.add(waiter)
+            self._tied().waiters.add(waiter)
             await waiter
 
 

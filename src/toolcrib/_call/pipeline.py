@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import secrets
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -20,8 +20,9 @@ from toolcrib._call.bodies import run_body
 from toolcrib._call.cancellation import end_children
 from toolcrib._call.checks import CheckHost
 from toolcrib._call.failures import failure_of, trace, traced, unexpected
+from toolcrib._call.fence import NOBODY, Caller
 from toolcrib._call.history import question
-from toolcrib._call.live_call import NOBODY, Caller, LiveCall
+from toolcrib._call.live_call import LiveCall
 from toolcrib._call.outcome import conflicting, on_purpose, presentable, to_result
 from toolcrib._call.owner_turns import LoopTurns, OwnerTurns
 from toolcrib._call.remote import Engine, goes_elsewhere, version_of
@@ -97,9 +98,9 @@ class Pipeline:
         self._tasks: set[asyncio.Task[None]] = set()
         self.adrift: WeakSet[asyncio.Task[None]] = WeakSet()
 
-    def share(self, seated: Iterable[LiveCall]) -> None:
-        """Has owners share the seats, and bounds what is queued and waits for each; `seated` are the calls that run."""
-        self.scheduler.share(seated)
+    def share(self) -> None:
+        """Has owners share the seats, and bounds what is queued and waits for each."""
+        self.scheduler.share()
         self._bound_owners()
 
     def _bound_owners(self) -> None:
@@ -121,13 +122,8 @@ class Pipeline:
 
     async def accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """Takes a new call through its admission; then it runs, queues, or waits for somebody."""
-        gone = self._gone(request)
-        if gone is None:
-            admission = await self.admission.admit(request, self.check_context, new=True)
-            gone = None if type(admission) is Rejected else self._gone(request)
-        if gone is not None:
-            admission = Rejected(request, gone, request.arguments)
-        live = LiveCall(self, admission, caller)
+        admission = await self._admit(request)
+        live = LiveCall(admission, caller) if caller.parent is None else LiveCall.child(admission, caller)
         if type(admission) is Rejected:  # `isinstance` takes four times as long for a Struct
             result = Result(failure=admission.failure, metadata=admission.metadata)
             await self._see_through(live, self.conclude(live, result))
@@ -144,9 +140,17 @@ class Pipeline:
         elif self.scheduler.enter(live):
             self.start(live)
         else:
-            live.session.live[live.id] = live
-            self._put_first(live, live.new_row("queued"), [lifecycle.accepted(live)])
+            request.session.live[request.id] = live
+            self._put_first(live, lifecycle.new_row(live, "queued"), [lifecycle.accepted(live)])
         return live
+
+    async def _admit(self, request: CallRequest) -> Admitted | Rejected:
+        """Takes a request through the stages; a session may close meanwhile."""
+        gone = self._gone(request)
+        if gone is None:
+            admission = await self.admission.admit(request, self.check_context, new=True)
+            gone = None if type(admission) is Rejected else self._gone(request)
+        return admission if gone is None else Rejected(request, gone, request.arguments)
 
     def check_context(self, request: CallRequest, tool: Tool, seconds: float, secrets: list[str]) -> Context:
         """The context of a tool's own checks."""
@@ -194,9 +198,8 @@ class Pipeline:
         if conflict is None or not conflict.closed or conflict.row is not None:
             return False
         live.session.shut = True
-        live.row, live.started_at, live.concluding = None, 0.0, False
         failure = self._closed()
-        live.admit(live.rejected(failure))
+        live.shut_out(failure)
         await self.conclude(live, Result(failure=failure))
         return True
 
@@ -205,11 +208,11 @@ class Pipeline:
     async def _take_durably(self, live: LiveCall) -> None:
         """A call that is acknowledged is in the store before; a key that was used finds its first call."""
         live.session.live[live.id] = live
-        row = live.new_row("queued")
+        row = lifecycle.new_row(live, "queued")
         conflict = await self._commit(live, live.accepted(row, [lifecycle.accepted(live)]))
         if await self._shut_out(live, conflict):
             return
-        live.row = row if conflict is None else _standing(conflict)
+        live.stand(row if conflict is None else _standing(conflict))
         if conflict is not None:
             self.release(live)
         elif live.stop_request is not None:
@@ -219,13 +222,13 @@ class Pipeline:
 
     async def _hand_over(self, live: LiveCall, engine: Engine) -> None:
         """Any node may run it: all that it takes is in the store before one is told."""
-        row = live.new_row("queued")
+        row = lifecycle.new_row(live, "queued")
         row.worker = None
         write = live.accepted(row, [lifecycle.accepted(live, **version_of(live))])
         conflict = await live.session._awaited.submit(live, write)
         if await self._shut_out(live, conflict):
             return
-        live.row = row if conflict is None else _standing(conflict)
+        live.stand(row if conflict is None else _standing(conflict))
         self.release(live)
         if conflict is None:
             engine.dispatch(row)
@@ -235,7 +238,7 @@ class Pipeline:
         task = self.starter.start(self._perform(live))
         if task is None:
             return
-        live.task = task
+        live.pause(task)
         live.session.live[live.id] = live
         if not live.concluding:
             self.begin_behind(live)
@@ -270,12 +273,12 @@ class Pipeline:
     async def _end_of_fault(self, live: LiveCall, error: Exception) -> None:
         """What could not be written as it is ends as `internal`, even where the first try had already begun."""
         outcome = Result(failure=self.unexpected(live, error))
-        live.concluding = False
+        live.reopen()
         try:
             await self.conclude(live, outcome)
         except Exception as again:  # noqa: BLE001 - the caller at least is told
             self.note(live, again)
-            live.result = outcome
+            live.deliver(outcome)
 
     async def _catch_up(self, live: LiveCall) -> bool:
         """Before a body sees the state: what other nodes changed is read first, as of the moment of the call."""
@@ -293,10 +296,10 @@ class Pipeline:
 
     async def claim(self, live: LiveCall) -> bool:
         """Makes this process the one that runs it; durably first, unless it may run again and nobody was told of it."""
-        live.started_at = self.clock.now()
         old = live.row
+        live.start(self.clock.now())
         if old is None:
-            write = live.accepted(live.new_row("running", 1), [lifecycle.accepted(live), lifecycle.started(live, 1)])
+            write = live.accepted(lifecycle.new_row(live, "running", 1), lifecycle.begun(live))
         else:
             events = [lifecycle.started(live, old.attempt + 1)] if live.announce else []
             write = lifecycle.claim(old, self.worker, events)
@@ -304,13 +307,13 @@ class Pipeline:
         assert row is not None
         if row.effect != "once" and live.history is None and not live.durable:
             self.store.put(write)
-            live.row = row
+            live.stand(row)
             return True
         write.first = row.effect == "once" or live.history is not None
         # One that a call made has its parent's place: both would wait for each other.
         write.bounded = live.taken and live.parent_id is None
         write.serial = live.taken and live.bound is not None and live.bound.serial
-        live.row = row
+        live.stand(row)
         conflict = await self.durably(live, write)
         if old is not None:
             return conflict is None and await self._refresh_history(live, old)
@@ -323,7 +326,7 @@ class Pipeline:
         assert live.row is not None
         while not live.halted:
             try:
-                live.history = await live.session.history(live.row)
+                live.recall(await live.session.history(live.row))
                 break
             except StoreUnavailable as error:
                 if self.stopping:
@@ -336,25 +339,25 @@ class Pipeline:
         """A new call that only reads writes nothing before it runs: after a kill it never happened."""
         if live.row is not None or live.admission.tool.does != "read":  # type: ignore[union-attr]
             return False
-        live.started_at = self.clock.now()
+        live.start(self.clock.now())
         return True
 
     def begin_behind(self, live: LiveCall) -> None:
         """Writes that a read call was accepted and started, once it turns out not to be over at once."""
         if live.row is None:
-            self._put_first(live, live.new_row("running", 1), [lifecycle.accepted(live), lifecycle.started(live, 1)])
+            self._put_first(live, lifecycle.new_row(live, "running", 1), lifecycle.begun(live))
 
     def _put_first(self, live: LiveCall, row: Row, events: list[Draft]) -> None:
         self.store.put(live.accepted(row, events))
-        live.row = row
+        live.stand(row)
 
     async def execute(self, live: LiveCall) -> Result | None:
         """Runs the body from its start; its result, or None where it has to wait."""
         if (stop := live.stop_request) is not None:
             return Result(failure=stop.failure, metadata=stop.metadata)
-        run = live.request.options.run
-        live.base = live.session.state.now if run is None else live.session.state.snapshot(run)
-        live.in_body = True
+        request = live.admission.request
+        run, state = request.options.run, request.session.state
+        live.enter(state.now if run is None else state.snapshot(run))
         try:
             value = await self._body(live)
         except Parked:
@@ -373,7 +376,7 @@ class Pipeline:
             failure = self.unexpected(live, error)
             return self._broken_off(live) if live.broken_off else Result(failure=failure)
         finally:
-            live.in_body = False
+            live.leave()
             if live.stop_request is not None:
                 await live.calm()
         return self._broken_off(live) if live.broken_off else self.converted(live, value)
@@ -425,15 +428,15 @@ class Pipeline:
 
     async def conclude(self, live: LiveCall, result: Result) -> None:
         """Writes the one `done` of a call; the second of two that try does nothing."""
-        if live.children is not None and live.stop_request is not None:
+        if live.ties is not None and live.ties.children and live.stop_request is not None:
             await end_children(live)
-        if live.concluding or live.finished:
+        if live.phase != "open":
             return
         if live.fenced and live.given_away:
             self.release(live)
             return
         live.flush()
-        live.concluding = True
+        live.conclude()
         if self.rounds is not None and live.task is not None and live.row is not None and live.row.effect == "read":
             await self._step(live)
         result = self._shown(live, result)
@@ -449,7 +452,7 @@ class Pipeline:
         elif (conflict := await self._record(live, result)) is not None:
             await self._too_late(live, result, conflict)
             return
-        live.result = result if result.extras is NO_EXTRAS else schedules.announced(live, result)
+        live.deliver(result if result.extras is NO_EXTRAS else schedules.announced(live, result))
         if result.failure is not None or live.session.loops is not None or live.by.kind == "agent":
             live.session._remember_outcome(live, result)
         self.release(live)
@@ -466,7 +469,8 @@ class Pipeline:
 
     async def _too_late(self, live: LiveCall, result: Result, conflict: Conflict) -> None:
         """What the log says is what the caller gets; but who really ran a call that was given up as `unknown` knows."""
-        row = live.row = _standing(conflict)
+        row = _standing(conflict)
+        live.stand(row)
         if row is not None and row.code == "unknown" and row.worker == self.worker and live.id == row.id:
             code = None if result.failure is None else result.failure.code
             now = self.clock.now()
@@ -482,8 +486,11 @@ class Pipeline:
 
     def _over_at_once(self, live: LiveCall, result: Result) -> bool:
         """The common case, in one small write behind: a plain call that read, never paused and succeeded."""
+        call = live.admission
         if (
-            not live.plain
+            type(call) is not Admitted
+            or len(call.parsed.json) > LARGE
+            or (live.caller.durable if call.is_plain else _has_marks(live, call))
             or self.store.behind
             or result.failure is not None
             or result.content
@@ -494,17 +501,18 @@ class Pipeline:
             or len(json := result.json) > LARGE
         ):
             return False
-        live.flush()
-        if live.row is not None or live.session.loops is not None or live.request.options.by.kind == "agent":
+        if live.body is not None:
+            live.flush()
+        request = call.request
+        if live.row is not None or request.session.loops is not None or request.options.by.kind == "agent":
             return False  # what was just flushed began it
         now = self.clock.now()
-        row = live.new_row("done", 1)
-        live.concluding = True
-        write = lifecycle.accept(row, lifecycle.quick(live, json, now))
-        if live.maker is not None:
-            live.on_behalf(write, live.maker)
+        write = lifecycle.accept(lifecycle.new_row(live, "done", 1), lifecycle.quick(live, json, now))
+        live.conclude()
+        if live.caller.maker is not None:
+            live.on_behalf(write, live.caller.maker)
         self.store.put(write)
-        live.result = result
+        live.deliver(result)
         self.release(live)
         return True
 
@@ -553,7 +561,7 @@ class Pipeline:
             if conflict.row is not None:
                 await self._too_late(live, result, conflict)
                 return None
-            live.row = row
+            live.stand(row)
             await self._reload_state(live)
             stuck, known = stuck + 1 if session.state.revision == known else 0, session.state.revision
         return await self._without_state(live, self._unsaved(live, result))
@@ -601,18 +609,18 @@ class Pipeline:
         if live.row is not None:
             write = lifecycle.finish(live.row, code, lifecycle.ending(live, result, now, data))
         else:
-            row = live.new_row("done", 1 if live.started_at else 0)
+            row = lifecycle.new_row(live, "done", 1 if live.started_at else 0)
             row.code = code
             events = [lifecycle.accepted(live)]
             if live.started_at:
                 events.append(lifecycle.started(live, 1))
             events += lifecycle.ending(live, result, now, data)
             write = live.accepted(row, events)
-        if live.marks is not None or live.history is not None or live.secrets:
+        if not live.admission.is_plain or live.history is not None:
             write.forgets = live.forgets
         if result.extras.planned:
             schedules.add(write, result.extras.planned)
-        live.row = write.row
+        live.stand(write.row)
         return write
 
     async def durably(self, live: LiveCall, write: Write) -> Conflict | None:
@@ -712,17 +720,17 @@ class Pipeline:
 
     def release(self, live: LiveCall) -> None:
         """This process is through with it: its seat is free, and whoever waits for it goes on."""
-        if live.finished:
+        if live.phase == "finished":
             return
         live.end()
-        live.session.live.pop(live.id, None)
-        if live.seated or live.queued:
-            self.scheduler.leave(live)
+        request = live.admission.request
+        session, parent = request.session, request.origin.parent
+        session.live.pop(request.id, None)
+        self.scheduler.leave(live)
         if self.observer is not None and live.result is not None:
             self.observer(live)
-        parent = live.request.origin.parent
-        if parent is not None and live.result is not None and parent not in live.session.live and not self.stopping:
-            self.aside(child_ended(live.session, parent))
+        if parent is not None and live.result is not None and parent not in session.live and not self.stopping:
+            self.aside(child_ended(session, parent))
 
     def give_up(self, live: LiveCall) -> None:
         """Ends a call that was stopped, without a word from its body."""
@@ -774,14 +782,14 @@ class Pipeline:
         if command is not None and command.failure is not None:
             await self.conclude(live, command)
             return
-        live.concluding = True
+        live.conclude()
         asked_id, expires = data.question.id, data.question.expires_at
         if data.question.demands:
             expires = approvals.escalates_at(question(data.question)) or expires
         if live.row is not None:
             write = lifecycle.suspend(live.row, asked_id, expires, [draft(now, live.id, data)])
         else:
-            row = live.new_row("waiting", 1 if live.started_at else 0)
+            row = lifecycle.new_row(live, "waiting", 1 if live.started_at else 0)
             row.question, row.expires_at = asked_id, expires
             begun = [lifecycle.started(live, 1)] if live.started_at else []
             write = live.accepted(row, [lifecycle.accepted(live), *begun, draft(now, live.id, data)])
@@ -790,7 +798,7 @@ class Pipeline:
         )
         if await self._shut_out(live, conflict):
             return
-        live.row = write.row if conflict is None else _standing(conflict)
+        live.stand(write.row if conflict is None else _standing(conflict))
         self.expiry_changed(expires)
         self.release(live)
 
@@ -810,16 +818,22 @@ class Pipeline:
         write = lifecycle.finish(row, code, [*events, draft(now, live.id, lifecycle.done(live, result, now))])
         for id, data in live.attached:
             await self.store.keep(live.session_id, id, data)
-        live.concluding, write.forgets = True, live.forgets
+        live.conclude()
+        write.forgets = live.forgets
 
         def ended() -> None:
-            live.result = result
+            live.deliver(result)
             self.release(live)
 
         write.on_late = ended
         won = await self.store.commit(write) is None
         ended()
         return won
+
+
+def _has_marks(live: LiveCall, call: Admitted) -> bool:
+    """True if there is something special about a call that the log has to say."""
+    return bool(call.marks() or call.label or call.secrets or live.durable)
 
 
 def _standing(conflict: Conflict) -> Row | None:

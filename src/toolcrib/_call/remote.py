@@ -98,7 +98,7 @@ class RemoteResults:
 
     async def submit(self, live: LiveCall, write: Write) -> Conflict | None:
         """Commits the first write of a call; where its caller waits, its end is looked for from there on."""
-        if live.awaited and not live.background:
+        if live.caller.awaited and not live.background:
             live.expect(self.expect(live.id))
         try:
             conflict = await self._store.commit(write)

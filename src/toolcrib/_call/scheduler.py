@@ -11,7 +11,7 @@ import asyncio
 import sys
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -29,20 +29,25 @@ QUEUED, WAITING = 5_000, 5_000
 class ScheduledCall(Protocol):
     """What the scheduler needs to know of a call."""
 
-    session: Any
-    nested: bool
-    bound: ToolBound | None
-    finished: bool
-    seated: bool
-    queued: bool
+    @property
+    def admission(self) -> AdmittedCall:
+        """What was established of it."""
 
     @property
-    def tool_id(self) -> str:
-        """The id of its tool."""
+    def session(self) -> Any:
+        """Its session."""
+
+    @property
+    def nested(self) -> bool:
+        """True if another call made it, or an engine brought it."""
 
     @property
     def taken(self) -> bool:
         """True if an engine brought it."""
+
+    @property
+    def finished(self) -> bool:
+        """True if it is over."""
 
     @property
     def timeout_s(self) -> float:
@@ -53,6 +58,26 @@ class ScheduledCall(Protocol):
 
     def overdue(self) -> None:
         """Its time is up."""
+
+
+class AdmittedCall(Protocol):
+    """The same of what was established of it; one that is plain is not nested."""
+
+    @property
+    def request(self) -> Any:
+        """What its caller wants."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if there is nothing to say of it but its tool and arguments."""
+
+    @property
+    def bound(self) -> ToolBound | None:
+        """What holds back the calls of its tool."""
+
+    @property
+    def tool_id(self) -> str:
+        """The id of its tool."""
 
 
 class Clock(Protocol):
@@ -85,6 +110,8 @@ class Scheduler:
         self._upstream: Counter[tuple[str, str]] = Counter()
         self._by_owner: dict[str, int] = {}  # a Counter asks Python for what it has not, twice for each call
         self._queue: CallQueue[ScheduledCall] = CallQueue(limits.weights)
+        self._seats: set[ScheduledCall] = set()
+        self._places: set[ScheduledCall] = set()  # in the queue
         self._deadlines: dict[float, OrderedDict[ScheduledCall, float]] = {}
         self.queued = self._nested = self._held = self._queued_upstream = 0
         self._seating = False
@@ -96,10 +123,18 @@ class Scheduler:
         """True if owners share the seats."""
         return self._shared
 
-    def share(self, seated: Iterable[ScheduledCall]) -> None:
-        """Has owners share the seats from now on; `seated` are the calls that have one."""
+    def share(self) -> None:
+        """Has owners share the seats from now on."""
         self._shared = self._counts_owners = True
-        self._by_owner = dict(Counter(seat.session.owner for seat in seated))
+        self._by_owner = dict(Counter(seat.session.owner for seat in self._seats))
+
+    def seats(self, call: ScheduledCall) -> bool:
+        """True if a call has a seat."""
+        return call in self._seats
+
+    def queues(self, call: ScheduledCall) -> bool:
+        """True if a call waits for a seat."""
+        return call in self._places
 
     @property
     def most_queued(self) -> int | None:
@@ -122,7 +157,8 @@ class Scheduler:
         if (not self._seating or seat.nested) and self._fits(seat):
             self._sit(seat)
             return True
-        seat.queued, self.queued = True, self.queued + 1
+        self._places.add(seat)
+        self.queued += 1
         self._nested += seat.nested
         self._queued_upstream += _is_upstream(seat)
         self._queue.add(seat)
@@ -146,11 +182,13 @@ class Scheduler:
 
     def _fits(self, seat: ScheduledCall) -> bool:
         # What an engine brought is judged by limits that hold for all nodes, and keeps no slot while it waits for them.
-        if seat.nested and seat.taken:
+        call = seat.admission
+        nested = not call.is_plain and seat.nested
+        if nested and seat.taken:
             return True
-        limits, session, bound = self._limits, seat.session, seat.bound
+        limits, session, bound = self._limits, call.request.session, call.bound
         # A call made by another call runs in its parent's seat: the parent does nothing but wait for it.
-        if not seat.nested and (
+        if not nested and (
             self._running >= limits.per_crib
             or (session.running if bound is None else self._at_work(session, bound)) >= limits.per_session
             or (self._counts_owners and self._has_share(session.owner))
@@ -158,9 +196,9 @@ class Scheduler:
             return False
         if bound is None:
             return True
-        if bound.serial and self._by_tool[f"{session.id} {seat.tool_id}"]:
+        if bound.serial and self._by_tool[f"{session.id} {call.tool_id}"]:
             return False
-        return bound.concurrency is None or self._by_tool[seat.tool_id] < bound.concurrency
+        return bound.concurrency is None or self._by_tool[call.tool_id] < bound.concurrency
 
     def _at_work(self, session: Any, bound: ToolBound) -> int:
         """How many calls of a session run where one with that bound would."""
@@ -168,55 +206,62 @@ class Scheduler:
         return running
 
     def _sit(self, seat: ScheduledCall) -> None:
-        seat.seated = True
+        call = seat.admission
+        session = call.request.session
+        self._seats.add(seat)
         self._running += 1
-        if seat.bound is None:
-            seat.session.running += 1
+        if call.bound is None:
+            session.running += 1
         else:
-            self._count(seat, seat.bound)
+            self._count(call, call.bound)
         if self._counts_owners:
-            self._by_owner[seat.session.owner] = self._by_owner.get(seat.session.owner, 0) + 1
+            self._by_owner[session.owner] = self._by_owner.get(session.owner, 0) + 1
 
-    def _count(self, seat: ScheduledCall, bound: ToolBound) -> None:
+    def _count(self, call: AdmittedCall, bound: ToolBound) -> None:
+        session = call.request.session
         if bound.upstream is None:
-            seat.session.running += 1
+            session.running += 1
         else:
-            self._upstream[seat.session.id, bound.upstream] += 1
+            self._upstream[session.id, bound.upstream] += 1
         if bound.concurrency is not None:
-            self._by_tool[seat.tool_id] += 1
+            self._by_tool[call.tool_id] += 1
         if bound.serial:
-            self._by_tool[f"{seat.session.id} {seat.tool_id}"] += 1
+            self._by_tool[f"{session.id} {call.tool_id}"] += 1
 
     def leave(self, seat: ScheduledCall) -> None:
-        """Gives its seat, or its place in the queue, to the next."""
-        if seat.queued:
-            self._unqueue(seat)
+        """Gives its seat, or its place in the queue, to the next; one that has neither does nothing."""
+        if seat not in self._seats:
+            if seat in self._places:
+                self._unqueue(seat)
             return
-        seat.seated = False
+        self._seats.remove(seat)
         if self._deadlines and (line := self._deadlines.get(seat.timeout_s)) is not None:
             line.pop(seat, None)
+        call = seat.admission
+        session = call.request.session
         self._running -= 1
-        if seat.bound is None:
-            seat.session.running -= 1
+        if call.bound is None:
+            session.running -= 1
         else:
-            self._uncount(seat, seat.bound)
+            self._uncount(call, call.bound)
         if self._counts_owners:
-            _drop(self._by_owner, seat.session.owner)
+            _drop(self._by_owner, session.owner)
         if self.queued and not self._seating:
             self._seat_next()
 
-    def _uncount(self, seat: ScheduledCall, bound: ToolBound) -> None:
+    def _uncount(self, call: AdmittedCall, bound: ToolBound) -> None:
+        session = call.request.session
         if bound.upstream is None:
-            seat.session.running -= 1
+            session.running -= 1
         else:
-            _drop(self._upstream, (seat.session.id, bound.upstream))
+            _drop(self._upstream, (session.id, bound.upstream))
         if bound.concurrency is not None:
-            _drop(self._by_tool, seat.tool_id)
+            _drop(self._by_tool, call.tool_id)
         if bound.serial:
-            _drop(self._by_tool, f"{seat.session.id} {seat.tool_id}")
+            _drop(self._by_tool, f"{session.id} {call.tool_id}")
 
     def _unqueue(self, seat: ScheduledCall) -> None:
-        seat.queued = False
+        self._places.discard(seat)
         self.queued -= 1
         self._nested -= seat.nested
         self._queued_upstream -= _is_upstream(seat)
@@ -295,6 +340,8 @@ class Scheduler:
         self._upstream.clear()
         self._by_owner.clear()
         self._queue.clear()
+        self._seats.clear()
+        self._places.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -302,7 +349,8 @@ class Scheduler:
 
 
 def _is_upstream(seat: ScheduledCall) -> bool:
-    return seat.bound is not None and seat.bound.upstream is not None
+    bound = seat.admission.bound
+    return bound is not None and bound.upstream is not None
 
 
 def _nothing() -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from toolcrib._call import lifecycle
 from toolcrib._call.answers import end_waiting, revive, take_on
+from toolcrib._call.fence import NOBODY
 from toolcrib._call.history import History
 from toolcrib._call.lifecycle import DUE, waits_for_time
 from toolcrib._call.live_call import LiveCall
@@ -105,9 +106,9 @@ async def plan(session: Session, wanted: Schedule, options: CallOptions, maker: 
     admission = await pipeline.admission.admit(judged, pipeline.check_context, new=True)
     if isinstance(admission, Rejected):
         raise Refused(admission.failure.code, admission.failure.message, admission.failure.hint)
-    live = LiveCall(pipeline, msgspec.structs.replace(admission, request=request))
+    live = LiveCall(msgspec.structs.replace(admission, request=request), NOBODY)
     told = await _times(session, live.id, wanted, maker)
-    row = live.new_row("waiting")
+    row = lifecycle.new_row(live, "waiting")
     row.question, row.expires_at = f"{DUE}{live.id}", told.due or pipeline.clock.now() + LOOK_S
     at = pipeline.clock.now()
     keeps = () if live.shown is None else (pipeline.vault.sealed(session.id, secret_id(live.id), live.args),)

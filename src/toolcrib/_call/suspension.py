@@ -68,7 +68,7 @@ async def commit_with(live: LiveCall, write: Write, data: Waiting, command: Resu
         await session._reload_state()  # others changed the state meanwhile
         problem = session.state.check(command.changes, live.snapshot().revision, live.run)
         if problem is not None:
-            live.concluding = False
+            live.reopen()
             await pipeline.conclude(live, conflicting(live, command, problem, live.snapshot().revision))
             return Conflict(live.row)
 
@@ -78,10 +78,11 @@ async def pause(live: LiveCall, children: Sequence[str]) -> None:
     pipeline, now = live.pipeline, live.pipeline.clock.now()
     assert live.row is not None
     live.flush()
-    live.concluding = True
+    live.conclude()
     write = lifecycle.pause(live.row, now + LOOK_S, [draft(now, live.id, Paused(list(children)))])
     conflict = await pipeline.durably(live, write)
-    row = live.row = write.row if conflict is None else conflict.row
+    row = write.row if conflict is None else conflict.row
+    live.stand(row)
     pipeline.expiry_changed(now + LOOK_S)
     pipeline.release(live)
     if conflict is None and row is not None:  # a child that ended while this was written found nobody to tell

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.answers import child_before
 from toolcrib._call.cancellation import stop
+from toolcrib._call.fence import Caller
 from toolcrib._call.host import CallHost
-from toolcrib._call.live_call import WITH_PARENT, Caller, LiveCall
+from toolcrib._call.live_call import WITH_PARENT, LiveCall
 from toolcrib._call.remote import patiently
 from toolcrib._call.request import CallRequest
 from toolcrib.errors import Refused

@@ -79,7 +79,7 @@ def _going(driver: Driver) -> Iterator[BackgroundCall]:
             yield _call(note)
     for one in live.values():
         if one.background:
-            yield BackgroundCall(one.id, one.tool_id, (one.marks or {}).get("provider_id"), one.run, one.wake)
+            yield BackgroundCall(one.id, one.tool_id, one.request.options.provider_id, one.run, one.wake)
 
 
 async def _told(driver: Driver, call: BackgroundCall) -> list[dict[str, Any]]:

@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from toolcrib._call.fence import Caller
 from toolcrib._call.history import result
 from toolcrib._call.lifecycle import waits_for_children
-from toolcrib._call.live_call import Caller, LiveCall
+from toolcrib._call.live_call import LiveCall
 from toolcrib._call.request import TOP
 from toolcrib._call.suspension import look_after
 from toolcrib.agent import context_window, handovers

@@ -353,7 +353,7 @@ class RunLog:
         """A call of this process has ended, or waits for somebody."""
         note = self.conversation.calls.get(live.id)
         if note is None and live.background:
-            provider = (live.marks or {}).get("provider_id")
+            provider = live.request.options.provider_id
             note = self.conversation.calls[live.id] = CallNote(live.id, live.tool_id, "", provider, live.run, 0)
         if note is None:
             return

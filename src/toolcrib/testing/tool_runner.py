@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolcrib._call.fence import NOBODY
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.outcome import on_purpose, presentable, to_result
 from toolcrib._call.request import CallRequest, Rejected
@@ -37,7 +38,7 @@ async def run(
     request = _request(made, args)
     pipeline = request.session.pipeline
     admission = await pipeline.admission.admit(request, lambda *_: recording, new=True)
-    live = LiveCall(pipeline, admission)
+    live = LiveCall(admission, NOBODY)
     if isinstance(admission, Rejected):
         if admission.fault is not None:
             raise admission.fault
