@@ -253,10 +253,10 @@ class Crib:
         # A plain function keeps its thread while it waits for one that it called.
         self.pipeline.attach(Threads(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
         self.pipeline.layer = traced(self.pipeline.layer)
-        self.moved = getattr(self.store, "moved", None)
         if hasattr(self.store, "facts"):
             self.store.facts["state_keys"] = declared(self.state_keys)
         await self.store.start(self.pipeline.worker)
+        self.moved = getattr(self.store, "moved", None)
         clock = self.pipeline.clock
         if isinstance(clock, SystemClock):  # where machines share a store, they share its time
             clock.now = getattr(self.store, "now", clock.now)

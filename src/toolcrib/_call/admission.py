@@ -24,7 +24,7 @@ from toolcrib._call.scheduler import Clock, SystemClock
 from toolcrib.catalog import Catalog
 from toolcrib.context import AgentScope, Context
 from toolcrib.errors import ToolFailure
-from toolcrib.policy import AutoPolicy, Policy, UnfitArgument, Verdict, rules_of
+from toolcrib.policy import DefaultPolicy, Policy, UnfitArgument, Verdict, rules_of
 from toolcrib.schema import BadArguments, ParsedArguments, nearest
 from toolcrib.schema.problems import ArgumentProblem
 from toolcrib.schema.redaction import suspect
@@ -412,7 +412,7 @@ class Admission:
         assert parser is not None
         try:
             policy = (session.judge or session.policy) if desk is None else desk.policy
-            verdict = policy.settled.get(tool) if isinstance(policy, AutoPolicy) else None
+            verdict = policy.settled.get(tool) if type(policy) is DefaultPolicy else None  # another may say more
             if verdict is None:
                 who = session if request.options.agent is None else request.asker()
                 verdict = policy.decide(who, tool, partial(parser.normalised, parsed))

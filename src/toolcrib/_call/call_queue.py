@@ -10,7 +10,9 @@ from typing import Any, Generic, Protocol, TypeVar
 class Queued(Protocol):
     """What the queue needs to know of a call."""
 
-    session: Any
+    @property
+    def session(self) -> Any:
+        """Its session."""
 
 
 C = TypeVar("C", bound=Queued)
