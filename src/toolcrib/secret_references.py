@@ -17,6 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from toolcrib.errors import ToolFailure
+from toolcrib.extras import install
 
 SCHEMES = ("env:", "file:", "op://", "vault://", "keyring:")
 LARGEST = 64 * 1024
@@ -122,7 +123,7 @@ async def _keychain(name: str) -> str:
     try:
         import keyring  # type: ignore[import-not-found,unused-ignore]  # an extra
     except ImportError:
-        raise _missing(reference, "it needs keyring: pip install 'toolcrib[keyring]'") from None
+        raise _missing(reference, f"it needs keyring: {install('keyring')}") from None
     try:
         value: str | None = await asyncio.to_thread(keyring.get_password, service, user)
     except Exception as error:  # noqa: BLE001 - each keychain has errors of its own

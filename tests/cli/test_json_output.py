@@ -98,6 +98,13 @@ WORDS = {
     "mcp import": Said("servers.json --yes"),
     "mcp add": Said("more http://127.0.0.1:9/mcp --no-check"),
     "mcp remove": Said("far"),
+    "mcp logs": Said("far --url http://127.0.0.1:9", code=1),
+    "mcp refresh": Said("far --url http://127.0.0.1:9", code=1),
+    "mcp restart": Said("far --url http://127.0.0.1:9", code=1),
+    "connect": Said("nowhere", code=1),
+    "accounts list": Said(),
+    "accounts remove": Said("nowhere", code=1),
+    "init": Said("fresh --minimal --yes"),
     "mcp inspect": Said("http://127.0.0.1:9/mcp", code=1),
     "keys add": Said("ada"),
     "keys list": Said(),
@@ -107,6 +114,7 @@ WORDS = {
     "cluster status": Said(code=2),
 }
 ELSEWHERE = {
+    "demo": "it serves until it is stopped; tests/test_demo.py holds it",
     "mcp stdio": "it speaks a protocol on standard output, which tests/cli/test_mcp_serve.py holds",
     "cluster up": "it starts services; tests/cli/test_cluster.py reads its JSON",
 }

@@ -120,7 +120,7 @@ def test_what_does_not_fit_a_tool_of_our_own_is_an_error() -> None:
         ({"kinds": {"pth": "path"}}, "kinds.pth"),
         ({"capabilities": ["fs:write:{pth}"]}, "capabilities"),
     ):
-        with pytest.raises(BadTool, match=f"Tool 'far.put' .*: {named}: "):
+        with pytest.raises(BadTool, match=f"Tool 'far.put' .*: (declare.)?{named}: "):
             Crib([mine], declare={"far.put": said})
 
 

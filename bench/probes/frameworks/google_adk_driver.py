@@ -14,7 +14,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from bench.probes.frameworks.driver import Setting, Turn
-from toolcrib.adapters.google_adk import CribPlugin, CribToolset
+from toolcrib.adapters.google_adk import AdkToolset, CribPlugin
 
 CONFIRMATION = "adk_request_confirmation"
 PLACE: Any = {"app_name": "probe", "user_id": "ada", "session_id": "probe"}
@@ -75,7 +75,7 @@ class GoogleADK:
         ]
         plugins: list[Any] = []
         if session is not None and setting.out:
-            tools = [CribToolset(session)]
+            tools = [AdkToolset(session)]
         elif session is not None:
             plugins = [CribPlugin(session)]
         agent = LlmAgent(name="desk", model=Scripted(model="scripted", calls=calls), tools=tools)

@@ -25,8 +25,8 @@ from toolcrib.types import Result
 FRAMEWORK = "google-adk"
 
 
-class CribToolset(BaseToolset):
-    """The tools of a session: `LlmAgent(..., tools=[CribToolset(session)])`."""
+class AdkToolset(BaseToolset):
+    """The tools of a session: `LlmAgent(..., tools=[AdkToolset(session)])`."""
 
     def __init__(self, session: Session, *, agent: str | None = None) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class CribToolset(BaseToolset):
 
     async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
         """Return the tools that the session may use now."""
-        return [_CribTool(self._session, name, tool, self._agent) for name, tool in self._session.model_tools().items()]
+        return [_AdkTool(self._session, name, tool, self._agent) for name, tool in self._session.model_tools().items()]
 
 
-class _CribTool(BaseTool):
+class _AdkTool(BaseTool):
     """One tool of a session."""
 
     def __init__(self, session: Session, name: str, tool: Tool, agent: str | None) -> None:
@@ -94,7 +94,7 @@ class CribPlugin(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Make the call by the crib; its body is the tool. What is returned here stands for the tool's response."""
-        if isinstance(tool, _CribTool):
+        if isinstance(tool, _AdkTool):
             return None  # it is one of the crib
         session = await session_for(self._session, tool_context.session.id)
 

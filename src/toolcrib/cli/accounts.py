@@ -56,7 +56,7 @@ async def connect(
         bool, typer.Option("--no-browser", help="Only show the address, and open no browser.")
     ] = False,
 ) -> None:
-    """Connect an account, so that tools can act for you: visit an address, or hand in a key."""
+    """Connect an account, so that tools can act for you."""
     whose = owner or user()
     async with _accounts(terminal) as accounts:
         try:
@@ -133,7 +133,7 @@ async def list_accounts(
     terminal: Terminal,
     owner: Annotated[str | None, typer.Option("--owner", "-o", help="Only those of this owner.")] = None,
 ) -> None:
-    """List connected accounts, and those that could be connected; never their tokens."""
+    """List connected accounts, and those that could be connected."""
     async with _accounts(terminal) as accounts:
         connected, known = await accounts.connected(owner), accounts.settings
     if terminal.json:
@@ -150,7 +150,7 @@ async def list_accounts(
 
 @command(app, "remove")
 async def remove_account(terminal: Terminal, name: NameArgument, owner: OwnerOption = None) -> None:
-    """Remove an account: its tokens are deleted here and, where its server knows how, revoked there."""
+    """Remove an account: its tokens are deleted and revoked."""
     whose = owner or user()
     async with _accounts(terminal) as accounts:
         try:

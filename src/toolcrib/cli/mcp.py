@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from toolcrib.cli import mcp_import, mcp_running
+from toolcrib.cli import mcp_control, mcp_import
 from toolcrib.cli.command import command
 from toolcrib.cli.serve import stdio
 from toolcrib.cli.terminal import Cell, Choice, CommandError, Terminal, short
@@ -42,9 +42,9 @@ app = typer.Typer(
 )
 command(app, "stdio", serves=True, speaks=True)(stdio)
 command(app, "import")(mcp_import.import_servers)
-command(app, "refresh")(mcp_running.refresh)
-command(app, "restart")(mcp_running.restart)
-command(app, "logs")(mcp_running.logs)
+command(app, "refresh")(mcp_control.refresh)
+command(app, "restart")(mcp_control.restart)
+command(app, "logs")(mcp_control.logs)
 
 Where = Annotated[
     list[str],

@@ -15,7 +15,7 @@ from google.genai import types
 
 from tests.requirements import requirement
 from toolcrib import Crib
-from toolcrib.adapters.google_adk import CribPlugin, CribToolset, guarded_tools
+from toolcrib.adapters.google_adk import AdkToolset, CribPlugin, guarded_tools
 
 pytestmark = pytest.mark.filterwarnings("default")
 ASKS = {"default.refund": {"annotations": {"destructive": True}}}
@@ -94,8 +94,8 @@ def bank() -> Bank:
 async def test_tools_of_a_crib_are_a_toolset(bank: Bank) -> None:
     async with Crib([bank.tool()]) as crib:
         session = await crib.open(owner="ada")
-        assert await Desk([CribToolset(session)], [], cents=5).ask() == "{'order': 'A-7'}"
-        assert "invalid_arguments" in await Desk([CribToolset(session)], [], cents="many").ask()
+        assert await Desk([AdkToolset(session)], [], cents=5).ask() == "{'order': 'A-7'}"
+        assert "invalid_arguments" in await Desk([AdkToolset(session)], [], cents="many").ask()
         accepted = [event async for event in session.events(follow=False) if event.kind == "accepted"]
         assert [event.fields["agent"] for event in accepted] == ["desk", "desk"]
 
@@ -122,7 +122,7 @@ async def test_a_call_that_waits_asks_for_a_confirmation_and_runs_once_it_is_app
     tools = [bank.tool()] if direction == "out" else guarded_tools([bank.tool()])
     async with Crib(tools, declare=ASKS) as crib:
         session = await crib.open(owner="ada")
-        parts: Any = ([CribToolset(session)], []) if direction == "out" else ([bank.tool()], [CribPlugin(session)])
+        parts: Any = ([AdkToolset(session)], []) if direction == "out" else ([bank.tool()], [CribPlugin(session)])
         desk = Desk(*parts, cents=5)
         await desk.ask()
         assert desk.confirmation is not None
