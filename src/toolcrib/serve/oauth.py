@@ -82,6 +82,10 @@ def _words(value: Any) -> list[str]:
     return value.split() if isinstance(value, str) else [str(one) for one in value]
 
 
+CLAIMS = Claims()
+"""The usual names of claims."""
+
+
 class OAuth:
     """A guard that takes JWT access tokens.
 
@@ -98,7 +102,7 @@ class OAuth:
         scopes: Sequence[str] = (),
         *,
         audience: str | None = None,
-        claims: Claims = Claims(),  # noqa: B008 - it is frozen
+        claims: Claims = CLAIMS,
     ) -> None:
         self._resource = resource
         self._issuer = issuer
