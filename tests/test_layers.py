@@ -21,7 +21,7 @@ ABOVE = {
 }
 """Layers that still name types of layers above them."""
 
-MOST = 31
+MOST = 30
 """How many imports for types go upwards. The goal is none."""
 
 

@@ -117,10 +117,10 @@ async def test_what_comes_later_is_declared_too_and_what_does_not_fit_is_left_ou
 def test_what_does_not_fit_a_tool_of_our_own_is_an_error() -> None:
     mine = far("put", "path", trusted=True)
     for said, named in (
-        ({"kinds": {"pth": "path"}}, "kinds.pth"),
-        ({"capabilities": ["fs:write:{pth}"]}, "capabilities"),
+        ({"kinds": {"pth": "path"}}, "declare.kinds.pth"),
+        ({"capabilities": ["fs:write:{pth}"]}, "declare.capabilities"),
     ):
-        with pytest.raises(BadTool, match=f"Tool 'far.put' .*: (declare.)?{named}: "):
+        with pytest.raises(BadTool, match=f"Tool 'far.put' .*: {named}: "):
             Crib([mine], declare={"far.put": said})
 
 

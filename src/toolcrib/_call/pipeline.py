@@ -43,7 +43,6 @@ from toolcrib.types import NO_EXTRAS, Credentials, CribLimits, Failure, Layer, R
 
 if TYPE_CHECKING:
     from toolcrib.accounts import Accounts
-    from toolcrib.session import Session
 
 RETRY_S = 1.0
 QUIET = 30
@@ -176,9 +175,10 @@ class Pipeline:
         session = request.session
         if not (self.stopping or session.closing or session.shut or self.scheduler.queued):
             return None
-        return None if request.origin.parent is not None else self._refusal(session)
+        return None if request.origin.parent is not None else self._refusal(request)
 
-    def _refusal(self, session: Session) -> Failure | None:
+    def _refusal(self, request: CallRequest) -> Failure | None:
+        session = request.session
         if self.stopping:
             return failure_of(None, "unavailable", "The crib is closing")
         if session.closing:
