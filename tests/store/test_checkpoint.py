@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from toolcrib.store.sqlite.workers import Workers
 class Written:
     """A file that one connection writes, and its checkpoints."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, helper: ThreadPoolExecutor | None = None) -> None:
         self.path = path
         self.db = sqlite3.connect(path, isolation_level=None)
         self.db.execute("PRAGMA journal_mode = WAL")
@@ -25,7 +26,7 @@ class Written:
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.db.execute("PRAGMA busy_timeout = 0")
         self.workers = Workers(path, "w")
-        self.checkpoints = Checkpoints(self.db, path, self.workers)
+        self.checkpoints = Checkpoints(self.db, path, self.workers, helper)
 
     def write(self, rows: int = 1, size: int = 10) -> None:
         """One commit."""
@@ -167,3 +168,70 @@ def test_a_file_that_was_not_written_for_a_while_becomes_whole_beside_empty_tran
     written.write()
     written.checkpoints.after_write()
     assert written.alone == mark
+
+
+@pytest.fixture
+def helper() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+@pytest.fixture
+def helped(tmp_path: Path, helper: ThreadPoolExecutor) -> Iterator[Written]:
+    made = Written(tmp_path / "log.db", helper)
+    yield made
+    made.close()
+
+
+@requirement("reliability.keep.2")
+def test_a_helper_moves_a_grown_wal_while_the_writer_goes_on(helped: Written, helper: ThreadPoolExecutor) -> None:
+    gate: Future[None] = Future()
+    helper.submit(gate.result)
+    helped.write()
+    before = helped.round
+    for _ in range(COMMITS + 2 * LOOK):
+        helped.write()
+    assert helped.round == before, "nobody waited for the move, which has not begun"
+    assert (helped.alone, helped.checkpoints.rest_s) == (IN_USE, checkpoint.MOVING_S)
+    gate.set_result(None)
+    helper.submit(int).result()  # the move was before it in the line
+    helped.write()
+    helped.write()
+    assert helped.round > before
+    assert (helped.alone, helped.together) == (IN_USE, WHOLE)
+
+
+@requirement("reliability.keep.2")
+@pytest.mark.parametrize("rests", [False, True])
+def test_a_move_that_has_begun_is_ended_before_a_writer_rests_or_stops(
+    helped: Written, helper: ThreadPoolExecutor, rests: bool
+) -> None:
+    gate: Future[None] = Future()
+    helper.submit(gate.result)
+    for _ in range(COMMITS + LOOK + 1):
+        helped.write()
+    assert helped.together == IN_USE, "the mark that goes into the main file with the move"
+    gate.set_result(None)
+    if rests:
+        helped.checkpoints.rest()
+    else:
+        helped.checkpoints.finish()
+    assert (helped.alone, helped.together) == (IN_USE, WHOLE)
+
+
+@requirement("reliability.keep.2")
+def test_a_move_that_fails_leaves_the_whole_to_the_writer(
+    helped: Written, monkeypatch: pytest.MonkeyPatch, helper: ThreadPoolExecutor
+) -> None:
+    def fail(path: Path) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(checkpoint, "_move", fail)
+    helped.write()
+    before = helped.round
+    for _ in range(COMMITS + LOOK + 1):
+        helped.write()
+    helped.checkpoints.finish()
+    helped.write()
+    assert helped.round > before
+    assert (helped.alone, helped.together) == (IN_USE, WHOLE)

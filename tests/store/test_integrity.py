@@ -17,7 +17,7 @@ from toolcrib import Crib, tool
 from toolcrib.cli.verify import differences, every_session
 from toolcrib.errors import StoreUnavailable
 from toolcrib.store import open_store
-from toolcrib.store.sqlite.checkpoint import wal
+from toolcrib.store.sqlite.checkpoint import IN_USE, wal
 from toolcrib.store.sqlite.integrity import accept_loss, damages
 
 CALLS = 150
@@ -181,6 +181,21 @@ async def test_one_of_two_processes_may_end_without_hiding_the_wal_of_the_other(
         await store.close()
         shutil.copy(file, copy)
     assert any("without its -wal" in one for one in await problems(copy))
+
+
+@requirement("reliability.keep.2")
+async def test_a_file_whose_process_was_killed_while_it_moved_the_wal_opens_more_than_once(
+    filled: Path, tmp_path: Path
+) -> None:
+    file, killed = tmp_path / "log.db", tmp_path / "killed.db"
+    shutil.copy(filled, file)
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA application_id = {IN_USE}")  # the last that the process wrote
+        shutil.copy(file, killed)
+        shutil.copy(wal(file), wal(killed))
+    for _ in range(2):
+        assert await problems(killed) == []
 
 
 # The WAL shrinks

@@ -15,7 +15,7 @@ from toolcrib.errors import StoreError
 from toolcrib.store.backup import PIECE, TABLES, Rows, synced
 from toolcrib.store.private_files import make_private
 from toolcrib.store.schema import migrate, migrations, queries
-from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, WHOLE, wal
+from toolcrib.store.sqlite.checkpoint import BUSY_MS, LOST, WHOLE, is_whole, wal
 from toolcrib.store.sqlite.store import SqliteStore
 from toolcrib.store.sqlite.workers import used
 from toolcrib.store.sqlite.writer import event_crc, kept_crc
@@ -27,10 +27,10 @@ async def source(url: str) -> AsyncIterator[_FileSource]:
     path = SqliteStore(url).path
     if not path.exists():
         raise StoreError(f"There is no store yet: {path} does not exist")
-    lacks_wal = not wal(path).exists()
+    has_wal = wal(path).exists()
     try:
         with closing(_connect(path)) as db:
-            if lacks_wal and db.execute("PRAGMA application_id").fetchone()[0] == IN_USE and not used(path):
+            if not is_whole(db, path, has_wal=has_wal):
                 raise StoreError(f"{path} cannot be backed up: {LOST}")
             if db.execute("PRAGMA user_version").fetchone()[0] != migrations()[-1][0]:
                 raise StoreError(f"{path} has another schema than this program: run `toolcrib store migrate` first")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from toolcrib.errors import StoreError
 from toolcrib.store.codec import decode
 from toolcrib.store.schema import queries
-from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, WHOLE, wal
+from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, WHOLE, is_whole, wal
 from toolcrib.store.sqlite.workers import used
 from toolcrib.store.sqlite.writer import event_crc, kept_crc
 
@@ -60,9 +60,12 @@ def accept_loss(path: Path) -> None:
 
 def _reader(path: Path) -> sqlite3.Connection:
     """A connection that leaves the file as it is, as far as others let it: what is damaged must not be written to."""
-    alone = not wal(path).exists() and not used(path)
+    has_wal = wal(path).exists()
+    alone = not has_wal and not used(path)
     uri = f"{path.resolve().as_uri()}?{'immutable=1' if alone else 'mode=rw'}"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
+    if has_wal:
+        is_whole(db, path, has_wal=True)
     db.execute("PRAGMA query_only = ON")
     db.text_factory = bytes  # damaged text may be no UTF-8
     return db

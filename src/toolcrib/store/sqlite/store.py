@@ -41,10 +41,10 @@ from toolcrib.store.followers import Followers
 from toolcrib.store.private_files import make_private, restrict
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.sqlite import sessions
-from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, Checkpoints, wal
+from toolcrib.store.sqlite.checkpoint import BUSY_MS, LOST, Checkpoints, is_whole, wal
 from toolcrib.store.sqlite.log_reader import MOST, read_kept, read_page, read_row, read_rows, read_stories
 from toolcrib.store.sqlite.vacuum import free_some
-from toolcrib.store.sqlite.workers import Workers, used
+from toolcrib.store.sqlite.workers import Workers
 from toolcrib.store.sqlite.writer import (
     BACKLOG,
     OLD_S,
@@ -106,17 +106,17 @@ class SqliteStore:
         self._loop = asyncio.get_running_loop()
         with ExitStack() as undo:
             try:
-                lacks_wal = not wal(self._path).exists()
+                has_wal = wal(self._path).exists()
                 self._writing = undo.enter_context(closing(self._connect()))
-                marked = self._writing.execute("PRAGMA application_id").fetchone()[0] == IN_USE
-                if lacks_wal and marked and not used(self._path):
+                if not is_whole(self._writing, self._path, has_wal=has_wal):
                     raise StoreUnavailable(f"Cannot open {self._path}: {LOST}")
                 before = int(self._writing.execute("PRAGMA user_version").fetchone()[0])
                 self.migrated = (before, migrate(self._writing, str(self._path)))
                 self._reading = undo.enter_context(closing(self._connect()))
                 self._workers = Workers(self._path, worker)
                 undo.callback(self._workers.leave)
-                checkpoints = Checkpoints(self._writing, self._path, self._workers)
+                self._mover = ThreadPoolExecutor(1, "toolcrib-wal")
+                checkpoints = Checkpoints(self._writing, self._path, self._workers, self._mover)
             except (sqlite3.Error, OSError) as error:
                 raise StoreUnavailable(f"Cannot open {self._path}: {self._reason(error)}") from None
             undo.pop_all()
@@ -167,6 +167,7 @@ class SqliteStore:
             self._looking = None
         await self._writer.stop()
         self._readers.shutdown()
+        self._mover.shutdown()
         self._reading.close()
         self._writing.close()
         self._moves.leave()

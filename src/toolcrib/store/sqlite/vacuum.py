@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from toolcrib.errors import StoreError
+from toolcrib.store.sqlite.checkpoint import is_whole, wal
 from toolcrib.store.sqlite.workers import used
 
 PIECE = 200
@@ -30,9 +31,10 @@ def vacuum(path: Path) -> tuple[int, int]:
     """
     if used(path):
         raise StoreError(f"{path} is in use: stop what uses it first")
-    before = path.stat().st_size
+    before, has_wal = path.stat().st_size, wal(path).exists()
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            is_whole(db, path, has_wal=has_wal)
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -246,6 +246,7 @@ class Writer:
                 self._checkpoints.after_write(commits)
                 commits = 0
             before = self._db.total_changes
+        self._checkpoints.finish()
 
     def _next(self) -> list[_WriterJob]:
         """What has gathered; while there is nothing, the WAL is emptied."""
