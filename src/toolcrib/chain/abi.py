@@ -107,10 +107,10 @@ def _bytes(kind: Type, value: Any) -> bytes:
 
 def _fixed(kind: Type, value: Any) -> bytes:
     size = 24 if kind.kind == "function" else kind.size
-    found = _bytes(kind, value)
-    if len(found) != size:
+    encoded = _bytes(kind, value)
+    if len(encoded) != size:
         raise invalid(f"{kind.text} must be exactly {size} bytes")
-    return found
+    return encoded
 
 
 def _array(kind: Type, value: Any) -> list[Any]:
@@ -139,15 +139,15 @@ def _tuple(kind: Type, value: Any) -> list[Any]:
 
 
 def _items(kinds: Sequence[Type], items: Sequence[Any]) -> list[Any]:
-    found = []
+    encoded = []
     for index, (kind, item) in enumerate(zip(kinds, items, strict=True)):
         try:
-            found.append(_value(kind, item))
+            encoded.append(_value(kind, item))
         except _Foreign:
             raise invalid(f"item {index}: no value of {kind.text}") from None
         except ToolFailure as error:
             raise invalid(f"item {index}: {error.message}", error.hint) from None
-    return found
+    return encoded
 
 
 def _parsed(kind: Type, value: Any) -> Any:

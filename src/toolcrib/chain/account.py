@@ -32,7 +32,7 @@ def tools(chains: Settings) -> ChainKit:
     made = _Account(as_chains(chains))
     data: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60}
     partial = AntiPattern("limits our requests", "Ask again later, or give current_nonce to use what is known.")
-    given = [
+    functions = [
         (
             made.get_account_info,
             {**data, "anti_patterns": [ADDRESS, CHAIN], "examples": [Example({"address": HOLDER, "chain_id": 1})]},
@@ -46,7 +46,7 @@ def tools(chains: Settings) -> ChainKit:
             },
         ),
     ]
-    return chain_kit("account", made.chains, given)
+    return chain_kit("account", made.chains, functions)
 
 
 class _Account:
@@ -97,26 +97,26 @@ class _Account:
         """
         chain, where = self.chains.pick(ctx, chain_id), _address(address)
         if self.chains.etherscan is None or chain.local:
-            found, complete = await self._recent(chain, where, current_nonce, offset + limit)
+            transactions, complete = await self._recent(chain, where, current_nonce, offset + limit)
         else:
-            found, complete = await self._listed(chain, where, current_nonce, offset + limit), True
-        shown = found[offset : offset + limit]
+            transactions, complete = await self._listed(chain, where, current_nonce, offset + limit), True
+        shown = transactions[offset : offset + limit]
         return {"transactions": shown, "count": len(shown), "chain_id": chain.id, "complete": complete}
 
     async def _listed(self, chain: Chain, where: str, nonce: int | None, wanted: int) -> list[Transaction]:
-        """The newest of an account by its explorer, as many pages as it takes."""
+        """Return the newest transactions of an account from its explorer, page by page."""
         assert self.chains.etherscan is not None
-        found: list[Transaction] = []
+        transactions: list[Transaction] = []
         for page in range(1, -(-wanted // PAGE) + 1):
             key = f"{chain.id}:{where}:{page}"
             rows = self._known(key, nonce)
             if rows is None:
                 rows = [_of_etherscan(one) for one in await self.chains.etherscan.transactions(chain.id, where, page)]
                 self.chains.cache.put("history", key, {"nonce": nonce, "rows": rows})
-            found += rows
+            transactions += rows
             if len(rows) < PAGE:
                 break
-        return found
+        return transactions
 
     async def _recent(self, chain: Chain, where: str, nonce: int | None, wanted: int) -> tuple[list[Transaction], bool]:
         """The newest of an account by the last blocks, and whether that is all."""
@@ -130,31 +130,31 @@ class _Account:
         return known["rows"], known["complete"]
 
     def _known(self, key: str, nonce: int | None) -> Any:
-        """What was seen before, unless it is old or the account has acted since."""
-        found = self.chains.cache.get("history", key, FRESH_S)
-        if found is None or (
-            nonce is not None and nonce > (found[0]["nonce"] if found[0]["nonce"] is not None else -1)
+        """Return cached rows, unless they are old or the account has acted since."""
+        entry = self.chains.cache.get("history", key, FRESH_S)
+        if entry is None or (
+            nonce is not None and nonce > (entry[0]["nonce"] if entry[0]["nonce"] is not None else -1)
         ):
             return None
-        return found[0]["rows"]
+        return entry[0]["rows"]
 
 
 _address = address
 
 
 async def _walk(rpc: Rpc, where: str, wanted: int) -> tuple[list[Transaction], bool]:
-    """Goes back block by block, several at once."""
+    """Walk back block by block, several at once."""
     head = await rpc.number("eth_blockNumber")
-    found: list[Transaction] = []
+    transactions: list[Transaction] = []
     last = max(-1, head - BLOCKS)
     for top in range(head, last, -AT_ONCE):
         numbers = range(top, max(last, top - AT_ONCE), -1)
         blocks = await together(*(rpc("eth_getBlockByNumber", hex(number), True) for number in numbers))
         for block in blocks:
-            found += await _of_block(rpc, where, block)
-        if len(found) >= wanted:
-            return found, top - AT_ONCE < 0
-    return found, last < 0
+            transactions += await _of_block(rpc, where, block)
+        if len(transactions) >= wanted:
+            return transactions, top - AT_ONCE < 0
+    return transactions, last < 0
 
 
 async def _of_block(rpc: Rpc, where: str, block: Any) -> list[Transaction]:
@@ -162,7 +162,7 @@ async def _of_block(rpc: Rpc, where: str, block: Any) -> list[Transaction]:
     if not isinstance(block, Mapping):
         return []
     mine = where.lower()
-    found = []
+    transactions = []
     for one in reversed(block.get("transactions") or ()):
         if not isinstance(one, Mapping):
             continue
@@ -172,8 +172,8 @@ async def _of_block(rpc: Rpc, where: str, block: Any) -> list[Transaction]:
         receipt = await rpc("eth_getTransactionReceipt", one.get("hash"))
         receipt = receipt if isinstance(receipt, Mapping) else {}
         if mine in (str(party).lower() for party in (one.get("from"), one.get("to"), receipt.get("contractAddress"))):
-            found.append(_of_node(one, receipt, block))
-    return found
+            transactions.append(_of_node(one, receipt, block))
+    return transactions
 
 
 def _of_node(one: Mapping[str, Any], receipt: Mapping[str, Any], block: Mapping[str, Any]) -> Transaction:

@@ -1,4 +1,4 @@
-"""A stand-in for the user's wallet while a program is developed: it signs what is asked, on development chains alone.
+"""A stand-in for the user's wallet during development: it signs every request, on development chains alone.
 
     async with autosign(session, chains):
         await session.call("send_transaction_to_wallet", {...})
@@ -46,11 +46,11 @@ async def _follow(session: Session, chains: Chains, busy: asyncio.Lock) -> None:
     seen: set[str] = set()
     async for event in session.events():
         if event.kind == "waiting":
-            for asked in await session.questions():  # what was answered before is not among them
-                if asked.id not in seen:
-                    seen.add(asked.id)
+            for question in await session.questions():  # what was answered before is not among them
+                if question.id not in seen:
+                    seen.add(question.id)
                     async with busy:
-                        await _take(session, chains, asked.id, asked.data)
+                        await _take(session, chains, question.id, question.data)
 
 
 async def _take(session: Session, chains: Chains, question: str, data: Any) -> None:
@@ -83,6 +83,6 @@ async def _ours(chains: Chains, data: Any) -> Rpc | None:
 
 
 async def _sent(rpc: Rpc, transaction: Mapping[str, Any]) -> str:
-    """The nonce stands in the transaction, so that the same one is never sent twice."""
-    asked = {name: value for name, value in transaction.items() if name != "description"}
-    return str(await rpc("eth_sendTransaction", asked))
+    """Send a transaction; it carries its nonce, so that it is never sent twice."""
+    params = {name: value for name, value in transaction.items() if name != "description"}
+    return str(await rpc("eth_sendTransaction", params))

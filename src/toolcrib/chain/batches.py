@@ -32,10 +32,10 @@ class SentBatch:
 
 
 def send_calls(user: Mapping[str, Any], chain: int, transactions: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The parameter of `wallet_sendCalls`; None for a wallet that has not told its `wallet_getCapabilities`."""
-    told = user.get("capabilities")
-    found = told.items() if isinstance(told, Mapping) else ()
-    mine = {quantity(id): can for id, can in found if isinstance(can, Mapping)}
+    """Return the parameter of `wallet_sendCalls`; None if the wallet's `wallet_getCapabilities` are not known."""
+    capabilities = user.get("capabilities")
+    entries = capabilities.items() if isinstance(capabilities, Mapping) else ()
+    mine = {quantity(id): can for id, can in entries if isinstance(can, Mapping)}
     if mine.keys().isdisjoint((ALL_CHAINS, chain)):
         return None
     atomic = {**mine.get(ALL_CHAINS, {}), **mine.get(chain, {})}.get("atomic")
@@ -66,13 +66,13 @@ def sent_of(data: Mapping[str, Any], count: int) -> SentBatch:
     return SentBatch(hashes, bool(data.get("atomic")) or len(hashes) != count, data["status"])
 
 
-def difference(found: Sequence[Mapping[str, Any]], request: Mapping[str, Any]) -> str | None:
-    """What the transactions of a batch lack of what was approved: the chain, the account, or the calls."""
-    inputs = [str(one.get("input")).lower() for one in found]
+def difference(mined: Sequence[Mapping[str, Any]], request: Mapping[str, Any]) -> str | None:
+    """Return what the transactions of a batch lack of what was approved: chain, account or calls; else None."""
+    inputs = [str(one.get("input")).lower() for one in mined]
     account = request["from"][2:].lower()
-    if any(quantity(one.get("chainId")) != request["chain_id"] for one in found):
+    if any(quantity(one.get("chainId")) != request["chain_id"] for one in mined):
         return "chainId"
-    texts = [f"{one.get('from')}{one.get('to')}{text}".lower() for one, text in zip(found, inputs, strict=True)]
+    texts = [f"{one.get('from')}{one.get('to')}{text}".lower() for one, text in zip(mined, inputs, strict=True)]
     if not any(account in text for text in texts):
         return "from"
     return None if any(form in text for form in _forms(request["transactions"]) for text in inputs) else "calls"

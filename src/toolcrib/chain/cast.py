@@ -28,7 +28,7 @@ from toolcrib.chain.values import (
 )
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.collection import Given
+from toolcrib.toolkits.collection import FunctionEntry
 from toolcrib.types import AntiPattern, Example
 
 __all__ = ["block_id", "tools"]
@@ -61,7 +61,7 @@ def tools(chains: Settings) -> ChainKit:
     data: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60, "anti_patterns": wrong}
     calling = {**data, "anti_patterns": [*wrong, _ARGUMENTS, _DATA]}
     who, what = {"address": HOLDER}, {"to": USDC, "function": "totalSupply()(uint256)"}
-    given: list[Given] = [
+    functions: list[FunctionEntry] = [
         (made.get_account_balance, {**data, "examples": [Example({**who, "network": "ethereum"})]}),
         (made.get_contract_code, {**data, "examples": [Example({"address": USDC})], "output_bytes": 200_000}),
         (made.get_contract_code_size, {**data, "examples": [Example({"address": USDC})]}),
@@ -83,8 +83,8 @@ def tools(chains: Settings) -> ChainKit:
     if any(chain.local for chain in made.chains.all.values()):
         sending = {"effect": "once", "timeout": 60, "anti_patterns": wrong, "reconcile": made.reconcile}
         sending |= {"examples": [Example({"from": HOLDER, "to": USDC, "value": "1"})]}
-        given.append(by_schema(made.send_transaction, sending, _SENT, "from", "to"))
-    return chain_kit("cast", made.chains, given)
+        functions.append(by_schema(made.send_transaction, sending, _SENT, "from", "to"))
+    return chain_kit("cast", made.chains, functions)
 
 
 class _Cast:
@@ -138,10 +138,10 @@ class _Cast:
     async def call_view_function(self, ctx: Context, values: dict[str, Any]) -> dict[str, Any]:
         """Call a function of a contract without sending anything, and get what it gives."""
         chain, call, sender = self._call(ctx, values)
-        asked = {"to": call.to, "value": hex(call.value), "data": call.data, **({"from": sender} if sender else {})}
+        params = {"to": call.to, "value": hex(call.value), "data": call.data, **({"from": sender} if sender else {})}
         rpc = self.chains.node(chain, "eth_call")
         try:
-            result = await _there(chain, rpc.data("eth_call", asked, block_param(values.get("block"))))
+            result = await _there(chain, rpc.data("eth_call", params, block_param(values.get("block"))))
         except Reverted as error:
             raise ToolFailure("failed", contracts.why(self.chains, chain, call.to, error), retryable=False) from None
         return {"result": result, **_decoded(values, result), "chain_id": chain.id}
@@ -204,24 +204,24 @@ class _Cast:
         chain, wanted = self.chains.pick(ctx, network), block_param(block)
         rpc = self.chains.node(chain, "eth_getBlockByNumber", "eth_getBlockByHash")
         by_hash = isinstance(wanted, Mapping)
-        asked = ("eth_getBlockByHash", wanted["blockHash"]) if by_hash else ("eth_getBlockByNumber", wanted)
-        found = await _there(chain, rpc(*asked, False))
-        if not isinstance(found, Mapping):
+        request = ("eth_getBlockByHash", wanted["blockHash"]) if by_hash else ("eth_getBlockByNumber", wanted)
+        details = await _there(chain, rpc(*request, False))
+        if not isinstance(details, Mapping):
             raise ToolFailure("not_found", "Block not found")
         if field is None:
-            return {**found, "chain_id": chain.id}
-        if field not in found:
+            return {**details, "chain_id": chain.id}
+        if field not in details:
             raise invalid(f"Field '{shown(field)}' not found in block data")
-        return {"field": field, "value": found[field], "chain_id": chain.id}
+        return {"field": field, "value": details[field], "chain_id": chain.id}
 
     async def send_transaction(self, ctx: Context, values: dict[str, Any]) -> dict[str, Any]:
         """Send a transaction from an unlocked account of a local development chain."""
         chain, call, sender = self._call(ctx, values)
         rpc = await self._sending(chain)
         nonce = await ctx.step("nonce", lambda: rpc("eth_getTransactionCount", sender, "pending"))
-        asked = {"from": sender, "to": call.to, "value": hex(call.value), "data": call.data, "nonce": nonce}
+        params = {"from": sender, "to": call.to, "value": hex(call.value), "data": call.data, "nonce": nonce}
         try:
-            hash = await _there(chain, rpc("eth_sendTransaction", asked))
+            hash = await _there(chain, rpc("eth_sendTransaction", params))
         except Reverted as error:
             raise ToolFailure("failed", contracts.why(self.chains, chain, call.to, error), retryable=False) from None
         return await _mined(chain, rpc, hash)
@@ -267,15 +267,15 @@ _SENT |= {"from": {"type": "string", "description": "An unlocked account of the 
 
 
 def _decoded(values: Mapping[str, Any], result: str) -> dict[str, Any]:
-    """What a signature that says what its function gives makes of the result."""
+    """Decode the result where the signature names its output types."""
     types = parse_signature(values["function"]).outputs if values.get("function") else ()
     if not types:
         return {}
     try:
-        found = decode(types, result)
+        decoded = decode(types, result)
     except ToolFailure as error:
         raise ToolFailure("failed", error.message, hint="Is it the right contract and function?") from None
-    return {"decoded": found[0] if len(found) == 1 else found}
+    return {"decoded": decoded[0] if len(decoded) == 1 else decoded}
 
 
 def user_address(ctx: Context) -> str | None:
@@ -285,13 +285,13 @@ def user_address(ctx: Context) -> str | None:
 
 
 async def _mined(chain: Chain, rpc: Rpc, hash: str) -> dict[str, Any]:
-    """Waits for a transaction: a development chain mines it soon, but not at once."""
+    """Wait for a transaction: a development chain mines it soon, but not at once."""
     for _ in range(MINED_TRIES):
         receipt = await rpc("eth_getTransactionReceipt", hash)
         if isinstance(receipt, Mapping):
             status = "success" if quantity(receipt.get("status")) == 1 else "failed"
-            found = {"hash": hash, "status": status, "block_number": quantity(receipt.get("blockNumber"))}
-            return {**found, "chain_id": chain.id}
+            summary = {"hash": hash, "status": status, "block_number": quantity(receipt.get("blockNumber"))}
+            return {**summary, "chain_id": chain.id}
         await asyncio.sleep(PAUSE_S)
     return {"hash": hash, "status": "pending", "block_number": None, "chain_id": chain.id}
 
@@ -309,7 +309,7 @@ def _named(block: Any) -> Any:
 
 
 async def _there(chain: Chain, work: Awaitable[Any]) -> Any:
-    """Waits for a node; one that is away is told of as the client that could not be had."""
+    """Wait for a node; report one that is away as a client that could not be created."""
     try:
         return await work
     except Unreachable:

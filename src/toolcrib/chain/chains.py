@@ -25,7 +25,7 @@ from toolcrib.errors import ToolFailure
 from toolcrib.extras import install
 from toolcrib.sources import Source
 from toolcrib.tool import digest_of
-from toolcrib.toolkits.collection import Given, Toolkit, kit
+from toolcrib.toolkits.collection import FunctionEntry, Toolkit, kit
 
 if TYPE_CHECKING:
     from toolcrib.context import Context
@@ -172,17 +172,17 @@ class ChainKit(Source):
         return self._kit[name]
 
 
-def chain_kit(namespace: str, chains: Chains, given: Iterable[Given]) -> ChainKit:
+def chain_kit(namespace: str, chains: Chains, functions: Iterable[FunctionEntry]) -> ChainKit:
     """The toolkit of a namespace, over these chains. The libraries that it needs are loaded now."""
     for library in ("httpx", "eth_abi", "Crypto.Hash.keccak"):
         try:
             import_module(library)
         except ImportError:
             raise BadChain(f"The chain toolkits are not installed here: {install('chain')}") from None
-    return ChainKit(kit(namespace, given), chains)
+    return ChainKit(kit(namespace, functions), chains)
 
 
-def by_schema(function: Any, data: Mapping[str, Any], properties: Mapping[str, Any], *required: str) -> Given:
+def by_schema(function: Any, data: Mapping[str, Any], properties: Mapping[str, Any], *required: str) -> FunctionEntry:
     """A tool whose arguments are written out, since Python cannot name them so: its body takes them as one object."""
     schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
     return function, {**data, "input_schema": schema, "parser": None, "run": function}
@@ -192,23 +192,23 @@ Settings = Chains | Mapping[str, Any] | Iterable[Chain | Mapping[str, Any]]
 """What a toolkit is made over: settings that several share, chains alone, or either as a file writes them."""
 
 
-def as_chains(given: Settings) -> Chains:
-    """The settings that are meant; the same ones, as a file writes them, are made once.
+def as_chains(settings: Settings) -> Chains:
+    """Return the chains of these settings; equal settings from a file share one object.
 
     Raises:
         BadChain: a setting does not hold.
     """
-    if isinstance(given, Chains):
-        return given
-    if not isinstance(given, Mapping):
-        listed = list(given)
+    if isinstance(settings, Chains):
+        return settings
+    if not isinstance(settings, Mapping):
+        listed = list(settings)
         if all(isinstance(one, Chain) for one in listed):
             return Chains(listed)  # type: ignore[arg-type]
-        given = {"chains": listed}
-    key = digest_of(dict(given))
+        settings = {"chains": listed}
+    key = digest_of(dict(settings))
     made = _MADE.get(key)
     if made is None:
-        made = _MADE[key] = _read(given)
+        made = _MADE[key] = _read(settings)
     return made
 
 
@@ -231,13 +231,13 @@ def _read(data: Mapping[str, Any]) -> Chains:
 def user_chain(ctx: Context) -> int | None:
     """The chain that the user's wallet is connected to."""
     user: Mapping[str, Any] = ctx.user or {}
-    said = user.get("chainId", user.get("chain_id"))
-    if isinstance(said, str) and said.startswith("0x"):
+    chain = user.get("chainId", user.get("chain_id"))
+    if isinstance(chain, str) and chain.startswith("0x"):
         try:
-            return int(said, 16)
+            return int(chain, 16)
         except ValueError:
             return None
-    return said if isinstance(said, int) and not isinstance(said, bool) else None
+    return chain if isinstance(chain, int) and not isinstance(chain, bool) else None
 
 
 def _check(chain: Chain, limits: ChainLimits | None) -> None:

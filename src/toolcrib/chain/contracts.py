@@ -24,17 +24,17 @@ async def find(chains: Chains, chain: Chain, where: str, *, etherscan_only: bool
     Raises:
         ToolFailure: `not_found`, nobody has it; `unavailable` or `rate_limited`, somebody could not be asked.
     """
-    found = await _one(chains, chain, where, etherscan_only)
-    target = found["implementation_address"] if found["is_proxy"] else None
+    contract = await _one(chains, chain, where, etherscan_only)
+    target = contract["implementation_address"] if contract["is_proxy"] else None
     if target is None or target == where:
-        return found
+        return contract
     try:
         shown = await _one(chains, chain, target, etherscan_only)
     except ToolFailure as error:
         if error.code == "not_found":
-            return found
+            return contract
         raise
-    return {**found, "abi": shown["abi"], "source_code": shown["source_code"]}
+    return {**contract, "abi": shown["abi"], "source_code": shown["source_code"]}
 
 
 async def _one(chains: Chains, chain: Chain, where: str, etherscan_only: bool) -> Contract:
@@ -44,10 +44,10 @@ async def _one(chains: Chains, chain: Chain, where: str, etherscan_only: bool) -
     key = f"{chain.id}:{where}"
     if not etherscan_only and chains.cache.get("miss", key, MISS_S) is not None:
         raise _unverified()
-    found, problem = await _ask(chains, chain.id, where, etherscan_only)
-    if found is not None:
-        chains.cache.put("contract", key, found)
-        return found
+    contract, problem = await _ask(chains, chain.id, where, etherscan_only)
+    if contract is not None:
+        chains.cache.put("contract", key, contract)
+        return contract
     if problem is not None:
         raise problem
     chains.cache.put("miss", key, True)
@@ -55,29 +55,29 @@ async def _one(chains: Chains, chain: Chain, where: str, etherscan_only: bool) -
 
 
 def _cached(chains: Chains, chain: int, where: str) -> Contract | None:
-    """Verified is verified for good; where a proxy leads to may change."""
-    found = chains.cache.get("contract", f"{chain}:{where}")
-    if found is not None and found[0]["is_proxy"]:
-        found = chains.cache.get("contract", f"{chain}:{where}", TARGET_S)
-    return None if found is None else found[0]
+    """Return a verified contract from the cache; the target of a proxy may change, so it expires."""
+    entry = chains.cache.get("contract", f"{chain}:{where}")
+    if entry is not None and entry[0]["is_proxy"]:
+        entry = chains.cache.get("contract", f"{chain}:{where}", TARGET_S)
+    return None if entry is None else entry[0]
 
 
 async def _ask(
     chains: Chains, chain: int, where: str, etherscan_only: bool
 ) -> tuple[Contract | None, ToolFailure | None]:
-    """What Sourcify or Etherscan has; a problem of Sourcify counts only where nobody else could be asked."""
+    """Ask Sourcify, then Etherscan; a problem of Sourcify counts only where Etherscan could not be asked."""
     problem = None
     if not etherscan_only:
         try:
-            found = await chains.sourcify.contract(chain, where)
-            if found is not None:
-                return {**found, "fetched_from": "sourcify"}, None
+            contract = await chains.sourcify.contract(chain, where)
+            if contract is not None:
+                return {**contract, "fetched_from": "sourcify"}, None
         except ToolFailure as error:
             problem = error
     if chains.etherscan is None:
         return None, problem
-    found = await chains.etherscan.contract(chain, where)
-    return (None if found is None else {**found, "fetched_from": "etherscan"}), None
+    contract = await chains.etherscan.contract(chain, where)
+    return (None if contract is None else {**contract, "fetched_from": "etherscan"}), None
 
 
 def _unverified() -> ToolFailure:
@@ -99,7 +99,7 @@ async def described(chains: Chains, chain: Chain, where: str, contract: Contract
 
 
 async def _symbol(chains: Chains, chain: Chain, where: str, contract: Contract) -> str | None:
-    """A token's symbol, once its node has told it."""
+    """Return a token's symbol, from the cache or its node."""
     if not any(isinstance(one, Mapping) and one.get("name") == "symbol" for one in contract["abi"]):
         return None
     known = chains.cache.get("symbol", f"{chain.id}:{where}")
@@ -112,13 +112,15 @@ async def _symbol(chains: Chains, chain: Chain, where: str, contract: Contract) 
 
 
 def known(chains: Chains, chain: int, **wanted: str | None) -> Iterator[tuple[str, Contract]]:
-    """The contracts of the cache whose name holds all that is wanted, and whose symbol is the one."""
+    """Yield the cached contracts whose name contains every wanted text and whose symbol is the wanted one."""
     texts = {name: _plain(text) for name, text in wanted.items() if text}
-    for key, found in chains.cache.all("contract", f"{chain}:"):
+    for key, contract in chains.cache.all("contract", f"{chain}:"):
         symbol = chains.cache.get("symbol", key)
-        said = {"symbol": _plain(symbol[0]) if symbol else ""}
-        if all(text == said[name] if name in said else text in _plain(found["name"]) for name, text in texts.items()):
-            yield key.partition(":")[2], {**found, "fetched_from": "cache"}
+        exact = {"symbol": _plain(symbol[0]) if symbol else ""}
+        if all(
+            text == exact[name] if name in exact else text in _plain(contract["name"]) for name, text in texts.items()
+        ):
+            yield key.partition(":")[2], {**contract, "fetched_from": "cache"}
 
 
 def _plain(text: str) -> str:
@@ -127,19 +129,19 @@ def _plain(text: str) -> str:
 
 def errors_of(chains: Chains, chain: int, *where: str | None) -> dict[str, Signature]:
     """The custom errors that are known of contracts, by selector."""
-    found = dict(chains.errors)
+    errors = dict(chains.errors)
     for one in where:
         contract = _cached(chains, chain, one) if one else None
         if contract is not None and contract["implementation_address"]:
-            found |= errors_of(chains, chain, contract["implementation_address"])
+            errors |= errors_of(chains, chain, contract["implementation_address"])
         for entry in contract["abi"] if contract else ():
             if isinstance(entry, Mapping) and entry.get("type") == "error":
                 try:
                     made = of_abi({**entry, "outputs": []})
                 except ToolFailure:
                     continue
-                found[made.selector.hex()] = made
-    return found
+                errors[made.selector.hex()] = made
+    return errors
 
 
 def why(chains: Chains, chain: Chain, to: str, error: Reverted) -> str:
@@ -149,13 +151,13 @@ def why(chains: Chains, chain: Chain, to: str, error: Reverted) -> str:
 
 def functions_of(chains: Chains, chain: int, where: str) -> list[Signature]:
     """The functions that are known of a contract, without asking anybody."""
-    found = []
+    signatures = []
     contract = _cached(chains, chain, where)
     targets = [contract, _cached(chains, chain, contract["implementation_address"] or "")] if contract else []
     for entry in (entry for one in targets if one for entry in one["abi"]):
         if isinstance(entry, Mapping) and entry.get("type") == "function":
             try:
-                found.append(of_abi(entry))
+                signatures.append(of_abi(entry))
             except ToolFailure:
                 continue
-    return found
+    return signatures

@@ -74,13 +74,13 @@ class Typed:
         )
 
     def _text(self, name: str) -> str:
-        """A type with all that it is made of, in the order that is hashed."""
-        found, open_now = {name}, [name]
+        """Return a type with all the types it refers to, in the order that is hashed."""
+        names, open_now = {name}, [name]
         while open_now:
             inner = {kind.partition("[")[0] for _, kind in self.types[open_now.pop()]} & self.types.keys()
-            open_now += inner - found
-            found |= inner
-        ordered = [name, *sorted(found - {name})]
+            open_now += inner - names
+            names |= inner
+        ordered = [name, *sorted(names - {name})]
         return "".join(f"{one}({','.join(f'{kind} {field}' for field, kind in self.types[one])})" for one in ordered)
 
     def _word(self, kind: str, value: Any, where: str, depth: int) -> bytes:
@@ -103,20 +103,20 @@ class Typed:
         return keccak(value.encode() if kind == "string" else bytes.fromhex(value[2:]))
 
 
-def read(given: Any) -> Typed:
+def read(data: Any) -> Typed:
     """Typed data, as an object or as a string that holds JSON.
 
     Raises:
         ToolFailure: `invalid_arguments`, saying what does not hold.
     """
-    if isinstance(given, str):
+    if isinstance(data, str):
         try:
-            given = json.loads(given)
+            data = json.loads(data)
         except (ValueError, RecursionError):
             raise invalid("Invalid typed data: it is no JSON") from None
-    if len(json.dumps(given)) > LARGEST:
+    if len(json.dumps(data)) > LARGEST:
         raise invalid(f"Invalid typed data: more than {LARGEST} characters")
-    match given:
+    match data:
         case {"types": dict(types), "primaryType": str(primary), "domain": dict(domain), "message": dict(message)}:
             fields = {str(name): _fields(name, some) for name, some in types.items()}
             fields.setdefault(DOMAIN, tuple((name, kind) for name, kind in DOMAIN_FIELDS.items() if name in domain))
@@ -139,33 +139,33 @@ def read(given: Any) -> Typed:
 def _fields(name: Any, value: Any) -> Fields:
     match value:
         case [*some] if _NAME.fullmatch(str(name)):
-            found = tuple((str(one.get("name")), str(one.get("type"))) for one in some if isinstance(one, Mapping))
-            names = [field for field, _ in found]
-            if len(found) == len(some) == len(set(names)) and all(map(_NAME.fullmatch, names)):
-                return found
+            fields = tuple((str(one.get("name")), str(one.get("type"))) for one in some if isinstance(one, Mapping))
+            names = [field for field, _ in fields]
+            if len(fields) == len(some) == len(set(names)) and all(map(_NAME.fullmatch, names)):
+                return fields
     raise invalid(f"Invalid typed data: the type {shown(name)} is a list of {{name, type}}")
 
 
 def _known(kind: str, types: Mapping[str, Fields]) -> bool:
-    found = _KIND.fullmatch(kind)
+    match = _KIND.fullmatch(kind)
     # Other spellings, such as `uint`, would be hashed otherwise by some wallets.
-    return found is not None and (
-        found[1] in types or (leaf(found[1]).problem is None and leaf(found[1]).text == found[1])
+    return match is not None and (
+        match[1] in types or (leaf(match[1]).problem is None and leaf(match[1]).text == match[1])
     )
 
 
 def permits(typed: Typed) -> list[dict[str, Any]]:
-    """What a signature lets somebody else take: permits of ERC-2612, of DAI, and of Permit2."""
-    said, names = typed.message, set(typed.message)
+    """Return what a signature lets somebody else spend: permits of ERC-2612, DAI and Permit2."""
+    message, names = typed.message, set(typed.message)
     if not names >= {"spender"}:
         return []
     if names >= {"owner", "value", "deadline"}:
-        return [_permit(typed, typed.contract, said["value"], INFINITE)]
+        return [_permit(typed, typed.contract, message["value"], INFINITE)]
     if names >= {"holder", "allowed"}:
-        return [_permit(typed, typed.contract, str(2**256 - 1) if said["allowed"] else "0", INFINITE)]
-    found = said.get("details", said.get("permitted"))
-    listed = found if isinstance(found, list) else [found]
-    limit = UINT160_INFINITE if "details" in said else INFINITE
+        return [_permit(typed, typed.contract, str(2**256 - 1) if message["allowed"] else "0", INFINITE)]
+    details = message.get("details", message.get("permitted"))
+    listed = details if isinstance(details, list) else [details]
+    limit = UINT160_INFINITE if "details" in message else INFINITE
     return [
         _permit(typed, one["token"], one["amount"], limit)
         for one in listed

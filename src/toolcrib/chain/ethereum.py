@@ -18,7 +18,7 @@ from toolcrib.chain.tokens import decimals_of, symbol_of, view
 from toolcrib.chain.values import ZERO, address, block_param, calldata, from_wei, invalid, keccak, to_wei
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.collection import Given
+from toolcrib.toolkits.collection import FunctionEntry
 from toolcrib.types import AntiPattern, Example
 
 __all__ = ["Chain", "Chains", "address", "chain_id", "chain_name", "from_wei", "to_wei", "tools"]
@@ -43,7 +43,7 @@ def tools(chains: Settings) -> ChainKit:
     data: dict[str, Any] = {"read_only": True, "open_world": True, "timeout": 60}
     at = {"address": USDC, "chain_id": 1}
     looking: dict[str, Any] = {**data, "anti_patterns": [ADDRESS, CHAIN, _UNVERIFIED], "output_bytes": 4_000_000}
-    given: list[Given] = [
+    functions: list[FunctionEntry] = [
         (made.get_time_and_onchain_context, {**data, "repeat": None, "examples": [Example({}, "Where are we?")]}),
         (made.encode_function_call, {**data, "open_world": False, "timeout": 5, **_ENCODING}),
         (made.decode_abi, {**data, "open_world": False, "timeout": 5, **_DECODING}),
@@ -53,7 +53,7 @@ def tools(chains: Settings) -> ChainKit:
         (made.get_erc20_balance, {**data, "anti_patterns": [ADDRESS, CHAIN], **_BALANCE}),
         (made.resolve_name, {**data, **_NAMES}),
     ]
-    return chain_kit("ethereum", made.chains, given)
+    return chain_kit("ethereum", made.chains, functions)
 
 
 _ENCODING: dict[str, Any] = {
@@ -162,9 +162,9 @@ class _Ethereum:
             format: The ABI as json, or only the signatures of its functions.
         """
         wanted = {"name": name, "symbol": symbol, "protocol": protocol, "contract_type": contract_type}
-        found = await self._found(ctx, address, chain_id, {**wanted, "version": version})
+        matches = await self._lookup(ctx, address, chain_id, {**wanted, "version": version})
         shown = [
-            {**about, "abi": functions(one["abi"]) if format == "signatures" else one["abi"]} for about, one in found
+            {**about, "abi": functions(one["abi"]) if format == "signatures" else one["abi"]} for about, one in matches
         ]
         return _listed(shown)
 
@@ -191,8 +191,8 @@ class _Ethereum:
             version: Part of its name, such as V2.
         """
         wanted = {"name": name, "symbol": symbol, "protocol": protocol, "contract_type": contract_type}
-        found = await self._found(ctx, address, chain_id, {**wanted, "version": version})
-        return _listed([{**about, "source_code": one["source_code"]} for about, one in found])
+        matches = await self._lookup(ctx, address, chain_id, {**wanted, "version": version})
+        return _listed([{**about, "source_code": one["source_code"]} for about, one in matches])
 
     async def get_contract_from_etherscan(
         self, ctx: Context, address: str, chain_id: int | None = None
@@ -206,20 +206,20 @@ class _Ethereum:
         if self.chains.etherscan is None:
             raise ToolFailure("unavailable", "No key for Etherscan is set", retryable=False)
         chain, where = self.chains.pick(ctx, chain_id), _address(address)
-        found = await contracts.find(self.chains, chain, where, etherscan_only=True)
-        about = await contracts.described(self.chains, chain, where, found)
-        return _listed([{**about, "abi": found["abi"], "source_code": found["source_code"]}])
+        contract = await contracts.find(self.chains, chain, where, etherscan_only=True)
+        about = await contracts.described(self.chains, chain, where, contract)
+        return _listed([{**about, "abi": contract["abi"], "source_code": contract["source_code"]}])
 
-    async def _found(
-        self, ctx: Context, given: str | None, chain_id: int | None, wanted: dict[str, str | None]
+    async def _lookup(
+        self, ctx: Context, address: str | None, chain_id: int | None, wanted: dict[str, str | None]
     ) -> list[tuple[dict[str, Any], Contract]]:
         chain = self.chains.pick(ctx, chain_id)
         # Models put the address into whatever field looks like it.
         misplaced = next((text for text in wanted.values() if text and re.fullmatch(r"0x[0-9a-fA-F]{40}", text)), None)
-        where = _address(given or misplaced) if given or misplaced else ZERO
+        where = _address(address or misplaced) if address or misplaced else ZERO
         if where != ZERO:
-            found = await contracts.find(self.chains, chain, where)
-            return [(await contracts.described(self.chains, chain, where, found), found)]
+            contract = await contracts.find(self.chains, chain, where)
+            return [(await contracts.described(self.chains, chain, where, contract), contract)]
         matches = contracts.known(self.chains, chain.id, **wanted) if any(wanted.values()) else ()
         return [(await contracts.described(self.chains, chain, at, one), one) for at, one in matches]
 
@@ -272,10 +272,10 @@ class _Ethereum:
             raise invalid("Invalid name: use letters, digits and hyphens, with a dot", "An address needs no resolving.")
         rpc, node = self.chains.node(chain, "eth_call"), "0x" + namehash(plain).hex()
         resolver = _last_address(await view(rpc, REGISTRY, "resolver(bytes32)", node))
-        found = _last_address(await view(rpc, resolver, "addr(bytes32)", node)) if resolver else None
-        if found is None:
+        address = _last_address(await view(rpc, resolver, "addr(bytes32)", node)) if resolver else None
+        if address is None:
             raise ToolFailure("not_found", f"No address for {plain}")
-        return {"name": plain, "address": found, "chain_id": chain.id}
+        return {"name": plain, "address": address, "chain_id": chain.id}
 
 
 _address = address
@@ -303,5 +303,5 @@ def namehash(name: str) -> bytes:
 def _last_address(data: str) -> str | None:
     if len(data) != 66:
         return None
-    found = address("0x" + data[-40:])
-    return None if found == ZERO else found
+    last = address("0x" + data[-40:])
+    return None if last == ZERO else last

@@ -43,17 +43,17 @@ class Sourcify:
             reply = await self._http.send("GET", url, {})
         except RequestFailed:
             raise ToolFailure("unavailable", "Sourcify cannot be reached") from None
-        said = _json(reply)
-        if reply.status == 404 and isinstance(said, Mapping):
+        answer = _json(reply)
+        if reply.status == 404 and isinstance(answer, Mapping):
             return None
-        if reply.status != 200 or not isinstance(said, Mapping) or not isinstance(said.get("abi"), list):
+        if reply.status != 200 or not isinstance(answer, Mapping) or not isinstance(answer.get("abi"), list):
             raise ToolFailure("unavailable", f"Sourcify does not answer as it should (HTTP {reply.status})")
-        proxy, made = _map(said.get("proxyResolution")), _map(said.get("compilation"))
+        proxy, made = _map(answer.get("proxyResolution")), _map(answer.get("compilation"))
         targets = [one for one in proxy.get("implementations") or () if isinstance(one, Mapping)]
         return {
             "name": clean(made.get("name") or "", _NAME),
-            "abi": said["abi"],
-            "source_code": _files(_map(said.get("sources"))),
+            "abi": answer["abi"],
+            "source_code": _files(_map(answer.get("sources"))),
             "is_proxy": bool(proxy.get("isProxy")),
             "implementation_address": _address(targets[0].get("address")) if targets else None,
         }
@@ -71,8 +71,8 @@ class Etherscan:
         Raises:
             ToolFailure: `unavailable` or `rate_limited`.
         """
-        found = await self._ask(chain, module="contract", action="getsourcecode", address=where)
-        one = _map(found[0]) if isinstance(found, list) and found else {}
+        rows = await self._ask(chain, module="contract", action="getsourcecode", address=where)
+        one = _map(rows[0]) if isinstance(rows, list) and rows else {}
         try:
             abi = json.loads(one.get("ABI") or "")
         except (ValueError, RecursionError):
@@ -92,20 +92,20 @@ class Etherscan:
         Raises:
             ToolFailure: `unavailable` or `rate_limited`.
         """
-        asked = {"module": "account", "action": "txlist", "address": where, "startblock": 0, "endblock": 9999999999}
-        found = await self._ask(chain, **asked, page=page, offset=PAGE, sort="desc")
-        return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+        query = {"module": "account", "action": "txlist", "address": where, "startblock": 0, "endblock": 9999999999}
+        rows = await self._ask(chain, **query, page=page, offset=PAGE, sort="desc")
+        return [one for one in rows if isinstance(one, Mapping)] if isinstance(rows, list) else []
 
-    async def _ask(self, chain: int, **asked: Any) -> Any:
-        url = f"{self._url}/v2/api?{urlencode({'chainid': chain, **asked, 'apikey': self._key})}"
+    async def _ask(self, chain: int, **query: Any) -> Any:
+        url = f"{self._url}/v2/api?{urlencode({'chainid': chain, **query, 'apikey': self._key})}"
         for left in reversed(range(TRIES)):
             try:
                 reply = await self._http.send("GET", url, {})
             except RequestFailed:
                 raise ToolFailure("unavailable", "Etherscan cannot be reached", retryable=True) from None
-            said = _map(_json(reply))
-            if reply.status != 429 and not _limited(said):
-                return self._result(chain, reply, said)
+            answer = _map(_json(reply))
+            if reply.status != 429 and not _limited(answer):
+                return self._result(chain, reply, answer)
             if left:
                 await asyncio.sleep(PAUSE_S)
         raise ToolFailure("rate_limited", "Etherscan limits our requests", hint="Wait a while before the next call.")
@@ -122,8 +122,8 @@ class Etherscan:
         for word, what in _REFUSALS.items():
             if word in text.lower():
                 raise ToolFailure("unavailable", what.format(chain), retryable=False)
-        told = f": {self._scrub(text)}" if isinstance(result, str) else ""
-        message = f"Etherscan does not answer as it should (HTTP {reply.status}){told}"
+        detail = f": {self._scrub(text)}" if isinstance(result, str) else ""
+        message = f"Etherscan does not answer as it should (HTTP {reply.status}){detail}"
         raise ToolFailure("unavailable", message, retryable=True)
 
 
@@ -170,10 +170,10 @@ def _sources(one: Mapping[str, Any]) -> dict[str, str]:
     text = str(one.get("SourceCode") or "")
     try:
         read = _map(json.loads(text[1:-1] if text.startswith("{{") else text))
-        found = _files(_map(read.get("sources")) or read)
+        files = _files(_map(read.get("sources")) or read)
     except (ValueError, RecursionError):
-        found = {}
-    if found or not text:
-        return found
+        files = {}
+    if files or not text:
+        return files
     ending = "vy" if str(one.get("CompilerVersion")).startswith("vyper:") else "sol"
     return {f"{clean(one.get('ContractName') or 'Contract', _NAME)}.{ending}": clean(text, len(text))}

@@ -18,7 +18,7 @@ from toolcrib.chain.simulation import SimulatedCall
 from toolcrib.chain.values import invalid, quantity, shown
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.collection import Given
+from toolcrib.toolkits.collection import FunctionEntry
 from toolcrib.types import AntiPattern, Change, Example, Result
 
 __all__ = ["ready", "tools"]
@@ -118,15 +118,15 @@ def tools(chains: Settings, *, scripts: ForgeScripts | Mapping[str, Any] | None 
         "examples": [Example({"groups": [example]})],
     }
     stepping = {**running, "serial": True, "examples": [Example({"plan_id": "plan-1"})]}
-    given: list[Given] = [
+    functions: list[FunctionEntry] = [
         by_schema(made.forge_execute, executing, {"plan": _PLAN, "chain_id": _CHAIN}, "plan"),
         by_schema(made.set_execution_plan, planning, _SET, "groups"),
         by_schema(made.next_groups, stepping, {"plan_id": _ID}, "plan_id"),
     ]
     if made.scripts is not None:
         writing = {"examples": [Example({"source": _SCRIPT, "description": "Pay 1 wei"})], "timeout": SCRIPT_S}
-        given.append((made.forge_script, {**running, "anti_patterns": [*wrong[2:3], *_WRONG_SCRIPT], **writing}))
-    return chain_kit("forge", made.chains, given)
+        functions.append((made.forge_script, {**running, "anti_patterns": [*wrong[2:3], *_WRONG_SCRIPT], **writing}))
+    return chain_kit("forge", made.chains, functions)
 
 
 class _Forge:
@@ -137,22 +137,22 @@ class _Forge:
 
     async def forge_execute(self, ctx: Context, values: dict[str, Any]) -> Any:
         """Carry out a plan of transactions: each group is simulated, signed in the user's wallet and waited for."""
-        said, groups = read_plan(values["plan"], values.get("chain_id"))
+        chain, groups = read_plan(values["plan"], values.get("chain_id"))
         for group in groups:
             _check_calls(group)
         started = {"status": "started", "message": "Forge execution started", "groups": len(groups)}
-        run = _Run(await self._desk(ctx, said, started), groups)
+        run = _Run(await self._desk(ctx, chain, started), groups)
         while (index := run.next()) is not None:
             await run.carry_out(index)
         return await run.outcome()
 
     async def set_execution_plan(self, ctx: Context, values: dict[str, Any]) -> Result:
         """Keep a plan, to be carried out group by group with next_groups; groups without calls are a draft."""
-        said, groups = read_plan(values["groups"], values.get("chain_id"))
-        chain, given = self.chains.pick(ctx, said or user_chain(ctx)), values.get("plan_id")
-        if given is not None and any(one != "todo" for one in _kept(ctx, given)["status"]):
-            raise invalid(f"Plan {shown(given)} has begun; set a new one for what is left")
-        plan_id, drafts = given or f"plan-{ctx.id}", [group for group in groups if not group.calls]
+        plan_chain, groups = read_plan(values["groups"], values.get("chain_id"))
+        chain, existing = self.chains.pick(ctx, plan_chain or user_chain(ctx)), values.get("plan_id")
+        if existing is not None and any(one != "todo" for one in _kept(ctx, existing)["status"]):
+            raise invalid(f"Plan {shown(existing)} has begun; set a new one for what is left")
+        plan_id, drafts = existing or f"plan-{ctx.id}", [group for group in groups if not group.calls]
         plan = {"chain_id": chain.id, "groups": values["groups"], "status": ["todo"] * len(groups)}
         answer: dict[str, Any] = {
             "success": True,
@@ -168,13 +168,13 @@ class _Forge:
 
     async def _functions(self, chain: Chain, drafts: Iterable[PlanGroup]) -> dict[str, list[str]]:
         """What the contracts that drafts name can do; nothing for those that nobody knows."""
-        found: dict[str, list[str]] = {}
+        signatures: dict[str, list[str]] = {}
         for where in dict.fromkeys(where for group in drafts for _, where in group.contracts):
             try:
-                found[where] = functions((await contracts.find(self.chains, chain, where))["abi"])
+                signatures[where] = functions((await contracts.find(self.chains, chain, where))["abi"])
             except ToolFailure:
-                found[where] = []
-        return found
+                signatures[where] = []
+        return signatures
 
     async def next_groups(self, ctx: Context, values: dict[str, Any]) -> Result:
         """Carry out the groups of a plan that are ready: simulated, signed in the user's wallet and waited for."""
@@ -191,8 +191,8 @@ class _Forge:
         shown = [run.inner(one) for one in groups if run.status[one.index] != plan["status"][one.index]]
         left = sum(one in OPEN for one in run.status)
         change = Change("set", _key(plan_id), {**plan, "status": run.status})
-        told = {"results": shown, "remaining_groups": left, "chain_id": plan["chain_id"]}
-        return Result(told, changes=[change])
+        value = {"results": shown, "remaining_groups": left, "chain_id": plan["chain_id"]}
+        return Result(value, changes=[change])
 
     async def forge_script(
         self, ctx: Context, source: str, description: str, contract: str = "Run", chain_id: int | None = None
@@ -209,26 +209,26 @@ class _Forge:
         assert scripts is not None
 
         async def requested() -> dict[str, Any]:
-            found = await scripts.run(source, contract, desk.sender, desk.chain.id)
-            return await desk.request("script", [ProposedCall(SimulatedCall(**one), description) for one in found])
+            calls = await scripts.run(source, contract, desk.sender, desk.chain.id)
+            return await desk.request("script", [ProposedCall(SimulatedCall(**one), description) for one in calls])
 
         request = await ctx.step("request", requested)
         sent = await desk.ask("script", request, f"Sign in the wallet: {description}")
         settled = await ctx.step("settled", lambda: desk.settle(request, sent))
         if "failure" in settled:
-            told = {"hashes": sent.hashes, "pending": settled.get("pending", False)}
-            raise ToolFailure(**settled["failure"], retryable=False, metadata=told)
+            metadata = {"hashes": sent.hashes, "pending": settled.get("pending", False)}
+            raise ToolFailure(**settled["failure"], retryable=False, metadata=metadata)
         return {"status": "confirmed", "transactions": settled["mined"], "chain_id": desk.chain.id}
 
     async def _desk(self, ctx: Context, chain: int | None, chunk: dict[str, Any] | None = None) -> ProposalContext:
         """Where the plan is carried out and whose wallet signs it, which stays so to the end whatever the user does."""
 
         def begun() -> dict[str, Any]:
-            sender, found = sender_of(ctx), self.chains.pick(ctx, chain or user_chain(ctx))
-            check_open(found)
+            sender, picked = sender_of(ctx), self.chains.pick(ctx, chain or user_chain(ctx))
+            check_open(picked)
             if chunk is not None:
                 ctx.output(chunk)
-            return {"sender": sender, "chain_id": found.id}
+            return {"sender": sender, "chain_id": picked.id}
 
         where = await ctx.step("start", begun)
         return ProposalContext(self.chains, self.chains.pick(ctx, where["chain_id"]), ctx, where["sender"])
@@ -302,9 +302,9 @@ class _Run:
             call = SimulatedCall(one.to, one.value, data)
             proposed.append(ProposedCall(call, one.note or group.description, one.function or None))
         request = await self.desk.request(str(group.index), proposed)
-        told = {"status": "progress", "step": group.index}
-        self.ctx.output({**told, "phase": "simulated", "moves": request["moves"]})
-        self.ctx.output({**told, "phase": "awaiting_signature", "transactions": len(proposed)})
+        progress = {"status": "progress", "step": group.index}
+        self.ctx.output({**progress, "phase": "simulated", "moves": request["moves"]})
+        self.ctx.output({**progress, "phase": "awaiting_signature", "transactions": len(proposed)})
         return request
 
     async def _known(self, group: PlanGroup) -> dict[str, Any]:
@@ -329,11 +329,11 @@ class _Run:
         chunk = {"status": "progress", "step": index, "phase": phase, **more}
         await self.ctx.step(f"{index}:said {phase}", lambda: self.ctx.output(chunk))
 
-    def _told(self, group: PlanGroup) -> dict[str, Any]:
+    def _summary(self, group: PlanGroup) -> dict[str, Any]:
         index = group.index
-        told = {"index": index, "description": group.description, "status": self.status[index]}
-        told["hashes"] = self.hashes.get(index, [])
-        return told | ({"error": self.errors[index].message} if index in self.errors else {})
+        summary = {"index": index, "description": group.description, "status": self.status[index]}
+        summary["hashes"] = self.hashes.get(index, [])
+        return summary | ({"error": self.errors[index].message} if index in self.errors else {})
 
     async def outcome(self) -> dict[str, Any]:
         """The result of a whole plan.
@@ -341,7 +341,7 @@ class _Run:
         Raises:
             ToolFailure: a group failed; what became of each is in its metadata.
         """
-        groups = [self._told(group) for group in self.groups]
+        groups = [self._summary(group) for group in self.groups]
         if not self.errors:
             last = {"status": "completed", "message": "All operations completed", "groups": groups}
             await self.ctx.step("completed", lambda: self.ctx.output(last))

@@ -66,8 +66,8 @@ class ForgeScripts:
         with tempfile.TemporaryDirectory(prefix="toolcrib-script-") as folder:
             root = _written(folder, source)
             await self._dry(root, contract, sender)
-            said = _latest(root, chain)
-        return _transactions(said, sender, chain)
+            report = _latest(root, chain)
+        return _transactions(report, sender, chain)
 
     def _place(self, root: str) -> ProcessSandbox:
         from toolcrib.toolkits.shell.process import ProcessSandbox
@@ -104,12 +104,12 @@ def _written(folder: str, source: str) -> str:
 
 
 def _latest(root: str, chain: int) -> Mapping[str, Any]:
-    """What the dry run wrote; the script had no hand in it, but it may be missing."""
+    """Read what the dry run wrote; the script cannot have changed it, but it may be missing."""
     try:
-        said = json.loads((Path(root) / LATEST.format(chain)).read_text("utf-8"))
+        report = json.loads((Path(root) / LATEST.format(chain)).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return said if isinstance(said, Mapping) else {}
+    return report if isinstance(report, Mapping) else {}
 
 
 async def _nobody(text: str) -> None:
@@ -118,8 +118,8 @@ async def _nobody(text: str) -> None:
 
 def _why(text: str) -> str:
     lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if line.strip()]
-    found = next((i for i, line in enumerate(lines) if "rror" in line), 0)
-    return clean(" ".join(lines[found : found + 8]) or "it said nothing")
+    first = next((i for i, line in enumerate(lines) if "rror" in line), 0)
+    return clean(" ".join(lines[first : first + 8]) or "no output")
 
 
 def _transactions(data: Mapping[str, Any], sender: str, chain: int) -> list[dict[str, Any]]:
@@ -139,15 +139,15 @@ def _transaction(one: Mapping[str, Any], sender: str) -> dict[str, Any]:
     return {"to": address(one["to"]), "value": quantity(one.get("value")) or 0, "data": str(one.get("input") or "0x")}
 
 
-def as_scripts(given: ForgeScripts | Mapping[str, Any] | None) -> ForgeScripts | None:
-    """The settings that are meant, also as a file writes them.
+def as_scripts(settings: ForgeScripts | Mapping[str, Any] | None) -> ForgeScripts | None:
+    """Return the settings, also from the form that they have in a file.
 
     Raises:
         BadChain: a setting does not hold.
     """
-    if given is None or isinstance(given, ForgeScripts):
-        return given
+    if settings is None or isinstance(settings, ForgeScripts):
+        return settings
     try:
-        return ForgeScripts(**given)
+        return ForgeScripts(**settings)
     except TypeError as error:
         raise BadChain(f"scripts: {str(error).rpartition('__init__() ')[2]}") from None

@@ -61,7 +61,7 @@ class ChainLimits:
         object.__setattr__(self, "deny_selectors", tuple(one.lower() for one in self.deny_selectors))
 
     def check_call(self, to: str, value: int, data: str) -> None:
-        """Looks at one call as it was asked for.
+        """Check one call as requested.
 
         Raises:
             ToolFailure: `denied`, saying what is not allowed.
@@ -70,9 +70,9 @@ class ChainLimits:
         if data[:10] in self.deny_selectors:
             raise denied(f"Function {data[:10]} is not allowed")
         bound(value, self.tx_wei)
-        found = approval(to, data)
-        if found is not None:
-            self._check_bound(found)
+        allowance = approval(to, data)
+        if allowance is not None:
+            self._check_bound(allowance)
 
     def check_permits(self, contract: str | None, permits: Iterable[Mapping[str, Any]]) -> None:
         """Looks at what a signature would let others take.

@@ -52,10 +52,12 @@ def ready(deps: Sequence[Sequence[int]], done: Collection[int] = (), in_progress
 
 def behind(groups: Sequence[PlanGroup], failed: int) -> set[int]:
     """The groups that depend on one, however far."""
-    found = {failed}
-    while more := {one.index for one in groups if one.index not in found and found.intersection(one.dependencies)}:
-        found |= more
-    return found - {failed}
+    dependents = {failed}
+    while more := {
+        one.index for one in groups if one.index not in dependents and dependents.intersection(one.dependencies)
+    }:
+        dependents |= more
+    return dependents - {failed}
 
 
 def read_plan(value: Any, chain: Any = None) -> tuple[int | None, list[PlanGroup]]:
@@ -70,12 +72,12 @@ def read_plan(value: Any, chain: Any = None) -> tuple[int | None, list[PlanGroup
         raise invalid(f"A plan has at most {MOST} groups; there are {len(value)}")
     groups = [_group(index, one) for index, one in enumerate(value)]
     _check_order(groups)
-    found = {one for group in groups for one, _ in group.contracts if one is not None}
+    chains = {one for group in groups for one, _ in group.contracts if one is not None}
     if chain is not None:
-        found.add(id_of(chain))
-    if len(found) > 1:
-        raise invalid(f"A plan runs on one chain; found {sorted(found)}")
-    return next(iter(found), None), groups
+        chains.add(id_of(chain))
+    if len(chains) > 1:
+        raise invalid(f"A plan runs on one chain; found {sorted(chains)}")
+    return next(iter(chains), None), groups
 
 
 def _check_order(groups: Sequence[PlanGroup]) -> None:
@@ -86,8 +88,8 @@ def _check_order(groups: Sequence[PlanGroup]) -> None:
             if not 0 <= needed < len(groups):
                 raise invalid(f"Group {group.index} depends on group {needed}; there are {len(groups)}")
     done: set[int] = set()
-    while found := ready([group.dependencies for group in groups], done):
-        done.update(found)
+    while runnable := ready([group.dependencies for group in groups], done):
+        done.update(runnable)
     if len(done) < len(groups):
         raise invalid(f"Dependency cycle: {' -> '.join(map(str, _cycle(groups, done)))}")
 
@@ -102,25 +104,25 @@ def _cycle(groups: Sequence[PlanGroup], done: Collection[int]) -> list[int]:
     return [*loop[start:], *loop[: start + 1]]
 
 
-def _group(index: int, given: Any) -> PlanGroup:
+def _group(index: int, group: Any) -> PlanGroup:
     where = f"Group {index}"
-    given = _object(given, where)
-    needed = given.get("dependencies") or []
+    group = _object(group, where)
+    needed = group.get("dependencies") or []
     if not isinstance(needed, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in needed):
         raise invalid(f"{where}: dependencies are the indices of groups")
-    calls = [_call(one, f"{where}, call {i}") for i, one in enumerate(_list(given, "calls", where))]
-    reads = [_call(one, f"{where}, read {i}", reads=True) for i, one in enumerate(_list(given, "reads", where))]
+    calls = [_call(one, f"{where}, call {i}") for i, one in enumerate(_list(group, "calls", where))]
+    reads = [_call(one, f"{where}, read {i}", reads=True) for i, one in enumerate(_list(group, "reads", where))]
     names = [one.name for one in reads]
     if len(set(names)) < len(names):
         raise invalid(f"{where}: two reads have one name")
     return PlanGroup(
         index,
-        clean(given.get("description") or "", 500),
+        clean(group.get("description") or "", 500),
         tuple(dict.fromkeys(needed)),
         tuple(calls),
         tuple(reads),
-        tuple(clean(one, 500) for one in _list(given, "operations", where)),
-        tuple(_contract(one, where) for one in _list(given, "contracts", where)),
+        tuple(clean(one, 500) for one in _list(group, "operations", where)),
+        tuple(_contract(one, where) for one in _list(group, "contracts", where)),
     )
 
 
@@ -131,42 +133,42 @@ def _object(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _list(data: Mapping[str, Any], name: str, where: str) -> list[Any]:
-    found = data.get(name) or []
-    if not isinstance(found, list):
+    items = data.get(name) or []
+    if not isinstance(items, list):
         raise invalid(f"{where}: {name} must be an array")
-    if len(found) > MOST:
-        raise invalid(f"{where}: at most {MOST} {name}; there are {len(found)}")
-    return found
+    if len(items) > MOST:
+        raise invalid(f"{where}: at most {MOST} {name}; there are {len(items)}")
+    return items
 
 
-def _call(given: Any, where: str, *, reads: bool = False) -> PlannedCall:
-    given = _object(given, where)
-    name = str(given.get("as") or "")
+def _call(call: Any, where: str, *, reads: bool = False) -> PlannedCall:
+    call = _object(call, where)
+    name = str(call.get("as") or "")
     if reads and (not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in RESERVED):
         raise invalid(f"{where}: `as` must be a name of its own")
-    args = given.get("args") or []
+    args = call.get("args") or []
     if not isinstance(args, list):
         raise invalid(f"{where}: args must be an array")
     try:
-        function = str(given.get("function") or "")
-        value = 0 if reads else amount(given.get("value") or "0", "value")
+        function = str(call.get("function") or "")
+        value = 0 if reads else amount(call.get("value") or "0", "value")
         if function or reads:
             parse_signature(function)
         elif args or not value:
             raise invalid("name a function, or a value to pay")
-        return PlannedCall(address(given.get("to")), function, args, value, clean(given.get("note") or ""), name)
+        return PlannedCall(address(call.get("to")), function, args, value, clean(call.get("note") or ""), name)
     except ToolFailure as error:
         raise invalid(f"{where}: {error.message}", error.hint) from None
 
 
-def _contract(given: Any, where: str) -> tuple[int | None, str]:
+def _contract(contract: Any, where: str) -> tuple[int | None, str]:
     """`{chain_id, address, name}`, or the same three as an array."""
-    if isinstance(given, list) and len(given) == 3:
-        given = {"chain_id": given[0], "address": given[1]}
-    given = _object(given, f"{where}, contracts")
-    chain = given.get("chain_id")
+    if isinstance(contract, list) and len(contract) == 3:
+        contract = {"chain_id": contract[0], "address": contract[1]}
+    contract = _object(contract, f"{where}, contracts")
+    chain = contract.get("chain_id")
     try:
-        return None if chain is None else id_of(chain), address(given.get("address"))
+        return None if chain is None else id_of(chain), address(contract.get("address"))
     except ToolFailure as error:
         raise invalid(f"{where}, contracts: {error.message}") from None
 

@@ -1,7 +1,7 @@
 """From calls to a question that a wallet answers, and from its answer to what was mined.
 
 The order stands in code: limits, simulation, limits on what it moves, funds; then the wallet is asked; then what was
-mined is held against what was asked. Nothing here signs or sends.
+mined is compared with the request. Nothing here signs or sends.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class ProposalContext:
     ) -> dict[str, Any]:
         calls = [one.call for one in proposed]
         what = [{"to": call.to, "value": str(call.value), "data": call.data} for call in calls]
-        warnings = [found for call in calls if (found := approval(call.to, call.data)) is not None]
+        warnings = [warning for call in calls if (warning := approval(call.to, call.data)) is not None]
         batch = batches.send_calls(self.ctx.user or {}, self.chain.id, transactions)
         return {
             "type": "wallet_tx_request",
@@ -232,13 +232,13 @@ class ProposalContext:
         }
 
     def _summary(self, one: ProposedCall) -> dict[str, Any]:
-        """A call in words, as far as its function is known."""
-        call, told = one.call, {"to": one.call.to, "value": str(one.call.value), "note": one.description}
+        """Describe a call as far as its function is known."""
+        call, summary = one.call, {"to": one.call.to, "value": str(one.call.value), "note": one.description}
         for signature in self._signatures(one):
             args = decode_call(signature, call.data)
             if args is not None:
-                return {**told, "function": signature.text, "args": args}
-        return told if call.data == "0x" else {**told, "selector": call.data[:10]}
+                return {**summary, "function": signature.text, "args": args}
+        return summary if call.data == "0x" else {**summary, "selector": call.data[:10]}
 
     def _signatures(self, one: ProposedCall) -> list[Signature]:
         mine = [parse_signature(one.function)] if one.function else []
@@ -251,13 +251,13 @@ class ProposalContext:
             ToolFailure: `declined`, it did not; `failed`, it could not; `timeout`, it answered too late.
         """
         value = await self.answer(key, request, prompt, _answers(request))
-        told = value.get("calls")
-        if told is None:
+        batch = value.get("calls")
+        if batch is None:
             return SentBatch([tx_hash(hash) for hash in value["hashes"]])
-        if told["status"] == batches.NOT_SENT:
+        if batch["status"] == batches.NOT_SENT:
             self.chains.cache.withdraw(key=self._key(key))
             raise ToolFailure("failed", "The wallet could not send the calls", retryable=False)
-        return batches.sent_of(told, len(request["transactions"]))
+        return batches.sent_of(batch, len(request["transactions"]))
 
     async def answer(self, key: str, request: dict[str, Any], prompt: str, schema: dict[str, Any]) -> Mapping[str, Any]:
         """What the wallet says to a request, if that is not no.
@@ -303,14 +303,14 @@ class ProposalContext:
         return {"mined": mined}
 
     async def _batch(self, rpc: Rpc, sent: SentBatch, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The calls of a batch, each with the transaction that the wallet put them all into."""
+        """Return the calls of a batch, each with the transaction that the wallet put them all into."""
         receipts = [await _receipt(rpc, hash) for hash in sent.hashes]
         mined = [await rpc("eth_getTransactionByHash", hash) for hash in sent.hashes]
-        found, wanted = [one if isinstance(one, Mapping) else {} for one in mined], request["transactions"]
+        transactions, wanted = [one if isinstance(one, Mapping) else {} for one in mined], request["transactions"]
         hash, used = sent.hashes[-1], sum(quantity(one.get("gasUsed")) or 0 for one in receipts)
         blocks = [quantity(one.get("blockNumber")) or 0 for one in receipts]
-        plain = len(found) == len(wanted) and not any(map(_difference, found, wanted))
-        field = None if plain else batches.difference(found, request)
+        plain = len(transactions) == len(wanted) and not any(map(_difference, transactions, wanted))
+        field = None if plain else batches.difference(transactions, request)
         if field is None and min(blocks) <= request["simulated_at_block"]:
             field = "block"
         if field is not None:
@@ -322,13 +322,13 @@ class ProposalContext:
         if sent.status != batches.CONFIRMED:
             message = f"The wallet says that the calls failed (status {sent.status})"
             raise ToolFailure("failed", message, retryable=False)
-        return [self._told(hash, one, blocks[-1], used) for one in wanted]
+        return [self._mined_summary(hash, one, blocks[-1], used) for one in wanted]
 
     async def _mined(self, rpc: Rpc, hash: str, wanted: Mapping[str, Any], after: int) -> dict[str, Any]:
         receipt = await _receipt(rpc, hash)
-        found = await rpc("eth_getTransactionByHash", hash)
+        transaction = await rpc("eth_getTransactionByHash", hash)
         block, used = quantity(receipt.get("blockNumber")) or 0, quantity(receipt.get("gasUsed")) or 0
-        field = _difference(found if isinstance(found, Mapping) else {}, wanted)
+        field = _difference(transaction if isinstance(transaction, Mapping) else {}, wanted)
         if field is None and block <= after:
             field = "block"  # a transaction of before, which is another one
         if field is not None:
@@ -336,11 +336,11 @@ class ProposalContext:
         if quantity(receipt.get("status")) != 1:
             reason = await self._reason(rpc, wanted, block)
             raise ToolFailure("failed", f"Transaction {hash} failed: {reason}", retryable=False)
-        return self._told(hash, wanted, block, used)
+        return self._mined_summary(hash, wanted, block, used)
 
-    def _told(self, hash: str, wanted: Mapping[str, Any], block: int, used: int) -> dict[str, Any]:
-        told = {"tx_hash": hash, "from": wanted["from"], "to": wanted["to"], "value": str(int(wanted["value"], 16))}
-        return {**told, "block_number": block, "gas_used": str(used), "chain_id": self.chain.id}
+    def _mined_summary(self, hash: str, wanted: Mapping[str, Any], block: int, used: int) -> dict[str, Any]:
+        mined = {"tx_hash": hash, "from": wanted["from"], "to": wanted["to"], "value": str(int(wanted["value"], 16))}
+        return {**mined, "block_number": block, "gas_used": str(used), "chain_id": self.chain.id}
 
     async def _reason(self, rpc: Rpc, wanted: Mapping[str, Any], block: int) -> str:
         """Why a mined transaction failed: it is called once more where it was."""
@@ -364,7 +364,7 @@ async def _tip(rpc: Rpc) -> int:
 
 
 async def _receipt(rpc: Rpc, hash: str) -> Mapping[str, Any]:
-    """Asks until there is one; a node that is away for a while is asked again."""
+    """Poll until there is a receipt; a node that is away for a while is polled again."""
     pause = FIRST_PAUSE_S
     while True:
         try:
@@ -380,7 +380,7 @@ async def _receipt(rpc: Rpc, hash: str) -> Mapping[str, Any]:
 
 
 def _difference(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """The first field in which a mined transaction is not what was asked for; gas, fee and nonce are the wallet's."""
+    """Return the first field in which a mined transaction differs from the request; the wallet sets gas, fee and nonce."""
     for field in ("from", "to"):
         if str(data.get(field)).lower() != wanted[field].lower():
             return field
@@ -391,12 +391,12 @@ def _difference(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | Non
 
 
 def _answers(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a wallet may answer; the runtime refuses everything else, and the question stays open."""
+    """Return the schema of a wallet's answer; anything else is refused, and the question stays open."""
     count = len(request["transactions"])
     hash = {"type": "string", "pattern": "^0x[0-9a-fA-F]{64}$"}
     hashes = {"type": "array", "items": hash, "minItems": count, "maxItems": count, "uniqueItems": True}
-    said = {"rejected": {"const": True}, "reason": {"type": "string"}, "digest": {"const": request["digest"]}}
+    properties = {"rejected": {"const": True}, "reason": {"type": "string"}, "digest": {"const": request["digest"]}}
     either = [{"required": ["hashes"]}, {"required": ["rejected"]}]
     if "send_calls" in request:
-        said, either = {**said, "calls": batches.answers()}, [*either, {"required": ["calls"]}]
-    return {"type": "object", "properties": {"hashes": hashes, **said}, "oneOf": either}
+        properties, either = {**properties, "calls": batches.answers()}, [*either, {"required": ["calls"]}]
+    return {"type": "object", "properties": {"hashes": hashes, **properties}, "oneOf": either}

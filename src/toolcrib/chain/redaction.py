@@ -17,17 +17,17 @@ class Scrubber:
     """Cuts every URL out of a text, and every part of the given ones."""
 
     def __init__(self, urls: Iterable[str], keys: Iterable[str] = ()) -> None:
-        found = {key for key in keys if key}
+        parts = {key for key in keys if key}
         for url in urls:
-            found |= _parts(url)
-        self._parts = sorted(found, key=len, reverse=True)
+            parts |= _parts(url)
+        self._parts = sorted(parts, key=len, reverse=True)
 
     def __call__(self, text: object, longest: int = 300) -> str:
         """A text that may be shown."""
-        said = _URL.sub("[url]", clean(text, 10_000))
+        shown = _URL.sub("[url]", clean(text, 10_000))
         for part in self._parts:
-            said = re.sub(re.escape(part), "***", said, flags=re.IGNORECASE)
-        return clean(said, longest)
+            shown = re.sub(re.escape(part), "***", shown, flags=re.IGNORECASE)
+        return clean(shown, longest)
 
 
 def _parts(url: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Why a contract said no, in words."""
+"""The reason of a revert in words."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PANICS = {
 }
 
 
-def reason(data: str | None, errors: Mapping[str, Signature], said: str = "") -> str:
-    """The data of a revert in words; `said` is what the node made of it, for a revert without data."""
+def reason(data: str | None, errors: Mapping[str, Signature], node_message: str = "") -> str:
+    """Describe the data of a revert; `node_message` is used for a revert without data."""
     if data is None or len(data) < 10:
-        text = said.partition("revert")[2].removeprefix("ed").lstrip(": ")
+        text = node_message.partition("revert")[2].removeprefix("ed").lstrip(": ")
         return f"Error: {text}" if text and "without" not in text else "reverted without data"
     selector, rest = data[2:10].lower(), data[10:]
     try:

@@ -28,7 +28,7 @@ class Unreachable(ToolFailure):
 
 
 class Reverted(ToolFailure):
-    """The contract said no; `data` is what it gave as a reason, as hex."""
+    """The contract reverted; `data` is its reason as hex."""
 
     def __init__(self, text: str, data: str | None) -> None:
         super().__init__("failed", text, retryable=False)
@@ -59,13 +59,13 @@ class Rpc:
 
     async def number(self, method: str, *params: Any) -> int:
         """The same, for a method that gives a quantity."""
-        found = quantity(await self(method, *params))
-        return self.node.nonsense() if found is None else found
+        value = quantity(await self(method, *params))
+        return self.node.nonsense() if value is None else value
 
     async def data(self, method: str, *params: Any) -> str:
         """The same, for a method that gives hex."""
-        found = await self(method, *params)
-        return found if isinstance(found, str) and _HEX.fullmatch(found) else self.node.nonsense()
+        value = await self(method, *params)
+        return value if isinstance(value, str) and _HEX.fullmatch(value) else self.node.nonsense()
 
 
 class RpcNode:
@@ -83,7 +83,7 @@ class RpcNode:
         return Rpc(self, frozenset(methods))
 
     async def check(self) -> None:
-        """Makes sure, before anything else is asked, that it is the chain that it was configured for.
+        """Check, before the first request, that the node serves the configured chain.
 
         Raises:
             ToolFailure: `unavailable`, it is another one.
@@ -136,10 +136,10 @@ class RpcNode:
             message = f"The node of chain {self.id} refuses our credentials"
             raise ToolFailure("unavailable", message, retryable=False, hint="The operator has to correct its settings.")
         try:
-            said = msgspec.json.decode(reply.body)
+            answer = msgspec.json.decode(reply.body)
         except (msgspec.DecodeError, RecursionError):
             self.nonsense(reply.status)
-        match said:
+        match answer:
             case {"error": {"code": int(code), "message": str(text)} as error}:
                 self._fail(method, code, text, error.get("data"))
             case {"result": result}:
@@ -147,15 +147,15 @@ class RpcNode:
         return self.nonsense(reply.status)
 
     def _fail(self, method: str, code: int, text: str, data: Any) -> NoReturn:
-        said = self._scrub(text)
+        message = self._scrub(text)
         if code == -32601:
             self._lacks.add(method)
             raise self._unknown(method)
         if code == -32005:
-            raise self._limited(said)
+            raise self._limited(message)
         if code == 3 or (code in (-32000, -32003, -3200) and "revert" in text.lower()):
-            raise Reverted(said, _hex(data))
-        raise ToolFailure("failed", f"The node of chain {self.id} refused {method}: {said}", retryable=False)
+            raise Reverted(message, _hex(data))
+        raise ToolFailure("failed", f"The node of chain {self.id} refused {method}: {message}", retryable=False)
 
     def _unknown(self, method: str) -> NoMethod:
         return NoMethod("unavailable", f"The node of chain {self.id} does not know {method}", retryable=False)
@@ -165,13 +165,13 @@ class RpcNode:
         return ToolFailure("rate_limited", message, hint="Wait a while before the next call.")
 
     def nonsense(self, status: int = 200) -> NoReturn:
-        """Tells of an answer that cannot be one.
+        """Refuse an answer that is not JSON-RPC.
 
         Raises:
             Unreachable: always.
         """
-        said = f" (HTTP {status})" if status != 200 else ""
-        message = f"The node of chain {self.id} does not answer in JSON-RPC{said}"
+        detail = f" (HTTP {status})" if status != 200 else ""
+        message = f"The node of chain {self.id} does not answer in JSON-RPC{detail}"
         raise Unreachable("unavailable", message, retryable=True)
 
 
@@ -188,9 +188,9 @@ async def together(*work: Awaitable[Any]) -> list[Any]:
 
 
 def pause(reply: Response) -> float:
-    """How long a busy server wants us to wait, as far as we are willing to."""
-    said = reply.headers.get("retry-after", "")
-    return min(float(said), LONGEST_PAUSE_S) if said.isdigit() else PAUSE_S
+    """Return how long a busy server asks us to wait, up to our own limit."""
+    seconds = reply.headers.get("retry-after", "")
+    return min(float(seconds), LONGEST_PAUSE_S) if seconds.isdigit() else PAUSE_S
 
 
 def _hex(data: Any) -> str | None:

@@ -84,9 +84,9 @@ def parse_types(text: str) -> tuple[Type, ...]:
     if len(text) > LONGEST:
         raise invalid(f"Invalid types: more than {LONGEST} characters")
     reader = _SignatureParser(f"({text})")
-    found = reader.list()[0]
+    types = reader.list()[0]
     reader.end()
-    return found
+    return types
 
 
 class _SignatureParser:
@@ -102,10 +102,10 @@ class _SignatureParser:
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         self.peek()
-        found = pattern.match(self.text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = pattern.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
     def head(self) -> str:
         words = []
@@ -165,10 +165,10 @@ def leaf(text: str) -> Type:
     """A type that is made of nothing else."""
     if text in ("address", "bool", "string", "function"):
         return Type(text, text)
-    found = _LEAF.fullmatch(text)
-    if found is None:
+    match = _LEAF.fullmatch(text)
+    if match is None:
         return Type(text, "unknown", problem=f"Unknown type: {shown(text)}")
-    kind, digits = found[1], found[2]
+    kind, digits = match[1], match[2]
     if kind == "bytes":
         if not digits:
             return Type(text, "bytes")
@@ -218,9 +218,9 @@ def _maps(value: Any) -> Iterable[Mapping[str, Any]]:
 
 def functions(abi: Any) -> list[str]:
     """The functions of a JSON ABI as signatures a person reads, with what they give."""
-    found = []
+    signatures = []
     for entry in _maps(abi):
         if entry.get("type", "function") == "function" and isinstance(entry.get("name"), str):
             gives = _of_list(entry.get("outputs"))
-            found.append(f"{entry['name']}{_of_list(entry.get('inputs'))}{'' if gives == '()' else gives}")
-    return found
+            signatures.append(f"{entry['name']}{_of_list(entry.get('inputs'))}{'' if gives == '()' else gives}")
+    return signatures

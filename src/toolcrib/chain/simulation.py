@@ -107,30 +107,32 @@ class _Simulator:
     async def at_once(self, rpc: Rpc, time: int) -> tuple[SimulationOutcome, ...]:
         """By `eth_simulateV1`."""
         blocks = [{"blockOverrides": {"time": hex(time + SECONDS)}, "calls": [self._sent(call) for call in self.calls]}]
-        asked = {"blockStateCalls": blocks, "validation": False, "traceTransfers": True}
+        params = {"blockStateCalls": blocks, "validation": False, "traceTransfers": True}
         try:
-            said = await rpc("eth_simulateV1", asked, "latest")
+            answer = await rpc("eth_simulateV1", params, "latest")
         except (NoMethod, Reverted):
             raise
         except ToolFailure as error:
             if error.code != "failed":
                 raise
             return (SimulationOutcome("0x", 0, (), error.message),)
-        match said:
+        match answer:
             case [*_, {"calls": [*results]}] if len(results) == len(self.calls):
                 return tuple(map(self._outcome, results))
         raise ToolFailure("unavailable", f"The node of chain {self.chain.id} does not simulate as it should")
 
-    def _outcome(self, said: Any) -> SimulationOutcome:
-        said = said if isinstance(said, Mapping) else {}
-        result = said.get("returnData") if isinstance(said.get("returnData"), str) else "0x"
-        used = quantity(said.get("gasUsed")) or 0
-        if quantity(said.get("status")) == 1:
-            return SimulationOutcome(result, used, moves_of(said.get("logs")))
-        error = said.get("error") if isinstance(said.get("error"), Mapping) else {}
+    def _outcome(self, outcome: Any) -> SimulationOutcome:
+        outcome = outcome if isinstance(outcome, Mapping) else {}
+        result = outcome.get("returnData") if isinstance(outcome.get("returnData"), str) else "0x"
+        used = quantity(outcome.get("gasUsed")) or 0
+        if quantity(outcome.get("status")) == 1:
+            return SimulationOutcome(result, used, moves_of(outcome.get("logs")))
+        error = outcome.get("error") if isinstance(outcome.get("error"), Mapping) else {}
         data = result if len(result) >= 10 else error.get("data")
-        told = self.chains.scrub(error.get("message", ""))
-        return SimulationOutcome(result, used, (), reason(data if isinstance(data, str) else None, self.errors, told))
+        message = self.chains.scrub(error.get("message", ""))
+        return SimulationOutcome(
+            result, used, (), reason(data if isinstance(data, str) else None, self.errors, message)
+        )
 
     async def otherwise(self, rpc: Rpc) -> tuple[SimulationOutcome, ...]:
         """Without it: on a node of our own the calls are made and taken back; elsewhere one call can be estimated."""
@@ -175,7 +177,7 @@ class _Simulator:
 
 def moves_of(logs: Any) -> tuple[dict[str, str], ...]:
     """The transfers among logs; those of the chain's own coin come as logs of an address that cannot exist."""
-    found = []
+    moves = []
     for log in logs if isinstance(logs, list) else ():
         match log:
             case {"address": str(token), "topics": [str(topic), str(source), str(target)], "data": str(data)} if (
@@ -183,8 +185,8 @@ def moves_of(logs: Any) -> tuple[dict[str, str], ...]:
             ):
                 named = "native" if token.lower() == NATIVE else address(token.lower())
                 parties = [address("0x" + one[-40:].lower()) for one in (source, target)]
-                found.append({"token": named, "from": parties[0], "to": parties[1], "amount": str(int(data, 16))})
-    return tuple(found)
+                moves.append({"token": named, "from": parties[0], "to": parties[1], "amount": str(int(data, 16))})
+    return tuple(moves)
 
 
 async def is_ours(chain: Chain, rpc: Rpc) -> bool:

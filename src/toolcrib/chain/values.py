@@ -175,8 +175,8 @@ def calldata(text: Any) -> str:
     Raises:
         ToolFailure: `invalid_arguments`, it is no hex.
     """
-    given = text if isinstance(text, str) else ""
-    digits = given[2:] if given[:2] in ("0x", "0X") else given
+    value = text if isinstance(text, str) else ""
+    digits = value[2:] if value[:2] in ("0x", "0X") else value
     if not isinstance(text, str) or not re.fullmatch(r"(?:[0-9a-fA-F]{2})*", digits):
         raise invalid("Calldata must be a 0x-prefixed hex string", "Use the output of encode_function_call verbatim.")
     return "0x" + digits.lower()
@@ -184,8 +184,8 @@ def calldata(text: Any) -> str:
 
 def clean(text: Any, longest: int = 300) -> str:
     """Foreign text without control characters and marks that turn the direction of writing, cut to a length."""
-    said = _CONTROL.sub("", text if isinstance(text, str) else str(text))
-    return said if len(said) <= longest else said[: longest - 3] + "..."
+    cleaned = _CONTROL.sub("", text if isinstance(text, str) else str(text))
+    return cleaned if len(cleaned) <= longest else cleaned[: longest - 3] + "..."
 
 
 def shown(value: Any) -> str:

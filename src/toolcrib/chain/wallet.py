@@ -16,7 +16,7 @@ from toolcrib.chain.simulation import SimulatedCall
 from toolcrib.chain.values import address, amount, invalid
 from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.collection import Given
+from toolcrib.toolkits.collection import FunctionEntry
 from toolcrib.types import AntiPattern, Example
 
 TIMEOUT_S = 300
@@ -56,8 +56,8 @@ def tools(chains: Settings) -> ChainKit:
             AntiPattern("The typed data is for chain", "Ask the user to switch the wallet to that chain."),
         ],
     }
-    given: list[Given] = [(made.send_transaction_to_wallet, data), (made.sign_typed_data, signing)]
-    return chain_kit("wallet", made.chains, given)
+    functions: list[FunctionEntry] = [(made.send_transaction_to_wallet, data), (made.sign_typed_data, signing)]
+    return chain_kit("wallet", made.chains, functions)
 
 
 _GREETING = {
@@ -94,13 +94,13 @@ class _Wallet:
         """
         proposed = _proposed(to, value, data, description, gas_limit)
         request = await ctx.step("request", lambda: self._request(ctx, proposed))
-        # The user may have switched chain and wallet since; what was asked for is what counts.
+        # The user may have switched chain and wallet since; the request counts.
         desk = ProposalContext(self.chains, self.chains.pick(ctx, request["chain_id"]), ctx, request["from"])
         sent = await desk.ask("tx", request, f"Sign in the wallet: {description}")
         settled = await ctx.step("settled", lambda: desk.settle(request, sent))
         if "failure" in settled:
-            told = {"tx_hash": sent.hashes[0], "pending": settled.get("pending", False)}
-            raise ToolFailure(**settled["failure"], retryable=False, metadata=told)
+            metadata = {"tx_hash": sent.hashes[0], "pending": settled.get("pending", False)}
+            raise ToolFailure(**settled["failure"], retryable=False, metadata=metadata)
         return {"status": "confirmed", **settled["mined"][0]}
 
     async def _request(self, ctx: Context, proposed: ProposedCall) -> dict[str, Any]:
@@ -148,8 +148,10 @@ class _Wallet:
         rpc = self.chains.node(chain, "eth_call", "eth_getCode")
         if len(signature) == 132:
             r, s, v = signature[2:66], signature[66:130], int(signature[130:], 16)
-            found = await rpc.data("eth_call", {"to": RECOVER, "data": f"{digest}{v % 27 + 27:064x}{r}{s}"}, "latest")
-            if found[-40:] == who[2:].lower():
+            recovered = await rpc.data(
+                "eth_call", {"to": RECOVER, "data": f"{digest}{v % 27 + 27:064x}{r}{s}"}, "latest"
+            )
+            if recovered[-40:] == who[2:].lower():
                 return True
         return await _takes(rpc, who, digest, signature)
 
@@ -183,18 +185,22 @@ def _data(text: str) -> str:
 
 
 async def _takes(rpc: Rpc, who: str, digest: str, signature: str) -> bool:
-    """True if a contract says that a signature is its own."""
+    """True if a contract accepts a signature as its own."""
     if await rpc.data("eth_getCode", who, "latest") == "0x":
         return False
     try:
-        said = await rpc.data("eth_call", {"to": who, "data": encode_call(IS_VALID, [digest, signature])}, "latest")
+        answer = await rpc.data("eth_call", {"to": who, "data": encode_call(IS_VALID, [digest, signature])}, "latest")
     except Reverted:
         return False
-    return said[:10] == VALID
+    return answer[:10] == VALID
 
 
 def _signatures(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a wallet may answer; the runtime refuses everything else, and the question stays open."""
-    said = {"rejected": {"const": True}, "reason": {"type": "string"}, "digest": {"const": request["digest"]}}
-    said["signature"] = {"type": "string", "pattern": "^0x(?:[0-9a-fA-F]{2}){1,5000}$"}
-    return {"type": "object", "properties": said, "oneOf": [{"required": ["signature"]}, {"required": ["rejected"]}]}
+    """Return the schema of a wallet's answer; anything else is refused, and the question stays open."""
+    properties = {"rejected": {"const": True}, "reason": {"type": "string"}, "digest": {"const": request["digest"]}}
+    properties["signature"] = {"type": "string", "pattern": "^0x(?:[0-9a-fA-F]{2}){1,5000}$"}
+    return {
+        "type": "object",
+        "properties": properties,
+        "oneOf": [{"required": ["signature"]}, {"required": ["rejected"]}],
+    }

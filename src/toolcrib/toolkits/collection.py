@@ -38,11 +38,11 @@ class Toolkit(Fixed):
         raise KeyError(name)
 
 
-Given = tuple[Callable[..., Any], dict[str, Any]]
+FunctionEntry = tuple[Callable[..., Any], dict[str, Any]]
 """A function, and what is said of the tool that it becomes."""
 
 
-def kit(namespace: str, given: Iterable[Given], close: Callable[[], None] | None = None) -> Toolkit:
+def kit(namespace: str, given: Iterable[FunctionEntry], close: Callable[[], None] | None = None) -> Toolkit:
     """The toolkit of a namespace."""
     return Toolkit(
         namespace,

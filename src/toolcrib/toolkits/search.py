@@ -20,7 +20,7 @@ from toolcrib.http import Anywhere, Client, Request, Response, Unanswered
 from toolcrib.policy import urls
 from toolcrib.policy.errors import UnfitArgument
 from toolcrib.schema.redaction import without
-from toolcrib.toolkits.collection import Given, Toolkit, kit
+from toolcrib.toolkits.collection import FunctionEntry, Toolkit, kit
 from toolcrib.toolkits.document_index import Documents
 from toolcrib.toolkits.egress import masks_of
 from toolcrib.types import AntiPattern, Example, Result, block
@@ -67,7 +67,7 @@ def tools(
             AntiPattern("BRAVE_SEARCH_API_KEY", "There is no web search here. Go on with what you know, and say so."),
         ],
     }
-    given: list[Given] = [(brave.brave_search, data)]
+    given: list[FunctionEntry] = [(brave.brave_search, data)]
     if docs is None:
         return kit("search", given)
     documents = Documents(docs)

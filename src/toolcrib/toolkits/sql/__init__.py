@@ -16,7 +16,7 @@ from pydantic import Field
 
 from toolcrib.errors import BadTool, ToolFailure
 from toolcrib.extras import install
-from toolcrib.toolkits.collection import Given, Toolkit, kit
+from toolcrib.toolkits.collection import FunctionEntry, Toolkit, kit
 from toolcrib.toolkits.sql.postgres import PostgresDriver
 from toolcrib.toolkits.sql.rows import SqlDriver
 from toolcrib.toolkits.sql.sqlite import SqliteDriver
@@ -87,7 +87,7 @@ def tools(
     shared: dict[str, Any] = {"timeout": _TIMEOUT_S, "output_bytes": _OUTPUT, "anti_patterns": _MISTAKES}
     reading = {**shared, "read_only": True}
     query = {"database": first, "sql": "SELECT count(*) FROM orders WHERE status = ?", "params": ["open"]}
-    given: list[Given] = [
+    given: list[FunctionEntry] = [
         (bases.sql_schema, {**reading, "examples": [Example({"database": first}, "All tables")]}),
         (bases.sql_query, {**reading, "examples": [Example(query, "PostgreSQL writes $1 where SQLite writes ?")]}),
     ]
